@@ -14,36 +14,34 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/signalbox-dev/signalbox/agent/backoff"
+	"github.com/signalbox-dev/signalbox/agent/controlplane"
 	"github.com/signalbox-dev/signalbox/agent/engine"
+	"github.com/signalbox-dev/signalbox/agent/engineport"
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host"
-	"github.com/signalbox-dev/signalbox/agent/link"
-	"github.com/signalbox-dev/signalbox/agent/relay"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Deps is what an agent works with.
+// Deps are the dependencies of an agent.
 type Deps struct {
-	// Joiner asks for a node: link.OverHTTP, or link.InMemory.
-	Joiner link.Joiner
-	// Token answers a join token, asked at the first start only; Config.JoinToken
-	// where nil.
+	// Joiner sends the join request: controlplane.OverHTTP or controlplane.InMemory.
+	Joiner controlplane.Joiner
+	// Token returns a join token. It is called only at the first start. If nil,
+	// Config.JoinToken is used.
 	Token func(ctx context.Context) (secret.String, error)
-	// Dial connects to the agent listener as that node: link.DialTLS, or a network
-	// inside the process.
-	Dial func(link.Node) (*grpc.ClientConn, error)
-	// HTTP downloads objects and delivers logs; http.DefaultTransport's settings
-	// where nil.
+	// Dial connects to the agent listener as the given node: controlplane.DialTLS, or an
+	// in-process network.
+	Dial func(controlplane.Node) (*grpc.ClientConn, error)
+	// HTTP downloads objects and delivers logs; a zero http.Client if nil.
 	HTTP *http.Client
-	// SDK is the Python reporter's tree.
+	// SDK is the source tree of the Python reporter.
 	SDK   fs.FS
 	Clock clock.Clock
 	Rand  io.Reader
-	// Jitter answers a number in [0, 1).
+	// Jitter returns a number in [0, 1).
 	Jitter func() float64
 	Log    *slog.Logger
 }
@@ -54,21 +52,21 @@ type Agent struct {
 	log    *slog.Logger
 	folder *folder
 	host   *host.Host
-	link   *link.Link
-	// relay stands before the host where engines are reached from other hosts.
-	relay *relay.Relay
+	link   *controlplane.Link
+	// relay lets other hosts reach the engines; nil if Config.RelayListen is empty.
+	relay *engineport.Relay
 }
 
-// New makes an agent over its data folder and reads what an earlier one left. It
-// holds the folder until Run ends, or Close where it is never run; ErrInUse where
-// another agent does.
+// New creates an agent over its data folder and reads the state of an earlier one.
+// The agent locks the folder until Run or Join returns or Close is called. New
+// returns ErrInUse if another agent holds the lock.
 func New(cfg Config, d Deps) (*Agent, error) {
 	if len(cfg.Exec) == 0 {
-		return nil, errors.New("agent: Exec must name the program of the shim")
+		return nil, errors.New("agent: Config.Exec is empty; it must name the shim program")
 	}
 	data, err := filepath.Abs(cfg.Data)
 	if err != nil {
-		return nil, fmt.Errorf("agent: data folder: %w", err)
+		return nil, fmt.Errorf("agent: resolve the data folder: %w", err)
 	}
 	cfg.Data = data
 	if d.HTTP == nil {
@@ -76,7 +74,7 @@ func New(cfg Config, d Deps) (*Agent, error) {
 	}
 	incarnation := make([]byte, 16)
 	if _, err := io.ReadFull(d.Rand, incarnation); err != nil {
-		return nil, fmt.Errorf("agent: draw the incarnation: %w", err)
+		return nil, fmt.Errorf("agent: generate the incarnation: %w", err)
 	}
 	held, err := openFolder(cfg.Data, d.Clock)
 	if err != nil {
@@ -89,10 +87,10 @@ func New(cfg Config, d Deps) (*Agent, error) {
 	return a, nil
 }
 
-// build makes the parts over the folder that is held.
+// build creates the agent's parts. The caller holds the folder.
 func (a *Agent) build(d Deps, incarnation string) (err error) {
 	cfg := a.cfg
-	// The host fetches through the link, and the link tells what the host holds.
+	// The host downloads through the link, and the link reports what the host runs.
 	objects := &lateLink{}
 	a.host, err = host.New(host.Config{
 		Data: cfg.Data, Environments: cfg.Environments, Exec: cfg.Exec, CacheBytes: cfg.CacheBytes,
@@ -107,9 +105,9 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 	if err != nil {
 		return err
 	}
-	retry := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: d.Jitter}
-	a.link = link.New(link.Deps{
-		Membership: link.Membership{
+	retry := clock.Backoff{Base: 200 * time.Millisecond, Max: 5 * time.Second, Jitter: d.Jitter}
+	a.link = controlplane.New(controlplane.Deps{
+		Membership: controlplane.Membership{
 			Dir: filepath.Join(cfg.Data, "node"), Joiner: d.Joiner, Token: tokenOf(cfg, d), Hostname: cfg.Hostname,
 			Inventory: inventory, Clock: d.Clock, Backoff: retry, Log: d.Log,
 		},
@@ -118,23 +116,23 @@ func (a *Agent) build(d Deps, incarnation string) (err error) {
 	})
 	objects.Link = a.link
 	if cfg.RelayListen != "" {
-		a.relay = relay.New(relayConfig(cfg), a.host, nodeIdentity(filepath.Join(cfg.Data, "node")), d.Log)
+		a.relay = engineport.New(relayConfig(cfg), a.host, nodeIdentity(filepath.Join(cfg.Data, "node")), d.Log)
 	}
 	return nil
 }
 
-func relayConfig(cfg Config) relay.Config {
+func relayConfig(cfg Config) engineport.Config {
 	host := cfg.RelayHost
 	if host == "" {
 		host = cfg.Hostname
 	}
-	return relay.Config{Listen: cfg.RelayListen, Host: host}
+	return engineport.Config{Listen: cfg.RelayListen, Host: host}
 }
 
-// nodeIdentity reads the certificate that the link keeps.
+// nodeIdentity loads the certificate that the link stores.
 func nodeIdentity(dir string) func() (pki.Source, error) {
 	return func() (pki.Source, error) {
-		n, err := link.Load(dir)
+		n, err := controlplane.Load(dir)
 		if err != nil {
 			return nil, fmt.Errorf("the node has no certificate yet: %w", err)
 		}
@@ -142,8 +140,8 @@ func nodeIdentity(dir string) func() (pki.Source, error) {
 	}
 }
 
-// lateLink is the link that the host fetches through, set once both are made.
-type lateLink struct{ *link.Link }
+// lateLink breaks the cycle between host and link: it is set once both exist.
+type lateLink struct{ *controlplane.Link }
 
 func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
 	if d.Token != nil {
@@ -151,42 +149,43 @@ func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
 	}
 	return func(context.Context) (secret.String, error) {
 		if cfg.JoinToken.IsZero() {
-			return secret.String{}, errors.New("this agent has not joined a fleet yet: set SERVICE_AGENT_JOIN_TOKEN")
+			return secret.String{}, errors.New("this agent has not joined a fleet yet; set SERVICE_AGENT_JOIN_TOKEN")
 		}
 		return cfg.JoinToken, nil
 	}
 }
 
-// Join joins the fleet and lets the folder go; it is called instead of Run, which joins
-// by itself where that is still to be done. It asks once.
-func (a *Agent) Join(ctx context.Context) (n link.Node, err error) {
+// Join joins the fleet with a single request and releases the folder. Run also joins
+// if necessary, so call either Join or Run.
+func (a *Agent) Join(ctx context.Context) (n controlplane.Node, err error) {
 	defer func() { err = errors.Join(err, a.folder.close()) }()
 	return a.link.Join(ctx)
 }
 
-// Run works until ctx ends, and lets the folder go. What runs then goes on under
-// its shims; call Shutdown before to end it.
+// Run works until ctx ends and releases the folder. Works and engines continue under
+// their shims; to end them, call Shutdown first.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.folder.close()) }()
-	var told executor.Executor = a.host
-	workers := []run.Worker{{Name: "executor", Run: a.host.Run}}
+	var works executor.Executor = a.host
+	workers := []process.Worker{{Name: "executor", Run: a.host.Run}}
 	if a.relay != nil {
-		told = a.relay
-		workers = append(workers, run.Worker{Name: "relay", Run: a.relay.Run})
+		works = a.relay
+		workers = append(workers, process.Worker{Name: "relay", Run: a.relay.Run})
 	}
-	workers = append(workers, run.Worker{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, told) }})
-	return run.Group(ctx, workers...)
+	workers = append(workers, process.Worker{Name: "link", Run: func(ctx context.Context) error { return a.link.Run(ctx, works) }})
+	return process.Group(ctx, workers...)
 }
 
-// Close lets the folder of an agent go that is not run; after Run or Join it does nothing.
+// Close releases the folder of an agent that is never run. After Run or Join it does
+// nothing.
 func (a *Agent) Close() error { return a.folder.close() }
 
-// flushTime is how long the last observations may take on their way.
+// flushTime bounds the delivery of the last observations.
 const flushTime = 300 * time.Millisecond
 
-// Shutdown ends attempts and engines within about two seconds where stopWorks is
-// set, and tells the control plane as far as it still listens. Run must go on
-// meanwhile; end its context afterwards.
+// Shutdown ends attempts and engines within about two seconds if stopWorks is set, and
+// reports their end to the control plane if it is reachable. Run must still be
+// running; cancel its context afterwards.
 func (a *Agent) Shutdown(ctx context.Context, stopWorks bool) error {
 	err := a.host.Shutdown(ctx, stopWorks)
 	if !stopWorks {
@@ -195,14 +194,14 @@ func (a *Agent) Shutdown(ctx context.Context, stopWorks bool) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
 	if flushed := a.link.Flush(ctx); flushed != nil {
-		a.log.InfoContext(ctx, "last observations not told", "error", flushed.Error())
+		a.log.InfoContext(ctx, "last observations not delivered", "error", flushed.Error())
 	}
 	return err
 }
 
-// Worker is the agent as a part of a process: its Stop is Shutdown.
-func (a *Agent) Worker(stopWorks bool) run.Worker {
-	return run.Worker{
+// Worker returns the agent as a worker of a process; its Stop calls Shutdown.
+func (a *Agent) Worker(stopWorks bool) process.Worker {
+	return process.Worker{
 		Name: "agent", Run: a.Run,
 		Stop: func(ctx context.Context) error { return a.Shutdown(ctx, stopWorks) },
 	}

@@ -13,14 +13,14 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/signalbox-dev/signalbox/agent"
-	"github.com/signalbox-dev/signalbox/agent/link"
+	"github.com/signalbox-dev/signalbox/agent/controlplane"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// embedded is an agent inside the control plane's process, as signalboxd has it.
+// embedded is an agent in the control plane's process, as in signalboxd.
 type embedded struct {
 	*agent.Agent
 	stop func()
@@ -33,7 +33,7 @@ func embed(t *testing.T, c *control, bus *rpc.Bus, data string) embedded {
 		Exec: []string{os.Args[0], "shim"}, Environ: os.Environ(), Version: "test",
 	}, agent.Deps{
 		Joiner: memoryJoiner{c},
-		Dial:   func(n link.Node) (*grpc.ClientConn, error) { return bus.As("node/" + n.ID).Dial("jobs") },
+		Dial:   func(n controlplane.Node) (*grpc.ClientConn, error) { return bus.As("node/" + n.ID).Dial("jobs") },
 		Clock:  clock.Real(), Rand: rand.Reader, Jitter: func() float64 { return 0 },
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
@@ -59,22 +59,21 @@ func inMemory(t *testing.T) (*control, *rpc.Bus) {
 	return c, bus
 }
 
-func TestCtrlCEndsWorksThatDoNotWantTo(t *testing.T) {
+func TestShutdown_stopWorks_killsUnresponsiveWork(t *testing.T) {
 	t.Parallel()
 	c, bus := inMemory(t)
 	data, ready := t.TempDir(), filepath.Join(t.TempDir(), "ready")
 	a := embed(t, c, bus, data)
-	// It does not listen to SIGTERM: only the second, harder signal ends it.
+	// The script ignores SIGTERM and never ends by itself: only SIGKILL ends it.
 	c.want(c.script("trap '' TERM; touch " + ready + "; while :; do sleep 0.05; done"))
 	require.Eventually(t, touched(ready), time.Minute, 10*time.Millisecond)
-	// The command never ends by itself: that this returns is the second, harder signal.
 	require.NoError(t, a.Shutdown(t.Context(), true))
-	stopped := c.until("the end is told", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
+	stopped := c.until("the exit is reported", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
 	require.Equal(t, "stopped", stopped.GetExit().GetReason())
 	require.Equal(t, int32(9), stopped.GetExit().GetSignal())
 	a.stop()
 
-	// The next agent still knows it, and does not start it again.
+	// The next agent still reports the work and does not start it again.
 	next := embed(t, c, bus, data)
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
 	require.Equal(t, "stopped", exited.GetExit().GetReason())
@@ -83,32 +82,32 @@ func TestCtrlCEndsWorksThatDoNotWantTo(t *testing.T) {
 	next.stop()
 }
 
-func TestShutdownThatLeavesWorks(t *testing.T) {
+func TestShutdown_leavesWorksRunning(t *testing.T) {
 	t.Parallel()
 	c, bus := inMemory(t)
 	a := embed(t, c, bus, t.TempDir())
 	c.want(c.script("sleep 300"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.NoError(t, a.Shutdown(t.Context(), false))
-	// Two more are told after it, of which the second was looked at after it.
+	// The second of two later observations was made after Shutdown.
 	for range 2 {
-		told := c.next()
-		require.Len(t, told, 1)
-		require.Equal(t, jobsv1.Phase_PHASE_RUNNING, told[0].GetPhase())
+		observed := c.next()
+		require.Len(t, observed, 1)
+		require.Equal(t, jobsv1.Phase_PHASE_RUNNING, observed[0].GetPhase())
 	}
 	c.want()
 	c.quiet()
 	a.stop()
 }
 
-func TestDesiresOfUnknownKindsHarmNothing(t *testing.T) {
+func TestUnknownDesiredStatesAndKindsAreIgnored(t *testing.T) {
 	t.Parallel()
 	c, bus := inMemory(t)
 	a := embed(t, c, bus, t.TempDir())
 	good := c.script("sleep 300")
 	c.want(good)
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
-	// The same work in words of a later version: it must not be taken for gone.
+	// The same work in terms of a later version: the agent must not treat it as gone.
 	odd := c.script("true")
 	odd.Desired = jobsv1.Desired(99)
 	other := c.script("true")
@@ -126,7 +125,7 @@ func TestDesiresOfUnknownKindsHarmNothing(t *testing.T) {
 	a.stop()
 }
 
-func TestInventoryAndDrivers(t *testing.T) {
+func TestHelloHasInventoryAndDrivers(t *testing.T) {
 	t.Parallel()
 	c, bus := inMemory(t)
 	a := embed(t, c, bus, t.TempDir())
@@ -139,7 +138,7 @@ func TestInventoryAndDrivers(t *testing.T) {
 	a.stop()
 }
 
-func TestNewRefusesToBeWithoutAShim(t *testing.T) {
+func TestNew_emptyExec(t *testing.T) {
 	t.Parallel()
 	_, err := agent.New(agent.Config{Data: t.TempDir()}, agent.Deps{Rand: rand.Reader})
 	require.ErrorContains(t, err, "Exec")

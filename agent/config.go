@@ -10,35 +10,35 @@ import (
 
 // Config is the agent's settings.
 type Config struct {
-	Server       string        `env:"SERVICE_AGENT_SERVER" doc:"address of the gateway where the agent joins, http(s)://host:port"`
-	JoinToken    secret.String `env:"SERVICE_AGENT_JOIN_TOKEN" doc:"join token of the fleet; needed at the first start only"`
-	Data         string        `env:"SERVICE_AGENT_DATA, default=/var/lib/signalbox-agent" doc:"folder of all that the agent keeps"`
-	Environments string        `env:"SERVICE_AGENT_ENVIRONMENTS" doc:"folder of the Python environments; DATA/envs where empty"`
-	Hostname     string        `env:"SERVICE_AGENT_HOSTNAME" doc:"name of the node; the machine's where empty"`
-	CacheBytes   int64         `env:"SERVICE_AGENT_CACHE_BYTES, default=21474836480" doc:"bytes of objects kept between works; 0 keeps all"`
-	StopWorks    bool          `env:"SERVICE_AGENT_STOP_WORKS, default=false" doc:"end attempts and engines when the agent is told to stop"`
-	RelayListen  string        `env:"SERVICE_AGENT_RELAY_LISTEN" doc:"address on which engines are reached from other hosts over mutual TLS, host:port; empty keeps them on loopback"`
-	RelayHost    string        `env:"SERVICE_AGENT_RELAY_HOST" doc:"name or address under which other hosts reach the relay; the node's hostname where empty"`
+	Server       string        `env:"SERVICE_AGENT_SERVER" doc:"gateway URL used to join the fleet, http(s)://host:port"`
+	JoinToken    secret.String `env:"SERVICE_AGENT_JOIN_TOKEN" doc:"join token of the fleet; required only at the first start"`
+	Data         string        `env:"SERVICE_AGENT_DATA, default=/var/lib/signalbox-agent" doc:"data folder of the agent"`
+	Environments string        `env:"SERVICE_AGENT_ENVIRONMENTS" doc:"folder of the Python environments; DATA/envs if empty"`
+	Hostname     string        `env:"SERVICE_AGENT_HOSTNAME" doc:"name of the node; the machine's host name if empty"`
+	CacheBytes   int64         `env:"SERVICE_AGENT_CACHE_BYTES, default=21474836480" doc:"bytes of downloaded objects kept between works; 0 keeps all"`
+	StopWorks    bool          `env:"SERVICE_AGENT_STOP_WORKS, default=false" doc:"end attempts and engines when the agent stops"`
+	RelayListen  string        `env:"SERVICE_AGENT_RELAY_LISTEN" doc:"address where other hosts reach engines over mutual TLS, host:port; if empty, engines are on loopback only"`
+	RelayHost    string        `env:"SERVICE_AGENT_RELAY_HOST" doc:"host name or address that other hosts use to reach the relay; the node's host name if empty"`
 
-	// Exec is the program and its leading arguments that end in shim.Main. Set by
-	// the main, which alone knows it.
+	// Exec is the command line that runs shim.Main. Only the main package knows it
+	// and must set it.
 	Exec []string
-	// Environ is the environment of the process. Set by the main.
+	// Environ is the environment of the process. The main package sets it.
 	Environ []string
-	// Version of the program. Set by the main.
+	// Version is the version of the program. The main package sets it.
 	Version string
-	// ProbeInterval is the time between two looks at a ready engine; 10 s where 0.
+	// ProbeInterval is the time between two probes of a ready engine; 10 s if 0.
 	ProbeInterval time.Duration
 }
 
-// Validate implements the check of conf.Load.
+// Validate checks the settings; conf.Load calls it.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Data == "" {
-		errs = append(errs, conf.Faultf("SERVICE_AGENT_DATA", "must name a folder"))
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_DATA", "must not be empty"))
 	}
 	if c.CacheBytes < 0 {
-		errs = append(errs, conf.Faultf("SERVICE_AGENT_CACHE_BYTES", "must not be negative, got %d", c.CacheBytes))
+		errs = append(errs, conf.Errorf("SERVICE_AGENT_CACHE_BYTES", "must not be negative, got %d", c.CacheBytes))
 	}
 	return errors.Join(errs...)
 }

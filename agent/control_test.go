@@ -23,8 +23,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// control is a control plane: the agent listener of jobs, the join route and the
-// log route of the gateway, with real certificates where it serves over TCP.
+// control is a fake control plane: the agent listener of jobs and the gateway's join
+// and log routes. Over TCP it uses real certificates.
 type control struct {
 	jobsv1.UnimplementedAgentServiceServer
 	jobsv1.UnimplementedFleetServiceServer
@@ -35,13 +35,13 @@ type control struct {
 	address string
 
 	mu sync.Mutex
-	// joinedAt dates the certificates; the present where zero.
+	// joinedAt is the start of the certificates' validity; now if zero.
 	joinedAt time.Time
-	// object is where downloads are signed to; they are refused for now where empty.
+	// object is the URL of every signed download; if empty, signing fails as unavailable.
 	object   string
 	desired  []*jobsv1.Work
 	observed []*jobsv1.ObservedWork
-	told     chan struct{} // closed and replaced with each observation
+	changed  chan struct{} // closed and replaced with each observation
 	wake     chan struct{} // closed and replaced with each desire
 	hellos   []*jobsv1.AgentHello
 	joins    int
@@ -55,7 +55,7 @@ func newControl(t *testing.T) *control {
 	t.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
-	c := &control{t: t, ca: ca, told: make(chan struct{}), wake: make(chan struct{}), numbers: map[string]bool{}}
+	c := &control{t: t, ca: ca, changed: make(chan struct{}), wake: make(chan struct{}), numbers: map[string]bool{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/fleets/join", c.join)
 	mux.HandleFunc("POST /api/ingest/logs", c.takeLogs)
@@ -65,7 +65,7 @@ func newControl(t *testing.T) *control {
 	return c
 }
 
-// serve lets agents in on the network until the test ends.
+// serve accepts agents on the network until the test ends.
 func (c *control) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Helper()
 	agents, err := network.ListenAgents("jobs")
@@ -123,7 +123,7 @@ func (c *control) admit(token, request string) (*jobsv1.JoinFleetResponse, error
 	}, nil
 }
 
-// JoinFleet is the join inside one process.
+// JoinFleet joins a node within the process.
 func (c *control) JoinFleet(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
 	return c.admit(r.GetToken(), r.GetCertificateRequest())
 }
@@ -140,15 +140,15 @@ func (c *control) join(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		return
 	}
-	answer, err := c.admit(body.Token, body.CertificateRequest)
+	response, err := c.admit(body.Token, body.CertificateRequest)
 	if err != nil {
 		fault.Write(w, err, "req_test")
 		return
 	}
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"node_id": answer.GetNodeId(), "certificate": answer.GetCertificate(), "ca_certificate": answer.GetCaCertificate(),
-		"agent_address": answer.GetAgentAddress(), "heartbeat_s": answer.GetHeartbeatS(),
+		"node_id": response.GetNodeId(), "certificate": response.GetCertificate(), "ca_certificate": response.GetCaCertificate(),
+		"agent_address": response.GetAgentAddress(), "heartbeat_s": response.GetHeartbeatS(),
 	})
 }
 
@@ -169,7 +169,7 @@ func (c *control) takeLogs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Connect is the agent's stream.
+// Connect serves the agent's stream.
 func (c *control) Connect(stream jobsv1.AgentService_ConnectServer) error {
 	if rpc.Peer(stream.Context()) != "node/nod_1" {
 		return fault.New(fault.Forbidden, "node", "not a node of this fleet")
@@ -207,19 +207,19 @@ func (c *control) listen(stream jobsv1.AgentService_ConnectServer) error {
 		if o := message.GetObserved(); o != nil {
 			c.mu.Lock()
 			c.observed = o.GetWorks()
-			close(c.told)
-			c.told = make(chan struct{})
+			close(c.changed)
+			c.changed = make(chan struct{})
 			c.mu.Unlock()
 		}
 	}
 }
 
-// MintIngestToken makes the one token that the log route takes.
+// MintIngestToken returns the only token that the log route accepts.
 func (c *control) MintIngestToken(context.Context, *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
 	return &jobsv1.IngestToken{Token: "ingest-token"}, nil
 }
 
-// SignDownload answers the one address there is.
+// SignDownload returns the fixed URL.
 func (c *control) SignDownload(context.Context, *jobsv1.SignDownloadRequest) (*jobsv1.SignedDownload, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,13 +243,13 @@ func (c *control) want(works ...*jobsv1.Work) {
 	c.wake = make(chan struct{})
 }
 
-// until waits for an observation of the work that the test accepts.
+// until waits for an observation that accept returns true for.
 func (c *control) until(what string, accept func(*jobsv1.ObservedWork) bool) *jobsv1.ObservedWork {
 	c.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
 		c.mu.Lock()
-		all, told := c.observed, c.told
+		all, changed := c.observed, c.changed
 		c.mu.Unlock()
 		for _, o := range all {
 			if accept(o) {
@@ -257,23 +257,23 @@ func (c *control) until(what string, accept func(*jobsv1.ObservedWork) bool) *jo
 			}
 		}
 		select {
-		case <-told:
+		case <-changed:
 		case <-deadline:
-			c.t.Fatalf("not in time: %s; observed: %v", what, all)
+			c.t.Fatalf("timeout waiting for: %s; observed: %v", what, all)
 		}
 	}
 }
 
-// next waits for the next thing that the agent tells.
+// next waits for the agent's next observation.
 func (c *control) next() []*jobsv1.ObservedWork {
 	c.t.Helper()
 	c.mu.Lock()
-	told := c.told
+	changed := c.changed
 	c.mu.Unlock()
 	select {
-	case <-told:
+	case <-changed:
 	case <-time.After(time.Minute):
-		c.t.Fatal("the agent tells nothing more")
+		c.t.Fatal("the agent reports no further observation")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,7 +285,7 @@ func (c *control) phase(p jobsv1.Phase) *jobsv1.ObservedWork {
 	return c.until(p.String(), func(o *jobsv1.ObservedWork) bool { return o.GetPhase() == p })
 }
 
-// quiet waits until the agent tells of no work at all.
+// quiet waits until the agent reports no works.
 func (c *control) quiet() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -301,7 +301,7 @@ func (c *control) log() string {
 	return c.logs.String()
 }
 
-// script is an attempt that runs a shell script.
+// script returns an attempt that runs a shell script.
 func (c *control) script(text string) *jobsv1.Work {
 	return &jobsv1.Work{
 		WorkId: "wrk_1", Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Generation: 1, Fence: 1, Desired: jobsv1.Desired_DESIRED_RUNNING,

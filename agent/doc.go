@@ -1,6 +1,7 @@
-// Package agent is the host agent: it joins its fleet, dials out to the control
-// plane, and runs what it is told on its machine. It is embedded in signalboxd
-// and is a process of its own in cmd/signalbox-agent; both build it from New. It
-// promises that what runs does not depend on it: it may be killed at any moment,
-// and the next one over the same folder goes on where it stood.
+// Package agent owns the host agent: it joins a fleet, connects to the control
+// plane and runs the desired works on its machine. signalboxd embeds it, and
+// cmd/signalbox-agent runs it as a separate process; both create it with New.
+// It promises that works and engines do not depend on the agent process: the agent
+// may be killed at any time, and the next agent over the same folder continues
+// where it stopped.
 package agent

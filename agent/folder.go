@@ -11,44 +11,44 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/flock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// ErrInUse tells that another agent works over the data folder.
+// ErrInUse reports that another agent uses the data folder.
 var ErrInUse = errors.New("the data folder is in use")
 
 const (
-	// lockTries, lockWait apart: a child that a killed agent was starting shares its
-	// lock until the child's exec.
+	// A killed agent's lock may survive briefly: a child that it was starting shares
+	// the lock until the child's exec. So try again lockTries times, lockWait apart.
 	lockTries = 30
 	lockWait  = 10 * time.Millisecond
 )
 
-// folder is the data folder, held by one agent at a time: two would end each
-// other's works, for each takes the other's node for its own.
+// folder is the data folder, locked by one agent at a time. Two agents would act for
+// the same node and end each other's works.
 type folder struct {
-	lock *flock.File
+	lock *localfile.LockedFile
 	once sync.Once
 }
 
-// openFolder makes the folder and takes it, or names the process that has it.
-// Nothing else in it is touched.
+// openFolder creates the folder and locks it. If it is locked, the error names the
+// process that holds it, and nothing else in the folder is touched.
 func openFolder(path string, clk clock.Clock) (*folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
 	name := filepath.Join(path, "lock")
-	lock, err := flock.Try(name)
-	for try := 0; errors.Is(err, flock.ErrTaken); try++ {
+	lock, err := localfile.TryLock(name)
+	for try := 0; errors.Is(err, localfile.ErrLocked); try++ {
 		if try == lockTries {
 			holder, _ := os.ReadFile(name)
 			return nil, fmt.Errorf("%w: %s is held by the agent of process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
 		}
 		<-clk.NewTimer(lockWait).C()
-		lock, err = flock.Try(name)
+		lock, err = localfile.TryLock(name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take the data folder: %w", err)
+		return nil, fmt.Errorf("lock the data folder: %w", err)
 	}
 	f := &folder{lock: lock}
 	err = lock.Truncate(0)
@@ -56,16 +56,16 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 		_, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("write the data folder's lock: %w", err), f.close())
+		return nil, errors.Join(fmt.Errorf("write the process id to the data folder's lock: %w", err), f.close())
 	}
 	return f, nil
 }
 
-// close lets the folder go; a second call does nothing.
+// close releases the folder; a second call does nothing.
 func (f *folder) close() (err error) {
 	f.once.Do(func() {
 		if err = f.lock.Close(); err != nil {
-			err = fmt.Errorf("let the data folder go: %w", err)
+			err = fmt.Errorf("release the data folder: %w", err)
 		}
 	})
 	return err

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-func TestASecondAgentOverOneFolderEndsAtOnceAndTouchesNothing(t *testing.T) {
+func TestSecondAgentOverSameFolderExits(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
@@ -26,7 +26,7 @@ func TestASecondAgentOverOneFolderEndsAtOnceAndTouchesNothing(t *testing.T) {
 	first := startAgent(t, c, data, joinToken)
 	c.want(c.script("echo begin; while [ ! -e " + goOn + " ]; do sleep 0.02; done; echo end"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
-	// What the first is making at this moment looks as what a killed one left.
+	// A folder that the first agent is still making looks like one that a killed agent left.
 	half := filepath.Join(data, "works", "half-made")
 	require.NoError(t, os.Mkdir(half, 0o700))
 
@@ -34,20 +34,20 @@ func TestASecondAgentOverOneFolderEndsAtOnceAndTouchesNothing(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "run", "--data", data, "--server", c.http.URL)
 	words, err := cmd.CombinedOutput()
-	said := string(words)
+	output := string(words)
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 1, exit.ExitCode())
-	require.Contains(t, said, "in use")
-	require.Contains(t, said, "process "+strconv.Itoa(first.Process.Pid))
+	require.Contains(t, output, "in use")
+	require.Contains(t, output, "process "+strconv.Itoa(first.Process.Pid))
 	require.DirExists(t, half)
-	require.Len(t, c.greetings(), 1, "it did not speak for the node")
+	require.Len(t, c.greetings(), 1, "the second agent must not connect")
 
 	require.NoError(t, os.Remove(half))
 	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
 	require.Zero(t, exited.GetExit().GetCode())
-	require.Equal(t, "begin\nend\n", c.log(), "the work ran to its own end")
+	require.Equal(t, "begin\nend\n", c.log(), "the work must run to its end")
 	c.want()
 	c.quiet()
 	first.terminate()
@@ -59,7 +59,7 @@ func (c *control) greetings() []*jobsv1.AgentHello {
 	return c.hellos
 }
 
-func TestTheFolderIsFreeOnceAnAgentWasKilledOrHasEnded(t *testing.T) {
+func TestDataFolderReleasedWhenAgentEnds(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
@@ -76,7 +76,7 @@ func startAgentAndAwait(t *testing.T, c *control, data, token string, hellos int
 	return p
 }
 
-func TestAnAgentThatCannotBeMadeLeavesTheFolderFree(t *testing.T) {
+func TestNew_failureReleasesFolder(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	works := filepath.Join(data, "works")
@@ -98,11 +98,11 @@ func TestAnAgentThatCannotBeMadeLeavesTheFolderFree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, a.Run(ctx))
-	require.NoError(t, a.Close(), "which has nothing left to do")
+	require.NoError(t, a.Close(), "Close after Run does nothing")
 	b, err := make()
-	require.NoError(t, err, "the end of Run lets it go")
+	require.NoError(t, err, "Run releases the folder")
 	require.NoError(t, b.Close())
 	c, err := make()
-	require.NoError(t, err, "and so does Close of one that was not run")
+	require.NoError(t, err, "Close releases the folder")
 	require.NoError(t, c.Close())
 }

@@ -12,7 +12,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// takeInventory looks at the machine.
+// takeInventory reads the machine's CPUs, memory and GPUs.
 func takeInventory(version, limits string) (*jobsv1.Inventory, error) {
 	raw, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -34,10 +34,10 @@ func parseMeminfo(text string) (int64, error) {
 		if len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
 			kib, err := strconv.ParseInt(fields[1], 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("the machine's memory: %w", err)
+				return 0, fmt.Errorf("parse MemTotal of /proc/meminfo: %w", err)
 			}
 			return kib << 10, nil
 		}
 	}
-	return 0, errors.New("the machine does not tell its memory")
+	return 0, errors.New("/proc/meminfo has no valid MemTotal line")
 }

@@ -17,7 +17,7 @@ func TestParseMeminfo(t *testing.T) {
 	}
 }
 
-func TestTheRelayIsCalledByTheNodesNameUnlessToldOtherwise(t *testing.T) {
+func TestRelayConfig_hostDefaultsToNodeName(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "node-1", relayConfig(Config{Hostname: "node-1", RelayListen: ":0"}).Host)
 	require.Equal(t, "10.0.0.1", relayConfig(Config{Hostname: "node-1", RelayHost: "10.0.0.1"}).Host)

@@ -27,7 +27,7 @@ func join(t *testing.T, data, token string, flags ...string) (out, words string,
 	var o, e bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &o, &e
 	err = cmd.Run()
-	require.NoError(t, ctx.Err(), "it does not end")
+	require.NoError(t, ctx.Err(), "the command must end")
 	return o.String(), e.String(), err
 }
 
@@ -37,7 +37,7 @@ func (c *control) joined() int {
 	return c.joins
 }
 
-func TestJoinKeepsTheNodeThatRunThenIs(t *testing.T) {
+func TestJoinThenRunUsesSameNode(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
@@ -47,7 +47,7 @@ func TestJoinKeepsTheNodeThatRunThenIs(t *testing.T) {
 	require.Contains(t, out, "joined as nod_1")
 	require.Contains(t, out, "signalbox-agent run --data "+data)
 	require.NotContains(t, out, joinToken)
-	require.Empty(t, c.greetings(), "it does no more than join")
+	require.Empty(t, c.greetings(), "join must not connect")
 
 	p := startAgent(t, c, data, "")
 	c.want(c.script("exit 3"))
@@ -59,7 +59,7 @@ func TestJoinKeepsTheNodeThatRunThenIs(t *testing.T) {
 	p.terminate()
 }
 
-func TestAnotherJoinSpendsNoTokenAndKeepsTheNode(t *testing.T) {
+func TestSecondJoinFailsAndKeepsNode(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
@@ -74,7 +74,7 @@ func TestAnotherJoinSpendsNoTokenAndKeepsTheNode(t *testing.T) {
 	require.Equal(t, identity, read(t, filepath.Join(data, "node", "node.pem")))
 	require.Equal(t, 1, c.joined())
 
-	// Beside an agent that runs it does not come so far.
+	// While an agent runs, join stops earlier, at the locked folder.
 	p := startAgentAndAwait(t, c, data, "", 1)
 	_, words, err = join(t, data, joinToken, "--server", c.http.URL)
 	require.Error(t, err)
@@ -82,24 +82,24 @@ func TestAnotherJoinSpendsNoTokenAndKeepsTheNode(t *testing.T) {
 	p.terminate()
 }
 
-func TestAJoinThatFailsSaysWhyAndKeepsNothing(t *testing.T) {
+func TestJoinFailureLeavesNoNode(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	closed := newControl(t)
-	require.Empty(t, closed.address, "it opens nothing that an agent could dial")
+	require.Empty(t, closed.address, "without an agent listener")
 	away := newControl(t)
 	away.http.Close()
 	for name, row := range map[string]struct {
 		token, want string
 		flags       []string
 	}{
-		"another token":        {"another", "the join token is unknown or used", []string{"--server", c.http.URL}},
-		"no token":             {"", "SERVICE_AGENT_JOIN_TOKEN", []string{"--server", c.http.URL}},
-		"no server":            {joinToken, "--server", nil},
-		"a server that's away": {joinToken, "connection refused", []string{"--server", away.http.URL}},
-		"no way in":            {joinToken, "SERVICE_JOBS_AGENT_LISTEN", []string{"--server", closed.http.URL}},
-		"a flag of run":        {joinToken, "stop-works", []string{"--server", c.http.URL, "--stop-works"}},
-		"a token as argument":  {"", "unexpected argument", []string{"--server", c.http.URL, joinToken}},
+		"wrong token":        {"another", "the join token is unknown or used", []string{"--server", c.http.URL}},
+		"missing token":      {"", "SERVICE_AGENT_JOIN_TOKEN", []string{"--server", c.http.URL}},
+		"missing server":     {joinToken, "--server", nil},
+		"server unreachable": {joinToken, "connection refused", []string{"--server", away.http.URL}},
+		"no agent listener":  {joinToken, "SERVICE_JOBS_AGENT_LISTEN", []string{"--server", closed.http.URL}},
+		"flag of run":        {joinToken, "stop-works", []string{"--server", c.http.URL, "--stop-works"}},
+		"token as argument":  {"", "unexpected argument", []string{"--server", c.http.URL, joinToken}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestAJoinThatFailsSaysWhyAndKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestATokenInAFileJoinsToo(t *testing.T) {
+func TestJoinTokenFromFile(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()

@@ -10,26 +10,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/agent/daemon"
+	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// TestMain lets the test's own program be the agent's process and the shim.
+// TestMain lets the test binary act as the agent process and as the shim.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "shim":
 			os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
 		case "run", "join":
-			p := daemon.Process{Args: os.Args[2:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: "test"}
-			deed := p.Run
+			p := agent.Process{Args: os.Args[2:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: "test"}
+			command := p.Run
 			if os.Args[1] == "join" {
-				deed = p.Join
+				command = p.Join
 			}
-			if err := deed(); err != nil {
+			if err := command(); err != nil {
 				_, _ = os.Stderr.WriteString(err.Error() + "\n")
 				os.Exit(1)
 			}
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is an agent in a process of its own.
+// process is an agent in a separate process.
 type process struct {
 	*exec.Cmd
 	t *testing.T
@@ -60,14 +60,14 @@ func (p *process) kill() {
 	_ = p.Wait()
 }
 
-// terminate asks the agent to end and waits for that.
+// terminate sends SIGTERM to the agent and waits for its end.
 func (p *process) terminate() {
 	p.t.Helper()
 	require.NoError(p.t, p.Process.Signal(syscall.SIGTERM))
 	require.NoError(p.t, p.Wait())
 }
 
-func TestAKilledAgentLosesNothing(t *testing.T) {
+func TestKilledAgentLosesNoWork(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
@@ -79,14 +79,14 @@ func TestAKilledAgentLosesNothing(t *testing.T) {
 	require.Eventually(t, touched(starts), time.Minute, 10*time.Millisecond)
 	first.kill()
 
-	// The next one needs no token: the node's certificate is in the folder.
+	// The next agent needs no token: the node's certificate is in the folder.
 	second := startAgent(t, c, data, "")
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 2 }, time.Minute, 10*time.Millisecond)
 	adopted := c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.Equal(t, running.GetRunningAt().AsTime(), adopted.GetRunningAt().AsTime())
 	second.kill()
 
-	// It ends while there is no agent.
+	// The work ends while no agent runs.
 	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
 	third := startAgent(t, c, data, "")
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
@@ -101,7 +101,7 @@ func TestAKilledAgentLosesNothing(t *testing.T) {
 	third.terminate()
 }
 
-func TestAnAgentThatIsToldToStopLeavesWorksRunning(t *testing.T) {
+func TestSIGTERMLeavesWorksRunning(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()
@@ -119,9 +119,9 @@ func TestAnAgentThatIsToldToStopLeavesWorksRunning(t *testing.T) {
 	c.next()
 	second.terminate()
 	require.Error(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+") 2>/dev/null").Run(), "the work outlived --stop-works")
-	// What the second had no time to tell, the next one tells.
+	// The next agent reports what the second had no time to report.
 	third := startAgent(t, c, data, "")
-	stopped := c.until("the end is told", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
+	stopped := c.until("the exit is reported", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
 	require.Equal(t, "stopped", stopped.GetExit().GetReason())
 	require.Equal(t, int32(syscall.SIGTERM), stopped.GetExit().GetSignal())
 	c.want()
@@ -129,7 +129,7 @@ func TestAnAgentThatIsToldToStopLeavesWorksRunning(t *testing.T) {
 	third.terminate()
 }
 
-func TestAWrongJoinTokenEndsTheAgent(t *testing.T) {
+func TestWrongJoinTokenEndsAgent(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	c.overTCP()

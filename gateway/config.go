@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
@@ -15,26 +15,26 @@ import (
 type Config struct {
 	Listen conf.Listen `env:", prefix=SERVICE_"`
 	Public conf.Public `env:", prefix=SERVICE_"`
-	// TrustedProxies are the proxies in front whose X-Forwarded-For counts.
-	TrustedProxies []string `env:"SERVICE_GATEWAY_TRUSTED_PROXIES" doc:"addresses or CIDRs of the proxies in front, whose X-Forwarded-For counts"`
-	// AllowedHosts are names of the installation beside that of the public URL.
-	AllowedHosts   []string      `env:"SERVICE_GATEWAY_ALLOWED_HOSTS" doc:"host names that clients use beside the one of SERVICE_PUBLIC_URL; addresses, localhost and names without a dot need not be named"`
-	RequestTimeout time.Duration `env:"SERVICE_GATEWAY_REQUEST_TIMEOUT, default=30s" doc:"how long a plain request may take, its body included"`
-	IngestAddr     string        `env:"SERVICE_GATEWAY_INGEST_ADDR" doc:"host:port of ingest's HTTP listener, where ingest runs in a process of its own"`
-	InferenceAddr  string        `env:"SERVICE_GATEWAY_INFERENCE_ADDR" doc:"host:port of inference's HTTP listener, where inference runs in a process of its own"`
+	// TrustedProxies are the proxies in front of the gateway whose X-Forwarded-For is believed.
+	TrustedProxies []string `env:"SERVICE_GATEWAY_TRUSTED_PROXIES" doc:"addresses or CIDRs of the proxies in front of the gateway whose X-Forwarded-For is believed"`
+	// AllowedHosts are names of the installation besides the host of the public URL.
+	AllowedHosts   []string      `env:"SERVICE_GATEWAY_ALLOWED_HOSTS" doc:"host names that clients use besides the host of SERVICE_PUBLIC_URL; addresses, localhost and names without a dot are always allowed"`
+	RequestTimeout time.Duration `env:"SERVICE_GATEWAY_REQUEST_TIMEOUT, default=30s" doc:"how long a plain request may take, including its body"`
+	IngestAddr     string        `env:"SERVICE_GATEWAY_INGEST_ADDR" doc:"host:port of ingest's HTTP listener, if ingest runs in its own process"`
+	InferenceAddr  string        `env:"SERVICE_GATEWAY_INFERENCE_ADDR" doc:"host:port of inference's HTTP listener, if inference runs in its own process"`
 }
 
-// Validate names every setting that cannot be used.
+// Validate returns an error that names every invalid setting.
 func (c *Config) Validate() error {
 	var errs []error
-	if _, err := edge.ParseProxies(c.TrustedProxies); err != nil {
-		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_TRUSTED_PROXIES", "%v", err))
+	if _, err := middleware.ParseProxies(c.TrustedProxies); err != nil {
+		errs = append(errs, conf.Errorf("SERVICE_GATEWAY_TRUSTED_PROXIES", "%v", err))
 	}
-	if _, err := edge.ParseHosts(c.Public.URL, c.AllowedHosts); err != nil {
-		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_ALLOWED_HOSTS", "%v", err))
+	if _, err := middleware.ParseHosts(c.Public.URL, c.AllowedHosts); err != nil {
+		errs = append(errs, conf.Errorf("SERVICE_GATEWAY_ALLOWED_HOSTS", "%v", err))
 	}
 	if c.RequestTimeout <= 0 {
-		errs = append(errs, conf.Faultf("SERVICE_GATEWAY_REQUEST_TIMEOUT", "must be positive, got %v", c.RequestTimeout))
+		errs = append(errs, conf.Errorf("SERVICE_GATEWAY_REQUEST_TIMEOUT", "must be positive, got %v", c.RequestTimeout))
 	}
 	for _, addr := range [][2]string{
 		{"SERVICE_GATEWAY_INGEST_ADDR", c.IngestAddr}, {"SERVICE_GATEWAY_INFERENCE_ADDR", c.InferenceAddr},
@@ -43,7 +43,7 @@ func (c *Config) Validate() error {
 			continue
 		}
 		if _, _, err := net.SplitHostPort(addr[1]); err != nil {
-			errs = append(errs, conf.Faultf(addr[0], "must be host:port, got %q", addr[1]))
+			errs = append(errs, conf.Errorf(addr[0], "must be host:port, got %q", addr[1]))
 		}
 	}
 	return errors.Join(errs...)
@@ -57,7 +57,7 @@ func (c *Config) secure() bool {
 	return err == nil && u.Scheme == "https"
 }
 
-// origin is the public URL as browsers name it in Origin: in lower case, and without the scheme's own port.
+// origin returns the public URL as browsers write it in Origin: in lower case and without the default port.
 func (c *Config) origin() string {
 	u, err := url.Parse(c.Public.URL)
 	if err != nil || u.Host == "" {
@@ -70,7 +70,7 @@ func (c *Config) origin() string {
 	return u.Scheme + "://" + host
 }
 
-// cookie is the name of the refresh cookie that fits the public URL.
+// cookie returns the name of the refresh cookie for the scheme of the public URL.
 func (c *Config) cookie() string {
 	if c.secure() {
 		return "__Host-" + refreshCookie

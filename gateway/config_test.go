@@ -17,7 +17,7 @@ func load(t *testing.T, settings map[string]string) (gateway.Config, error) {
 	return cfg, err
 }
 
-func TestSettingsAreRead(t *testing.T) {
+func TestGatewayConfigLoads(t *testing.T) {
 	t.Parallel()
 	cfg, err := load(t, map[string]string{
 		"SERVICE_LISTEN": "127.0.0.1:8080", "SERVICE_PUBLIC_URL": "https://box.example", "SERVICE_GATEWAY_TRUSTED_PROXIES": "10.0.0.0/8,192.0.2.1",
@@ -38,7 +38,7 @@ func TestSettingsAreRead(t *testing.T) {
 	require.Empty(t, plain.TrustedProxies)
 }
 
-func TestSettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
+func TestGatewayConfigNamesEveryInvalidSetting(t *testing.T) {
 	t.Parallel()
 	_, err := load(t, map[string]string{
 		"SERVICE_GATEWAY_TRUSTED_PROXIES": "everyone", "SERVICE_GATEWAY_REQUEST_TIMEOUT": "-1s",

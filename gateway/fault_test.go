@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway"
 )
 
-// entries are a 422's as `loc type`.
-func entries(t *testing.T, a answer) []string {
+// entries returns the entries of a 422 as `loc type`.
+func entries(t *testing.T, a response) []string {
 	t.Helper()
 	list, ok := a.json(t)["detail"].([]any)
 	require.True(t, ok, a.body)
@@ -30,7 +30,7 @@ func entries(t *testing.T, a answer) []string {
 	return out
 }
 
-func TestFaultsOfShapeNameTheirPlace(t *testing.T) {
+func TestShapeFaultsHaveLocation(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	cases := map[string]struct {
@@ -40,34 +40,34 @@ func TestFaultsOfShapeNameTheirPlace(t *testing.T) {
 		"not JSON":               {"POST", "/api/jobs", `{"api":}`, []string{"[body 7] json_invalid"}},
 		"unknown names":          {"POST", "/api/jobs", `{"apI":"x","spec":{"nope":1}}`, []string{"[body apI] extra_forbidden", "[body spec nope] extra_forbidden"}},
 		"wrong type":             {"POST", "/api/jobs", `{"spec":{"resources":{"pools":[{"nodes":"3"}]}}}`, []string{"[body spec resources pools 0 nodes] int_type"}},
-		"name twice":             {"POST", "/api/auth/login", `{"username":"a","username":"b"}`, []string{"[body username] duplicate_key"}},
+		"repeated name":          {"POST", "/api/auth/login", `{"username":"a","username":"b"}`, []string{"[body username] duplicate_key"}},
 		"enum":                   {"POST", "/api/fleets", `{"kind":"FLEET_KIND_AGENT"}`, []string{"[body kind] enum"}},
 		"raw JSON":               {"POST", "/api/jobs", `{"spec":{"hparams":{"a":1,"a":2}}}`, []string{"[body spec hparams a] duplicate_key"}},
-		"name of the path":       {"POST", "/api/datasets/ds_1/versions", `{"dataset_id":"ds_2"}`, []string{"[body dataset_id] extra_forbidden"}},
-		"body where none is":     {"POST", "/api/jobs/job_1/stop", `{"force":true}`, []string{"[body force] extra_forbidden"}},
-		"garbage where none is":  {"POST", "/api/jobs/job_1/stop", `<xml>`, []string{"[body 0] json_invalid"}},
+		"name set by the path":   {"POST", "/api/datasets/ds_1/versions", `{"dataset_id":"ds_2"}`, []string{"[body dataset_id] extra_forbidden"}},
+		"unexpected body":        {"POST", "/api/jobs/job_1/stop", `{"force":true}`, []string{"[body force] extra_forbidden"}},
+		"unexpected garbage":     {"POST", "/api/jobs/job_1/stop", `<xml>`, []string{"[body 0] json_invalid"}},
 		"unknown query":          {"GET", "/api/jobs?limit=1&Limit=2&x=1", ``, []string{"[query Limit] extra_forbidden", "[query x] extra_forbidden"}},
-		"query name twice":       {"GET", "/api/jobs?limit=1&limit=2", ``, []string{"[query limit] duplicate_key"}},
+		"repeated query name":    {"GET", "/api/jobs?limit=1&limit=2", ``, []string{"[query limit] duplicate_key"}},
 		"query type":             {"GET", "/api/jobs?limit=ten&offset=", ``, []string{"[query limit] int_parsing", "[query offset] int_parsing"}},
 		"query fraction":         {"GET", "/api/jobs?limit=1.0", ``, []string{"[query limit] int_parsing"}},
 		"query NUL":              {"GET", "/api/jobs?state=%00", ``, []string{"[query state] string_type"}},
-		"query of no UTF-8":      {"GET", "/api/jobs?state=%ff", ``, []string{"[query state] string_type"}},
+		"query not UTF-8":        {"GET", "/api/jobs?state=%ff", ``, []string{"[query state] string_type"}},
 		"query badly encoded":    {"GET", "/api/jobs?state=%zz", ``, []string{"[query] value_error"}},
 		"query with semicolons":  {"GET", "/api/jobs?limit=1;offset=2", ``, []string{"[query] value_error"}},
-		"query of a path name":   {"GET", "/api/jobs/job_1?job_id=job_2", ``, []string{"[query job_id] extra_forbidden"}},
+		"query with path name":   {"GET", "/api/jobs/job_1?job_id=job_2", ``, []string{"[query job_id] extra_forbidden"}},
 		"query beside a body":    {"POST", "/api/jobs?api=x", `{}`, []string{"[query api] extra_forbidden"}},
 		"query bound, low":       {"GET", "/api/jobs?limit=0", ``, []string{"[query limit] greater_than_equal"}},
 		"query bound, high":      {"GET", "/api/jobs?offset=100001", ``, []string{"[query offset] less_than_equal"}},
 		"path type":              {"GET", "/api/model-deployments/d/revisions/one", ``, []string{"[path number] int_parsing"}},
-		"path past its range":    {"GET", "/api/model-deployments/d/revisions/4294967296", ``, []string{"[path number] int_parsing"}},
+		"path out of range":      {"GET", "/api/model-deployments/d/revisions/4294967296", ``, []string{"[path number] int_parsing"}},
 		"path bound":             {"GET", "/api/model-deployments/d/revisions/0", ``, []string{"[path number] greater_than_equal"}},
 		"rule of the body":       {"POST", "/api/auth/login", `{"username":"a"}`, []string{"[body password] missing"}},
 		"rule of an empty body":  {"POST", "/api/auth/login", ``, []string{"[body username] missing", "[body password] missing"}},
 		"empty in the body":      {"POST", "/api/auth/login", `{"username":"","password":"x"}`, []string{"[body username] string_too_short"}},
-		"an enum left out":       {"POST", "/api/fleets", `{"name":"f"}`, []string{"[body kind] missing", "[body pools] missing"}},
-		"a word of a list":       {"PATCH", "/api/fleets/flt_1", `{"state":"x"}`, []string{"[body state] enum"}},
-		"blanks are no JSON":     {"POST", "/api/fleets/flt_1/join-tokens", " \n", []string{"[body 2] json_invalid"}},
-		"null is no object":      {"POST", "/api/fleets/flt_1/join-tokens", "null", []string{"[body] dict_type"}},
+		"missing enum":           {"POST", "/api/fleets", `{"name":"f"}`, []string{"[body kind] missing", "[body pools] missing"}},
+		"value not in a list":    {"PATCH", "/api/fleets/flt_1", `{"state":"x"}`, []string{"[body state] enum"}},
+		"blank body":             {"POST", "/api/fleets/flt_1/join-tokens", " \n", []string{"[body 2] json_invalid"}},
+		"null body":              {"POST", "/api/fleets/flt_1/join-tokens", "null", []string{"[body] dict_type"}},
 		"rule deep in the body":  {"POST", "/api/jobs", strings.Replace(job, `[{"pool":"default"}]`, `[]`, 1), []string{"[body spec resources pools] too_short"}},
 		"required in the body":   {"POST", "/api/jobs", `{"api":"x"}`, []string{"[body spec] missing"}},
 		"path beside the body":   {"POST", "/api/models/m/versions", `{}`, []string{"[body source] missing"}},
@@ -76,15 +76,15 @@ func TestFaultsOfShapeNameTheirPlace(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := r.ask(tc.method, tc.path, tc.body, as(adminToken)...)
+			got := r.do(tc.method, tc.path, tc.body, as(adminToken)...)
 			require.Equal(t, http.StatusUnprocessableEntity, got.status, got.body)
 			require.ElementsMatch(t, tc.want, withoutInput(t, got))
 		})
 	}
 }
 
-// withoutInput is entries for faults of a service, which may repeat numbers that broke a bound.
-func withoutInput(t *testing.T, a answer) []string {
+// withoutInput is like entries, but for faults of a service, which may repeat an out-of-range number as input.
+func withoutInput(t *testing.T, a response) []string {
 	t.Helper()
 	list, ok := a.json(t)["detail"].([]any)
 	require.True(t, ok, a.body)
@@ -97,7 +97,7 @@ func withoutInput(t *testing.T, a answer) []string {
 	return out
 }
 
-func TestHeadersThatAreRefused(t *testing.T) {
+func TestInvalidHeadersRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	cases := map[string]struct {
@@ -118,22 +118,22 @@ func TestHeadersThatAreRefused(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := r.ask("POST", "/api/jobs", job, as(userToken, tc.headers...)...)
+			got := r.do("POST", "/api/jobs", job, as(userToken, tc.headers...)...)
 			require.Equal(t, http.StatusUnprocessableEntity, got.status, got.body)
 			require.Equal(t, []string{tc.want}, entries(t, got))
 		})
 	}
 }
 
-func TestSizesOfBodies(t *testing.T) {
+func TestBodySizeLimit(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	large := `{"api":"` + strings.Repeat("a", 4<<20) + `"}`
-	got := r.ask("POST", "/api/jobs", large, as(userToken)...)
+	got := r.do("POST", "/api/jobs", large, as(userToken)...)
 	require.Equal(t, http.StatusRequestEntityTooLarge, got.status)
 	require.Contains(t, got.json(t)["detail"], "4194304 bytes")
 
-	// The same without a length: the limit holds while it is read.
+	// Without a length, the limit applies while the body is read.
 	conn := r.dial()
 	_, err := fmt.Fprintf(conn, "POST /api/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", userToken, len(large))
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestSizesOfBodies(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 }
 
-func TestBodiesThatDoNotArrive(t *testing.T) {
+func TestIncompleteBodiesRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.RequestTimeout = 200 * time.Millisecond })
 	head := "POST /api/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + userToken + "\r\nContent-Length: 100\r\n\r\n{"
@@ -163,10 +163,10 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 	}
 }
 
-func TestFaultsOfServices(t *testing.T) {
+func TestServiceFaultsReachClient(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.RequestTimeout = 300 * time.Millisecond })
-	get := func(id string) answer { return r.ask("GET", "/api/jobs/"+id, "", as(userToken)...) }
+	get := func(id string) response { return r.do("GET", "/api/jobs/"+id, "", as(userToken)...) }
 
 	absent := get("job_9")
 	require.Equal(t, http.StatusNotFound, absent.status)
@@ -192,11 +192,11 @@ func TestFaultsOfServices(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, slow.status)
 	require.NotEmpty(t, slow.header.Get("Retry-After"))
 
-	unbuilt := r.ask("GET", "/api/fleets", "", as(userToken)...)
+	unbuilt := r.do("GET", "/api/fleets", "", as(userToken)...)
 	require.Equal(t, http.StatusNotImplemented, unbuilt.status)
 }
 
-func TestPathsAreRefusedInJSON(t *testing.T) {
+func TestInvalidPathsRefusedAsJSON(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for path, want := range map[string]int{

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// fronts is auth's part in forms and pages.
+// fronts is the fake of auth's services for forms and pages.
 type fronts struct {
 	authpeerv1.UnimplementedOAuthPeerServiceServer
 	authpeerv1.UnimplementedOidcPeerServiceServer
@@ -37,7 +37,7 @@ func (f *fronts) register(s grpc.ServiceRegistrar) {
 func (f *fronts) IssueToken(ctx context.Context, in *authpeerv1.IssueTokenRequest) (*authpeerv1.OAuthAnswer, error) {
 	f.noteOpen(ctx, "IssueToken", in)
 	if in.GetForm()["grant_type"] == "" {
-		return nil, fault.New(fault.Unavailable, "", "auth is away")
+		return nil, fault.New(fault.Unavailable, "", "auth is unreachable")
 	}
 	return &authpeerv1.OAuthAnswer{Status: 400, Body: []byte(`{"error":"authorization_pending"}`), RetryAfterSeconds: 5}, nil
 }
@@ -66,7 +66,7 @@ func (f *fronts) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceReque
 	return &authv1.DeviceRequest{UserCode: in.GetUserCode(), State: "pending"}, nil
 }
 
-// noteOpen records a call between services, which has no caller.
+// noteOpen records a call between services, which carries no caller identity.
 func (t *tape) noteOpen(ctx context.Context, method string, in any) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	t.mu.Lock()
@@ -79,8 +79,8 @@ const (
 	htmlType = "text/html"
 )
 
-// edged holds an answer to what every answer of the edge has.
-func edged(t *testing.T, got answer) {
+// edged requires the headers that every response of the edge has.
+func edged(t *testing.T, got response) {
 	t.Helper()
 	require.True(t, strings.HasPrefix(got.header.Get("X-Request-Id"), "req_"))
 	require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
@@ -88,33 +88,33 @@ func edged(t *testing.T, got answer) {
 	require.Equal(t, "no-referrer", got.header.Get("Referrer-Policy"))
 }
 
-func TestFormsReachAuthAndAnswerInItsWords(t *testing.T) {
+func TestOAuthFormsReachAuth(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.TrustedProxies = []string{"127.0.0.0/8"} })
-	got := r.ask("POST", "/api/oauth/token", "grant_type=g&device_code=dvc_x", "Content-Type", formType, "X-Forwarded-For", "203.0.113.9",
+	got := r.do("POST", "/api/oauth/token", "grant_type=g&device_code=dvc_x", "Content-Type", formType, "X-Forwarded-For", "203.0.113.9",
 		"Cookie", "service_refresh=rft_x", "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusBadRequest, got.status, got.body)
 	require.JSONEq(t, `{"error":"authorization_pending","detail":"authorization_pending"}`, got.body)
 	require.Equal(t, "5", got.header.Get("Retry-After"))
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 	require.Equal(t, "no-cache", got.header.Get("Pragma"))
-	require.Equal(t, "*", got.header.Get("Access-Control-Allow-Origin"), "a form carries all that it shows: any page may send it")
+	require.Equal(t, "*", got.header.Get("Access-Control-Allow-Origin"), "a form contains all credentials, so pages of any origin may send it")
 	edged(t, got)
 	in := r.reached()[0].in.(*authpeerv1.IssueTokenRequest)
 	require.Equal(t, "203.0.113.9", in.GetClientAddress())
 	require.Equal(t, map[string]string{"grant_type": "g", "device_code": "dvc_x"}, in.GetForm())
 	require.Equal(t, []string{got.header.Get("X-Request-Id")}, r.reached()[0].md.Get("x-request-id"))
 
-	got = r.ask("POST", "/api/oauth/token", "a=b", "Content-Type", formType)
+	got = r.do("POST", "/api/oauth/token", "a=b", "Content-Type", formType)
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, "temporarily_unavailable", got.json(t)["error"])
 	edged(t, got)
 	seen := len(r.reached())
-	got = r.ask("POST", "/api/oauth/device_authorization", "client_id=x", "Content-Type", formType, "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site")
-	require.Equal(t, http.StatusForbidden, got.status, "the device flow is not for pages of others")
+	got = r.do("POST", "/api/oauth/device_authorization", "client_id=x", "Content-Type", formType, "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site")
+	require.Equal(t, http.StatusForbidden, got.status, "foreign pages cannot use the device flow")
 	require.Len(t, r.reached(), seen)
 	edged(t, got)
-	got = r.ask("GET", "/api/oauth/token", "")
+	got = r.do("GET", "/api/oauth/token", "")
 	require.Equal(t, http.StatusMethodNotAllowed, got.status)
 	require.Equal(t, "OPTIONS, POST", got.header.Get("Allow"))
 }
@@ -122,83 +122,83 @@ func TestFormsReachAuthAndAnswerInItsWords(t *testing.T) {
 func TestWellKnownDocuments(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	got := r.ask("GET", "/.well-known/oauth-authorization-server/api/mcp", "", "Authorization", "Bearer nonsense", "Origin", "https://app.example")
-	require.Equal(t, http.StatusOK, got.status, "never behind a credential")
+	got := r.do("GET", "/.well-known/oauth-authorization-server/api/mcp", "", "Authorization", "Bearer nonsense", "Origin", "https://app.example")
+	require.Equal(t, http.StatusOK, got.status, "the documents need no credential")
 	require.JSONEq(t, `{"document":"authorization-server"}`, got.body)
 	edged(t, got)
-	require.Equal(t, http.StatusNotFound, r.ask("GET", "/.well-known/openid-configuration", "").status, "people sign in by password here")
-	head := r.ask("HEAD", "/.well-known/jwks.json", "")
+	require.Equal(t, http.StatusNotFound, r.do("GET", "/.well-known/openid-configuration", "").status, "there is no OpenID provider")
+	head := r.do("HEAD", "/.well-known/jwks.json", "")
 	require.Equal(t, http.StatusOK, head.status)
 	require.Empty(t, head.body)
 	r.auth.methods = []string{"oidc"}
-	require.Equal(t, http.StatusOK, r.ask("GET", "/.well-known/openid-configuration", "").status)
+	require.Equal(t, http.StatusOK, r.do("GET", "/.well-known/openid-configuration", "").status)
 }
 
-func TestPagesAreBehindTheEdge(t *testing.T) {
+func TestPagesHaveEdgeHeaders(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for path, keep := range map[string]string{"/login?next=/x": "no-store", "/device?user_code=WDJB-MJHT": "no-store"} {
-		got := r.ask("GET", path, "", "Accept", htmlType)
+		got := r.do("GET", path, "", "Accept", htmlType)
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		require.Equal(t, keep, got.header.Get("Cache-Control"))
 		require.Contains(t, got.header.Get("Content-Security-Policy"), "script-src 'self'")
 		edged(t, got)
-		require.Equal(t, http.StatusMethodNotAllowed, r.ask("POST", path, "a=b", "Content-Type", formType).status)
+		require.Equal(t, http.StatusMethodNotAllowed, r.do("POST", path, "a=b", "Content-Type", formType).status)
 	}
-	require.Equal(t, http.StatusNotFound, r.ask("GET", "/pages/other.js", "").status)
+	require.Equal(t, http.StatusNotFound, r.do("GET", "/pages/other.js", "").status)
 	for _, call := range r.reached() {
-		require.Contains(t, []string{"Authenticate", "GetConfig"}, call.method, "a look at a page changes nothing")
+		require.Contains(t, []string{"Authenticate", "GetConfig"}, call.method, "a GET of a page changes nothing")
 	}
 }
 
-func TestSigningInByAProvider(t *testing.T) {
+func TestOIDCSignIn(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	got := r.ask("GET", "/api/auth/oidc/start?next=/jobs", "")
+	got := r.do("GET", "/api/auth/oidc/start?next=/jobs", "")
 	require.Equal(t, http.StatusFound, got.status)
 	require.Equal(t, "https://login.example/authorize?state=st4te", got.header.Get("Location"))
-	got = r.ask("GET", "/auth/callback?code=c0de&state=st4te", "", "Cookie", "service_oidc=b1nding")
+	got = r.do("GET", "/auth/callback?code=c0de&state=st4te", "", "Cookie", "service_oidc=b1nding")
 	require.Equal(t, http.StatusSeeOther, got.status)
 	require.Equal(t, "/jobs", got.header.Get("Location"))
 	require.Equal(t, []string{
 		"service_oidc=; Path=/auth/callback; Max-Age=0; HttpOnly; SameSite=Lax", "service_refresh=rft_x; Path=/; HttpOnly",
-	}, got.header.Values("Set-Cookie"), "auth's one cookie, and nothing else that it says")
+	}, got.header.Values("Set-Cookie"), "only the refresh cookie of auth's metadata passes")
 	require.Equal(t, "b1nding", r.reached()[1].in.(*authpeerv1.FinishOidcRequest).GetBinding())
-	refused := r.ask("GET", "/auth/callback?error=access_denied&state=st4te", "", "Accept", htmlType)
+	refused := r.do("GET", "/auth/callback?error=access_denied&state=st4te", "", "Accept", htmlType)
 	require.Equal(t, http.StatusForbidden, refused.status)
 	require.Contains(t, refused.body, "The provider refused.")
 	edged(t, refused)
 }
 
-// What addresses carry is for those who read them, not for logs and traces.
-func TestNoLogAndNoTraceHasACode(t *testing.T) {
+// Codes in addresses and forms must not reach logs and traces.
+func TestLogsAndTracesContainNoCodes(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
 		d.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	})
-	asked := []answer{
-		r.ask("GET", "/auth/callback?code=s3cret-code&state=s3cret-state&iss=https://s3cret.example", "", "Cookie", "service_oidc=s3cret-binding"),
-		r.ask("GET", "/auth/callback?error=s3cret&state=s3cret-state", "", "Accept", htmlType),
-		r.ask("GET", "/device?user_code=S3CRETCODE", ""),
-		r.ask("GET", "/login?next=/device%3Fuser_code=S3CRETCODE", ""),
-		r.ask("GET", "/api/auth/oidc/start?next=/s3cret", ""),
-		r.ask("GET", "/api/cli/device/requests/S3CRETCODE", "", as(userToken)...),
-		r.ask("POST", "/api/oauth/token?code=s3cret", "", "Content-Type", formType),
-		r.ask("POST", "/api/oauth/token", "grant_type=x&code=s3cret-code&code=s3cret", "Content-Type", formType),
-		r.ask("POST", "/api/oauth/token", "grant_type=x&code=s3cret-code", "Content-Type", formType, "Authorization", "Bearer s3cret"),
-		r.ask("GET", "/s3cret/nowhere", ""), r.ask("GET", "/pages/s3cret.js", ""),
+	got := []response{
+		r.do("GET", "/auth/callback?code=s3cret-code&state=s3cret-state&iss=https://s3cret.example", "", "Cookie", "service_oidc=s3cret-binding"),
+		r.do("GET", "/auth/callback?error=s3cret&state=s3cret-state", "", "Accept", htmlType),
+		r.do("GET", "/device?user_code=S3CRETCODE", ""),
+		r.do("GET", "/login?next=/device%3Fuser_code=S3CRETCODE", ""),
+		r.do("GET", "/api/auth/oidc/start?next=/s3cret", ""),
+		r.do("GET", "/api/cli/device/requests/S3CRETCODE", "", as(userToken)...),
+		r.do("POST", "/api/oauth/token?code=s3cret", "", "Content-Type", formType),
+		r.do("POST", "/api/oauth/token", "grant_type=x&code=s3cret-code&code=s3cret", "Content-Type", formType),
+		r.do("POST", "/api/oauth/token", "grant_type=x&code=s3cret-code", "Content-Type", formType, "Authorization", "Bearer s3cret"),
+		r.do("GET", "/s3cret/nowhere", ""), r.do("GET", "/pages/s3cret.js", ""),
 	}
-	require.Equal(t, http.StatusOK, asked[5].status, asked[5].body)
+	require.Equal(t, http.StatusOK, got[5].status, got[5].body)
 	require.Eventually(t, func() bool {
-		return len(spans.Ended()) >= len(asked) && strings.Count(r.log.String(), `"msg":"request"`) >= len(asked)
+		return len(spans.Ended()) >= len(got) && strings.Count(r.log.String(), `"msg":"request"`) >= len(got)
 	}, time.Minute, time.Millisecond)
 	require.NotContains(t, strings.ToLower(r.log.String()), "s3cret")
 	require.Contains(t, r.log.String(), `"route":"/auth/callback"`)
 	routes := map[string]bool{}
 	for _, span := range spans.Ended() {
-		told := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status())
-		require.NotContains(t, strings.ToLower(told), "s3cret")
+		text := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status())
+		require.NotContains(t, strings.ToLower(text), "s3cret")
 		routes[span.Name()] = true
 	}
 	require.True(t, routes["GET /api/cli/device/requests/{user_code}"], routes)

@@ -14,12 +14,11 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
-	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/grpcproxy"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
-	"github.com/signalbox-dev/signalbox/gateway/internal/shape"
+	"github.com/signalbox-dev/signalbox/gateway/internal/router"
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
-	"github.com/signalbox-dev/signalbox/gateway/internal/wire"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -37,24 +36,24 @@ type Conns struct {
 	Auth, Jobs, Ingest, Registry, Inference grpc.ClientConnInterface
 }
 
-// Version is what GET /api/version says beside the dialect.
+// Version is what GET /api/version returns besides the dialect.
 type Version struct{ Server, Core string }
 
-// Deps are what the gateway stands on.
+// Deps are the dependencies of the gateway.
 type Deps struct {
 	Conns Conns
-	// Ingest and Inference are the services' own handlers where they run in this process. Where one
-	// is nil, its address in Config is relayed to.
+	// Ingest and Inference are the services' own handlers if they run in this process. If one is nil,
+	// the gateway relays to the service's address in Config.
 	Ingest, Inference http.Handler
-	// RelayTLS is the TLS of connections to a service's HTTP listener; nil only where nothing is relayed.
+	// RelayTLS returns the TLS settings for a service's HTTP listener; it may be nil if nothing is relayed.
 	RelayTLS func(service string) *tls.Config
-	// Blobs serves /api/blobs; nil where the object store signs URLs of its own.
+	// Blobs serves /api/blobs; it is nil if the object store signs URLs of its own.
 	Blobs   http.Handler
 	Version Version
 	Clock   clock.Clock
 	IDs     *id.Source
 	Log     *slog.Logger
-	// Tracer and Meter may be nil: nothing is traced or measured then.
+	// Tracer and Meter may be nil, which turns traces or metrics off.
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
 }
@@ -63,35 +62,35 @@ type Deps struct {
 type Gateway struct {
 	cfg     Config
 	deps    Deps
-	router  *match.Router
+	router  *router.Router
 	mux     *runtime.ServeMux
 	codec   *restjson.Codec
 	checker *bearer.Checker
-	guard   *edge.Guard
-	hosts   edge.Hosts
-	proxies edge.Proxies
-	answer  edge.Answer
-	raw     map[string]http.Handler // bytes, handed on untouched
-	own     map[string]http.Handler // the gateway's own, behind everything that rest is
-	rest    http.Handler            // every route that is not raw, behind log, trace and recovery
-	shapes  map[*match.Route]*shape.Shape
-	streams map[*match.Route]*sse.Stream
+	guard   *middleware.Guard
+	hosts   middleware.Hosts
+	proxies middleware.Proxies
+	answer  middleware.Answer
+	raw     map[string]http.Handler // byte routes, passed through unchanged
+	own     map[string]http.Handler // the gateway's own handlers, wrapped like rest
+	rest    http.Handler            // all other routes, wrapped in log, trace and recovery
+	shapes  map[*router.Route]*router.Params
+	streams map[*router.Route]*sse.Stream
 	limit   sse.Limit
-	wire    *wire.Server
+	wire    *grpcproxy.Server
 
-	hold    *edge.Hold
-	stop    chan struct{} // closed when streams shall end
+	hold    *middleware.Hold
+	stop    chan struct{} // closed to end the streams
 	endStop func()
-	idle    []func() // lets idle connections of relays go
+	idle    []func() // close the idle connections of the relays
 }
 
-// New wires the gateway; it starts nothing and dials nothing.
+// New wires the gateway. It starts no goroutine and opens no connection.
 func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
-		cfg: cfg, deps: d, codec: restjson.New(), answer: edge.Answer{Cookie: cfg.cookie()},
+		cfg: cfg, deps: d, codec: restjson.New(), answer: middleware.Answer{Cookie: cfg.cookie()},
 		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
-		hold:    edge.NewHold(), stop: make(chan struct{}),
-		shapes: make(map[*match.Route]*shape.Shape), streams: make(map[*match.Route]*sse.Stream),
+		hold:    middleware.NewHold(), stop: make(chan struct{}),
+		shapes: make(map[*router.Route]*router.Params), streams: make(map[*router.Route]*sse.Stream),
 	}
 	g.endStop = sync.OnceFunc(func() { close(g.stop) })
 	for _, step := range []func(context.Context) error{g.edges, g.handlers, g.fronts, g.calls} {
@@ -102,28 +101,28 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// edges makes what every request meets first.
+// edges builds what every request passes first: router, proxies, host check, browser guard and log.
 func (g *Gateway) edges(context.Context) (err error) {
-	if g.router, err = match.New(route.Table()); err != nil {
+	if g.router, err = router.New(route.Table()); err != nil {
 		return err
 	}
-	if g.proxies, err = edge.ParseProxies(g.cfg.TrustedProxies); err != nil {
+	if g.proxies, err = middleware.ParseProxies(g.cfg.TrustedProxies); err != nil {
 		return err
 	}
-	if g.hosts, err = edge.ParseHosts(g.cfg.Public.URL, g.cfg.AllowedHosts); err != nil {
+	if g.hosts, err = middleware.ParseHosts(g.cfg.Public.URL, g.cfg.AllowedHosts); err != nil {
 		return err
 	}
-	if g.guard, err = edge.NewGuard(g.cfg.origin(), g.cfg.secure()); err != nil {
+	if g.guard, err = middleware.NewGuard(g.cfg.origin(), g.cfg.secure()); err != nil {
 		return err
 	}
-	g.rest = edge.Record(g.deps.Log, g.deps.Clock, g.proxies.Client, g.observed(http.HandlerFunc(g.serveREST)))
+	g.rest = middleware.Record(g.deps.Log, g.deps.Clock, g.proxies.Client, g.observed(http.HandlerFunc(g.serveREST)))
 	return nil
 }
 
-// calls binds the RPC and stream rows of the table to the services' connections.
+// calls binds the RPC and stream routes of the table to the services' connections.
 func (g *Gateway) calls(ctx context.Context) error {
 	g.mux = g.newMux()
-	g.wire = wire.New(route.Table(), gate{g}, g.deps.Clock, g.deps.Log)
+	g.wire = grpcproxy.New(route.Table(), gate{g}, g.deps.Clock, g.deps.Log)
 	if err := route.Register(ctx, g.mux, g.conn); err != nil {
 		return err
 	}
@@ -131,7 +130,7 @@ func (g *Gateway) calls(ctx context.Context) error {
 		if rt.Kind == route.Raw {
 			continue
 		}
-		taken, err := shape.New(rt)
+		taken, err := router.NewParams(rt)
 		if err != nil {
 			return err
 		}

@@ -17,18 +17,18 @@ import (
 const job = `{"api":"service/v1","spec":{"name":"n","recipe":{"name":"demo/x","version":"1","lock":{"name":"demo/x","version":"1","digest":"d",` +
 	`"framework":{"runtime_id":"r"}}},"resources":{"pools":[{"pool":"default"}]},"hparams":{"lr": 1e-3,"n":9007199254740993}}}`
 
-// A request without a body is none that is not JSON: `curl -X POST` sends a message with nothing set, and
-// what must be set is named (the row "rule of an empty body").
-func TestARequestWithoutABodyIsAMessageWithNothingSet(t *testing.T) {
+// A missing body is not a JSON error: `curl -X POST` sends an empty message. Required fields are then reported as
+// missing (the case "rule of an empty body").
+func TestRequestWithoutBodyIsEmptyMessage(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	const head = "POST /api/fleets/flt_1/join-tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + adminToken + "\r\nConnection: close\r\n"
 	for name, rest := range map[string]string{
-		"no length":          "\r\n",
-		"no bytes":           "Content-Length: 0\r\n\r\n",
-		"no bytes of a type": "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 0\r\n\r\n",
-		"no chunk":           "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"an empty object":    "Content-Length: 2\r\n\r\n{}",
+		"no length":        "\r\n",
+		"no bytes":         "Content-Length: 0\r\n\r\n",
+		"no bytes, a type": "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 0\r\n\r\n",
+		"no chunk":         "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"an empty object":  "Content-Length: 2\r\n\r\n{}",
 	} {
 		conn := r.dial()
 		_, err := conn.Write([]byte(head + rest))
@@ -47,10 +47,10 @@ func TestARequestWithoutABodyIsAMessageWithNothingSet(t *testing.T) {
 	}
 }
 
-func TestCallReachesItsServiceWithTheSignedCaller(t *testing.T) {
+func TestCallCarriesSignedCaller(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	got := r.ask("POST", "/api/jobs", job, as(userToken, "Idempotency-Key", "k-1", "X-Service-Confirm", "sha256:ab", "User-Agent", "cli/1 (ünïx)",
+	got := r.do("POST", "/api/jobs", job, as(userToken, "Idempotency-Key", "k-1", "X-Service-Confirm", "sha256:ab", "User-Agent", "cli/1 (ünïx)",
 		"If-Match", `"v1"`, "Content-Type", "application/json; charset=UTF-8")...)
 	require.Equal(t, http.StatusCreated, got.status, got.body)
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
@@ -74,10 +74,10 @@ func TestCallReachesItsServiceWithTheSignedCaller(t *testing.T) {
 	require.Equal(t, calls[0].md.Get("x-request-id"), submit.md.Get("x-request-id"))
 }
 
-func TestNothingElseOfTheRequestReachesAService(t *testing.T) {
+func TestUnlistedHeadersDoNotReachServices(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	got := r.ask("GET", "/api/jobs", "", as(userToken,
+	got := r.do("GET", "/api/jobs", "", as(userToken,
 		"X-Service-Caller", "forged", "Grpc-Metadata-X-Service-Caller", "forged", "Grpc-Metadata-Authorization", "Bearer evil",
 		"Grpc-Metadata-Grpcgateway-Host", "evil", "Grpc-Timeout", "1n", "X-Forwarded-For", "6.6.6.6", "X-Forwarded-Host", "evil", "Cookie", "service_refresh=x",
 		"X-Request-Id", "req_forged", "X-Service-Refresh", "x", "X-Http-Method-Override", "DELETE", "Some-Data-Bin", "AAAA")...)
@@ -96,101 +96,101 @@ func TestNothingElseOfTheRequestReachesAService(t *testing.T) {
 	}
 }
 
-func TestOpenRoutesHaveACallerOfNoKind(t *testing.T) {
+func TestOpenRoutesHaveAnonymousCaller(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	got := r.ask("POST", "/api/auth/login", `{"username":"ada","password":"pw"}`, "Authorization", "Bearer expired.or.not")
+	got := r.do("POST", "/api/auth/login", `{"username":"ada","password":"pw"}`, "Authorization", "Bearer expired.or.not")
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.JSONEq(t, `{"token":"`+userToken+`","user":{"username":"ada","role":"operator"}}`, got.body)
 	calls := r.all()
-	require.Empty(t, calls[0].in.(*authpeerv1.AuthenticateRequest).GetCredential(), "an open route does not look at the bearer")
+	require.Empty(t, calls[0].in.(*authpeerv1.AuthenticateRequest).GetCredential(), "an open route ignores the bearer")
 	require.Equal(t, authn.KindNone, calls[1].caller.Kind)
 	require.Equal(t, "127.0.0.1", calls[1].caller.ClientAddr)
 }
 
-func TestRolesAreJudgedBeforeWhatIsSent(t *testing.T) {
+func TestAdminRoleCheckedBeforeBody(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	body := `{"name":"f","kind":"agent","pools":["default"]}`
-	require.Equal(t, http.StatusForbidden, r.ask("POST", "/api/fleets", body, as(userToken)...).status)
-	got := r.ask("POST", "/api/fleets", body, as(adminToken)...)
+	require.Equal(t, http.StatusForbidden, r.do("POST", "/api/fleets", body, as(userToken)...).status)
+	got := r.do("POST", "/api/fleets", body, as(adminToken)...)
 	require.Equal(t, http.StatusCreated, got.status, got.body)
 	require.Contains(t, got.body, `"kind":"agent"`)
-	well := r.ask("POST", "/api/fleets", body, as(userToken)...)
+	well := r.do("POST", "/api/fleets", body, as(userToken)...)
 	for _, wrong := range []string{`{`, `{"x":1}`, `{"name":5}`, strings.Repeat(" ", 5<<20)} {
-		got := r.ask("POST", "/api/fleets", wrong, as(userToken)...)
-		require.Equal(t, []any{well.status, well.body}, []any{got.status, got.body}, "it is not his to hear what is wrong with %.9s", wrong)
-		require.NotEqual(t, http.StatusForbidden, r.ask("POST", "/api/fleets", wrong, as(adminToken)...).status)
+		got := r.do("POST", "/api/fleets", wrong, as(userToken)...)
+		require.Equal(t, []any{well.status, well.body}, []any{got.status, got.body}, "a caller without the admin role must not learn what is wrong with %.9s", wrong)
+		require.NotEqual(t, http.StatusForbidden, r.do("POST", "/api/fleets", wrong, as(adminToken)...).status)
 	}
-	require.Equal(t, http.StatusForbidden, r.ask("GET", "/api/admin/users?limit=x", "", as(userToken)...).status)
-	require.Equal(t, http.StatusUnauthorized, r.ask("POST", "/api/fleets", `{`).status)
+	require.Equal(t, http.StatusForbidden, r.do("GET", "/api/admin/users?limit=x", "", as(userToken)...).status)
+	require.Equal(t, http.StatusUnauthorized, r.do("POST", "/api/fleets", `{`).status)
 }
 
-func TestAnswersBesideTheMessage(t *testing.T) {
+func TestResponseHeadersAndStatus(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 
-	list := r.ask("GET", "/api/jobs?limit=2&offset=4", "", as(userToken)...)
+	list := r.do("GET", "/api/jobs?limit=2&offset=4", "", as(userToken)...)
 	require.Equal(t, "120", list.header.Get("X-Total-Count"))
 	require.Equal(t, `</api/jobs?limit=2&offset=6>; rel="next"`, list.header.Get("Link"))
 	require.True(t, strings.HasPrefix(list.body, `[{"id":"job_2",`), list.body)
 	require.Empty(t, list.header.Values("Set-Cookie"), "only auth sets the cookie")
 
-	empty := r.ask("GET", "/api/jobs?state=failed", "", as(userToken)...)
+	empty := r.do("GET", "/api/jobs?state=failed", "", as(userToken)...)
 	require.Equal(t, `[]`, empty.body)
 	require.Empty(t, empty.header.Get("Link"))
 	require.Empty(t, empty.header.Get("X-Total-Count"))
 
-	logout := r.ask("POST", "/api/auth/logout", "", as(userToken)...)
+	logout := r.do("POST", "/api/auth/logout", "", as(userToken)...)
 	require.Equal(t, http.StatusOK, logout.status)
 	require.Equal(t, `{}`, logout.body)
 
-	gone := r.ask("DELETE", "/api/model-deployments/dep_1/tokens/tok_1", "", as(userToken)...)
+	gone := r.do("DELETE", "/api/model-deployments/dep_1/tokens/tok_1", "", as(userToken)...)
 	require.Equal(t, http.StatusNoContent, gone.status)
 	require.Empty(t, gone.body)
 	require.Empty(t, gone.header.Get("Content-Type"))
 
-	version := func(said string) answer {
-		return r.ask("POST", "/api/models/mdl_1/versions", `{"source":{"run_id":"`+said+`","artifact_id":"art_1"}}`, as(userToken)...)
+	version := func(status string) response {
+		return r.do("POST", "/api/models/mdl_1/versions", `{"source":{"run_id":"`+status+`","artifact_id":"art_1"}}`, as(userToken)...)
 	}
 	require.Equal(t, http.StatusOK, version("200").status)
 	require.Equal(t, http.StatusAccepted, version("202").status)
-	require.Equal(t, http.StatusInternalServerError, version("500").status, "a service does not choose the status of errors")
-	require.Contains(t, r.log.String(), "answer could not be made")
+	require.Equal(t, http.StatusInternalServerError, version("500").status, "a service cannot set an error status")
+	require.Contains(t, r.log.String(), "could not build the response")
 
-	for _, a := range []answer{list, empty, logout, gone} {
+	for _, a := range []response{list, empty, logout, gone} {
 		require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
 		require.Equal(t, "no-store", a.header.Get("Cache-Control"))
 		require.True(t, strings.HasPrefix(a.header.Get("X-Request-Id"), "req_"))
 	}
 }
 
-func TestHealthAndVersionNeedNobody(t *testing.T) {
+func TestHealthAndVersionNeedNoCredential(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for path, want := range map[string]string{
 		"/healthz": `{"status":"ok"}`, "/api/version": `{"server":"1.2.3","core":"1.2","api":"service/v1"}`,
 	} {
-		got := r.ask("GET", path, "")
+		got := r.do("GET", path, "")
 		require.Equal(t, http.StatusOK, got.status)
 		require.JSONEq(t, want, got.body)
 		require.Equal(t, "application/json", got.header.Get("Content-Type"))
-		head := r.ask("HEAD", path, "")
+		head := r.do("HEAD", path, "")
 		require.Equal(t, http.StatusOK, head.status)
 		require.Empty(t, head.body)
 	}
 	require.Empty(t, r.all())
 }
 
-func TestClientAddressIsTheProxiesWord(t *testing.T) {
+func TestClientAddressFromTrustedProxy(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.TrustedProxies = []string{"127.0.0.0/8", "10.0.0.0/8"} })
-	r.ask("GET", "/api/jobs", "", as(userToken, "X-Forwarded-For", "6.6.6.6, 203.0.113.9, 10.1.1.1")...)
+	r.do("GET", "/api/jobs", "", as(userToken, "X-Forwarded-For", "6.6.6.6, 203.0.113.9, 10.1.1.1")...)
 	require.Equal(t, "203.0.113.9", r.all()[0].in.(*authpeerv1.AuthenticateRequest).GetClientAddress())
-	require.Equal(t, "203.0.113.9:0", r.ask("POST", "/api/ingest/logs", "x", "X-Forwarded-For", "6.6.6.6, 203.0.113.9").header.Get("X-Remote"))
+	require.Equal(t, "203.0.113.9:0", r.do("POST", "/api/ingest/logs", "x", "X-Forwarded-For", "6.6.6.6, 203.0.113.9").header.Get("X-Remote"))
 }
 
-func TestWhatTheGatewayCannotBeMadeOf(t *testing.T) {
+func TestNewGatewayRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	_, err := gateway.New(t.Context(), gateway.Config{}, gateway.Deps{})
 	require.ErrorContains(t, err, "ingest has neither a handler")

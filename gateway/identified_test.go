@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// passed keeps what reached a service that speaks HTTP.
+// passed records the headers that reach a service that speaks HTTP.
 type passed struct {
 	mu   sync.Mutex
 	what []http.Header
@@ -36,7 +36,7 @@ func (s *passed) take() []http.Header {
 	return what
 }
 
-func TestAPersonsCallOfAServiceThatSpeaksHTTPCarriesWhoHeIsAndNotHisToken(t *testing.T) {
+func TestRawCallCarriesSignedCallerNotToken(t *testing.T) {
 	t.Parallel()
 	service := &passed{}
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Inference = service })
@@ -44,7 +44,7 @@ func TestAPersonsCallOfAServiceThatSpeaksHTTPCarriesWhoHeIsAndNotHisToken(t *tes
 	forged, _, err := r.credentials.signer.Sign(&authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Username: "eve", Role: authn.RoleAdmin})
 	require.NoError(t, err)
 
-	got := r.ask("POST", path, `{}`, as(userToken, "X-Service-Caller", forged, "X-Kept", "yes")...)
+	got := r.do("POST", path, `{}`, as(userToken, "X-Service-Caller", forged, "X-Kept", "yes")...)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	reached := service.take()
 	require.Len(t, reached, 1)
@@ -53,33 +53,33 @@ func TestAPersonsCallOfAServiceThatSpeaksHTTPCarriesWhoHeIsAndNotHisToken(t *tes
 	require.Len(t, reached[0].Values("X-Service-Caller"), 1)
 	caller, _, err := r.verifier.Verify(t.Context(), reached[0].Get("X-Service-Caller"))
 	require.NoError(t, err)
-	require.Equal(t, []string{"usr_1", "ada", authn.RoleOperator}, []string{caller.Subject, caller.Username, caller.Role}, "whom auth vouched for, whatever the client says of itself")
+	require.Equal(t, []string{"usr_1", "ada", authn.RoleOperator}, []string{caller.Subject, caller.Username, caller.Role}, "the identity comes from auth, not from the client's header")
 
 	for name, c := range map[string]struct {
 		headers []string
 		want    int
 	}{
-		"nobody":                 {nil, http.StatusUnauthorized},
-		"a signed caller alone":  {[]string{"X-Service-Caller", forged}, http.StatusUnauthorized},
-		"a token of another use": {as("dtk_x"), http.StatusUnauthorized},
-		"two tokens":             {as(userToken, "Authorization", "Bearer "+adminToken), http.StatusUnauthorized},
-		"a page of another site": {as(userToken, "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"), http.StatusForbidden},
+		"no token":             {nil, http.StatusUnauthorized},
+		"signed caller only":   {[]string{"X-Service-Caller", forged}, http.StatusUnauthorized},
+		"deployment token":     {as("dtk_x"), http.StatusUnauthorized},
+		"two tokens":           {as(userToken, "Authorization", "Bearer "+adminToken), http.StatusUnauthorized},
+		"page of another site": {as(userToken, "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"), http.StatusForbidden},
 	} {
-		got := r.ask("POST", path, `{}`, c.headers...)
+		got := r.do("POST", path, `{}`, c.headers...)
 		require.Equal(t, c.want, got.status, "%s: %s", name, got.body)
 		require.NotEmpty(t, got.json(t)["detail"], name)
 		require.Empty(t, service.take(), name)
 	}
 	r.credentials.revoked.Store(userToken, true)
 	require.Eventually(t, func() bool {
-		got := r.ask("POST", path, `{}`, as(userToken)...)
+		got := r.do("POST", path, `{}`, as(userToken)...)
 		service.take()
 		return got.status == http.StatusUnauthorized
-	}, 30*time.Second, 10*time.Millisecond, "a token that was revoked opens nothing")
+	}, 30*time.Second, 10*time.Millisecond, "a revoked token stops working")
 }
 
-// A call that goes on for hours ends with who made it, and not with maintenance.
-func TestACallOfAServiceThatSpeaksHTTPEndsWithItsCaller(t *testing.T) {
+// A long call ends when its caller loses access, but not when maintenance begins.
+func TestRawCallEndsWhenCallerIsRevoked(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(clock.Real().Now())
 	begun := make(chan struct{}, 1)
@@ -89,22 +89,22 @@ func TestACallOfAServiceThatSpeaksHTTPEndsWithItsCaller(t *testing.T) {
 		fault.WriteOpenAI(w, context.Cause(r.Context()), "")
 	})
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Inference, d.Clock = service, clk })
-	answered := make(chan answer, 1)
+	done := make(chan response, 1)
 	go func() {
-		answered <- r.ask("POST", "/api/playground/sessions/pg_01arz3ndektsv4rrffq69g5fav/targets/1/v1/chat/completions", `{}`, as(userToken)...)
+		done <- r.do("POST", "/api/playground/sessions/pg_01arz3ndektsv4rrffq69g5fav/targets/1/v1/chat/completions", `{}`, as(userToken)...)
 	}()
 	<-begun
 	r.credentials.mode.Store(fault.New(fault.Unavailable, fault.CodeMaintenance, "maintenance"))
-	for range 2 { // the second question tells that the first one ended nothing
-		asked := len(r.all())
+	for range 2 { // the second check shows that the first did not end the call
+		calls := len(r.all())
 		require.NoError(t, clk.Await(t.Context(), 1))
 		clk.Advance(sse.Recheck)
-		require.Eventually(t, func() bool { return len(r.all()) > asked }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return len(r.all()) > calls }, time.Minute, time.Millisecond)
 	}
 	r.credentials.mode.Store(nil)
 	r.credentials.revoked.Store(userToken, true)
-	require.Eventually(t, func() bool { clk.Advance(sse.Recheck); return len(answered) == 1 }, time.Minute, 10*time.Millisecond)
-	got := <-answered
+	require.Eventually(t, func() bool { clk.Advance(sse.Recheck); return len(done) == 1 }, time.Minute, 10*time.Millisecond)
+	got := <-done
 	require.Equal(t, http.StatusUnauthorized, got.status, got.body)
 	require.Equal(t, "token_revoked", got.json(t)["code"])
 }

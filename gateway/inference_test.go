@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// target asks for a request target as it stands, which no client of net/http would send.
+// target sends a literal request target, which net/http's client would not send.
 func (r *rig) target(target string, headers ...string) (status int, handler, body string) {
 	r.t.Helper()
 	conn := r.dial()
@@ -25,7 +25,7 @@ func (r *rig) target(target string, headers ...string) (status int, handler, bod
 	return resp.StatusCode, resp.Header.Get("X-Handler"), string(raw)
 }
 
-func TestWhateverNamesADeploymentIsInferencesToJudge(t *testing.T) {
+func TestInferencePathsPassUnchecked(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for _, id := range []string{
@@ -35,16 +35,16 @@ func TestWhateverNamesADeploymentIsInferencesToJudge(t *testing.T) {
 			target := "/inference/" + id + rest
 			for _, bearer := range [][]string{nil, {"Authorization: Bearer nonsense"}, {"Authorization: Bearer " + userToken}} {
 				status, handler, body := r.target(target, bearer...)
-				require.Equal(t, 200, status, "%s: neither 422 for its id nor 401 for its bearer is the gateway's to say", target)
+				require.Equal(t, 200, status, "%s: the gateway checks neither the id nor the bearer", target)
 				require.Equal(t, "inference", handler, target)
-				require.Contains(t, body, "POST "+target+" ", "byte by byte")
+				require.Contains(t, body, "POST "+target+" ", "the target passes byte by byte")
 			}
 		}
 	}
-	require.Empty(t, r.all(), "nobody is asked about the bearer")
+	require.Empty(t, r.all(), "auth is not called for the bearer")
 }
 
-func TestWhatIsNoPathOfInferenceIsRefusedTheSameForAll(t *testing.T) {
+func TestInvalidInferencePathsRefusedUniformly(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for target, want := range map[string]int{
@@ -62,6 +62,6 @@ func TestWhatIsNoPathOfInferenceIsRefusedTheSameForAll(t *testing.T) {
 			require.Contains(t, body, `"detail":`, target)
 			bodies = append(bodies, body)
 		}
-		require.Equal(t, bodies[0], bodies[1], "%s: it says nothing of deployments or tokens", target)
+		require.Equal(t, bodies[0], bodies[1], "%s: the response reveals nothing about deployments or tokens", target)
 	}
 }

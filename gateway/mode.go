@@ -9,11 +9,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Maintenance is a mode of the installation, which auth keeps: every check of a caller is judged by it, so
-// that no replica of the gateway has to know. Draining is this instance's own.
+// Maintenance is a mode of the installation that auth keeps and applies to every check of a caller, so no
+// replica of the gateway has to know it. Draining concerns this instance only.
 
-// serving is why nobody is served on the route now. Where auth cannot be asked, what does not answer in
-// maintenance does not answer.
+// serving returns why the route is closed to all callers now, or nil. While auth is unreachable, a route that
+// maintenance would close is closed.
 func (g *Gateway) serving(ctx context.Context, r *http.Request, rt route.Route) error {
 	if rt.InMaintenance {
 		return nil
@@ -22,8 +22,8 @@ func (g *Gateway) serving(ctx context.Context, r *http.Request, rt route.Route) 
 	return named(rt, err)
 }
 
-// unserved is what a request is told that is refused before anybody was asked: in maintenance that, and
-// otherwise why it is refused. What the table does not name is not judged: it is never served.
+// unserved returns the error for a request that is refused before auth is called: the maintenance fault
+// during maintenance, refused otherwise.
 func (g *Gateway) unserved(ctx context.Context, r *http.Request, rt route.Route, refused *fault.Error) error {
 	if err := g.serving(ctx, r, rt); fault.HasCode(err, fault.CodeMaintenance) {
 		return err
@@ -31,10 +31,10 @@ func (g *Gateway) unserved(ctx context.Context, r *http.Request, rt route.Route,
 	return refused
 }
 
-// submitRPC names the gate that refused in front of the words of a refusal; maintenance is one.
+// submitRPC is the RPC whose refusals begin with the name of the gate that refused; maintenance is such a gate.
 const submitRPC = "signalbox.jobs.v1.JobService/SubmitJob"
 
-// named is a refusal in the words of its route.
+// named returns err with the gate's name in front if the route requires it.
 func named(rt route.Route, err error) error {
 	if rt.RPC != submitRPC || !fault.HasCode(err, fault.CodeMaintenance) {
 		return err
@@ -50,7 +50,7 @@ func draining() *fault.Error {
 
 type lateKey struct{}
 
-// withLate marks a gRPC call that came when the gateway drained already.
+// withLate marks a gRPC call that arrived after draining had begun.
 func withLate(ctx context.Context, late bool) context.Context {
 	return context.WithValue(ctx, lateKey{}, late)
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// close puts the installation into maintenance, as auth would tell it.
+// close puts the installation into maintenance, as auth would report it.
 func (r *rig) close() {
 	r.credentials.mode.Store(fault.New(fault.Unavailable, "maintenance", "Back at nine").WithRetryAfter(90 * time.Second))
 }
 
-// served are the routes that decisions.md 52 leaves open, and the pages by which people sign in.
+// served lists the routes that decisions.md 52 leaves open, and the sign-in pages.
 func served() []string {
 	return []string{
 		"GET /healthz", "HEAD /healthz", "GET /api/version", "HEAD /api/version",
@@ -37,7 +37,7 @@ func served() []string {
 	}
 }
 
-func TestTheTableSaysWhatAnswersInMaintenance(t *testing.T) {
+func TestRoutesOpenInMaintenance(t *testing.T) {
 	t.Parallel()
 	var open, want []string
 	for _, rt := range route.Table() {
@@ -52,20 +52,20 @@ func TestTheTableSaysWhatAnswersInMaintenance(t *testing.T) {
 	require.ElementsMatch(t, append(want, served()...), open)
 }
 
-func TestInMaintenanceEverythingElseIsRefused(t *testing.T) {
+func TestMaintenanceRefusesOtherRoutes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.close()
-	asked := 0
+	count := 0
 	for _, rt := range route.Table() {
 		if rt.InMaintenance {
 			continue
 		}
 		path := strings.NewReplacer("{", "", "}", "", "...", "").Replace(rt.Pattern)
 		for name, headers := range map[string][]string{
-			"a person": as(adminToken), "nobody": nil, "a bad token": as("nonsense"), "another site": as(adminToken, "Sec-Fetch-Site", "cross-site"),
+			"a user": as(adminToken), "no token": nil, "a bad token": as("nonsense"), "another site": as(adminToken, "Sec-Fetch-Site", "cross-site"),
 		} {
-			got := r.ask(rt.Method, path, "", headers...)
+			got := r.do(rt.Method, path, "", headers...)
 			require.Equal(t, http.StatusServiceUnavailable, got.status, "%s %s as %s: %s", rt.Method, path, name, got.body)
 			require.Equal(t, "90", got.header.Get("Retry-After"))
 			require.True(t, strings.HasPrefix(got.header.Get("X-Request-Id"), "req_"))
@@ -73,26 +73,26 @@ func TestInMaintenanceEverythingElseIsRefused(t *testing.T) {
 				require.Equal(t, "maintenance", got.json(t)["code"])
 				detail := "Back at nine"
 				if rt.RPC == "signalbox.jobs.v1.JobService/SubmitJob" {
-					detail = "maintenance: Back at nine" // it names its gate
+					detail = "maintenance: Back at nine" // the text begins with the gate's name
 				}
 				require.Equal(t, detail, got.json(t)["detail"])
-				require.Equal(t, rt.Handler == "oauth", got.json(t)["error"] == "temporarily_unavailable", "forms have the word of their RFC")
-				require.Equal(t, rt.Handler == "playground", strings.Contains(got.body, `"type":"service_unavailable"`), "engines' clients have theirs")
+				require.Equal(t, rt.Handler == "oauth", got.json(t)["error"] == "temporarily_unavailable", "forms have the RFC's error code")
+				require.Equal(t, rt.Handler == "playground", strings.Contains(got.body, `"type":"service_unavailable"`), "engine routes have the OpenAI error")
 			}
-			asked++
+			count++
 		}
 	}
 	for lost, want := range map[string]int{"GET /api/nope": 404, "DELETE /api/jobs": 405, "GET /api/jobs/": 404, "GET /api/%2e%2e/x": 400} {
 		method, path, _ := strings.Cut(lost, " ")
-		require.Equal(t, want, r.ask(method, path, "").status, "%s: there is nothing to serve", lost)
+		require.Equal(t, want, r.do(method, path, "").status, "%s: the route does not exist", lost)
 	}
 	for _, seen := range r.all() {
-		require.Equal(t, "Authenticate", seen.method, "nothing reached a service")
+		require.Equal(t, "Authenticate", seen.method, "no request reached a service")
 	}
-	require.Greater(t, asked, 200)
+	require.Greater(t, count, 200)
 }
 
-func TestInMaintenanceTheRestIsServed(t *testing.T) {
+func TestMaintenanceServesOpenRoutes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.close()
@@ -102,18 +102,18 @@ func TestInMaintenanceTheRestIsServed(t *testing.T) {
 		"PUT /api/blobs/a/b": 200, "POST /inference/dep_1/v1/chat/completions": 200,
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		got := r.ask(method, path, "", as(userToken)...)
+		got := r.do(method, path, "", as(userToken)...)
 		require.Equal(t, want, got.status, "%s: %s", target, got.body)
 	}
 }
 
-func TestAStreamIsNeitherOpenedNorHeldInMaintenance(t *testing.T) {
+func TestMaintenanceEndsStreams(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(clock.Real().Now())
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
 	_, read := r.follow(t.Context(), userToken)
 	r.close()
-	refused := r.ask("GET", "/api/runs/run_live/logs/stream", "", as(userToken)...)
+	refused := r.do("GET", "/api/runs/run_live/logs/stream", "", as(userToken)...)
 	require.Equal(t, http.StatusServiceUnavailable, refused.status)
 	require.Equal(t, "maintenance", refused.json(t)["code"])
 	require.NoError(t, clk.Await(t.Context(), 2))
@@ -121,25 +121,25 @@ func TestAStreamIsNeitherOpenedNorHeldInMaintenance(t *testing.T) {
 	rest := make([]byte, 1<<10)
 	for {
 		n, err := read.Read(rest)
-		require.NotContains(t, string(rest[:n]), "eof", "the run goes on")
+		require.NotContains(t, string(rest[:n]), "eof", "the run continues, so the stream must not end with eof")
 		if err != nil {
 			break
 		}
 	}
 }
 
-func TestGRPCClientsAreToldOfMaintenance(t *testing.T) {
+func TestMaintenanceRefusesGRPCCalls(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	conn := r.client()
 	signed := carrying(t.Context(), "authorization", "Bearer "+userToken)
 	r.close()
 	for name, ctx := range map[string]struct{ err error }{
-		"a person": {call(func() error {
+		"a user": {call(func() error {
 			_, err := jobsv1.NewJobServiceClient(conn).ListJobs(signed, &jobsv1.ListJobsRequest{})
 			return err
 		})},
-		"nobody": {call(func() error {
+		"no token": {call(func() error {
 			_, err := jobsv1.NewJobServiceClient(conn).ListJobs(t.Context(), &jobsv1.ListJobsRequest{})
 			return err
 		})},
@@ -165,17 +165,17 @@ func TestGRPCClientsAreToldOfMaintenance(t *testing.T) {
 
 func call(f func() error) error { return f() }
 
-// What auth cannot be asked about is not served: an installation in maintenance stays so.
-func TestWithoutAuthNothingIsServedThatMaintenanceRefuses(t *testing.T) {
+// While auth is unreachable the mode is unknown, so routes that maintenance would close are closed.
+func TestAuthDownClosesRoutesThatMaintenanceCloses(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	r.credentials.mode.Store(fault.New(fault.Unavailable, "", "auth is away").Wrap(errors.New("dial")))
+	r.credentials.mode.Store(fault.New(fault.Unavailable, "", "auth is unreachable").Wrap(errors.New("dial")))
 	for target, want := range map[string]int{
 		"GET /api/jobs": 503, "GET /device": 503, "GET /.well-known/jwks.json": 503, "GET /nope": 404, "GET /healthz": 200, "GET /api/version": 200,
 		"POST /api/ingest/logs": 200, "POST /inference/dep_1/v1/x": 200,
 	} {
 		method, path, _ := strings.Cut(target, " ")
-		require.Equal(t, want, r.ask(method, path, "", as(userToken)...).status, target)
+		require.Equal(t, want, r.do(method, path, "", as(userToken)...).status, target)
 	}
-	require.Equal(t, http.StatusUnauthorized, r.ask("GET", "/api/jobs", "").status)
+	require.Equal(t, http.StatusUnauthorized, r.do("GET", "/api/jobs", "").status)
 }

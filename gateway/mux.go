@@ -14,12 +14,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// newMux makes the grpc-gateway mux. It decides nothing: the router has chosen the route, the edge
-// has picked headers and metadata, and both are held against what the mux is about to do.
+// newMux makes the grpc-gateway mux. The mux decides nothing: the router has chosen the route, the edge
+// has picked headers and metadata, and sameRoute compares the mux's route with the router's.
 func (g *Gateway) newMux() *runtime.ServeMux {
 	none := func(string) (string, bool) { return "", false }
 	return runtime.NewServeMux(
@@ -29,7 +29,7 @@ func (g *Gateway) newMux() *runtime.ServeMux {
 		runtime.WithIncomingHeaderMatcher(none),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
-		runtime.WithMetadata(func(ctx context.Context, _ *http.Request) metadata.MD { return edge.CallOf(ctx).Metadata }),
+		runtime.WithMetadata(func(ctx context.Context, _ *http.Request) metadata.MD { return middleware.CallOf(ctx).Metadata }),
 		runtime.WithForwardResponseOption(g.answer.Forward),
 		runtime.WithErrorHandler(g.callFailed),
 		runtime.WithRoutingErrorHandler(g.unrouted),
@@ -37,13 +37,13 @@ func (g *Gateway) newMux() *runtime.ServeMux {
 	)
 }
 
-// sameRoute holds what the mux matched against what the router matched, so that two readings of one
-// path can never meet with the checks of another route.
+// sameRoute fails a request if the mux and the router matched different routes. Otherwise a path that they
+// read differently would run with the checks of another route.
 func (g *Gateway) sameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		c := edge.CallOf(r.Context())
+		c := middleware.CallOf(r.Context())
 		if p, ok := runtime.HTTPPattern(r.Context()); !ok || strings.ReplaceAll(p.String(), "=*}", "}") != c.Pattern {
-			g.deps.Log.ErrorContext(r.Context(), "mux and router disagree", slog.String("route", c.Pattern), slog.String("mux", p.String()))
+			g.deps.Log.ErrorContext(r.Context(), "mux and router matched different routes", slog.String("route", c.Pattern), slog.String("mux", p.String()))
 			g.fail(w, r, fault.New(fault.Internal, "", "mux matched %s", p.String()))
 			return
 		}
@@ -52,16 +52,16 @@ func (g *Gateway) sameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 }
 
 func (g *Gateway) unrouted(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
-	g.deps.Log.ErrorContext(ctx, "mux does not know a route of the table", slog.String("route", r.Pattern))
-	g.fail(w, r, fault.New(fault.Internal, "", "no handler of %s", r.Pattern))
+	g.deps.Log.ErrorContext(ctx, "mux has no handler for a route of the table", slog.String("route", r.Pattern))
+	g.fail(w, r, fault.New(fault.Internal, "", "no handler for %s", r.Pattern))
 }
 
-// callFailed answers a call that failed in the service, in the decoder or on the way.
+// callFailed writes the error of a call that failed in the service, in the decoder or in transit.
 func (g *Gateway) callFailed(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
-	c := edge.CallOf(ctx)
-	f := edge.Placed(c, err)
+	c := middleware.CallOf(ctx)
+	f := middleware.Placed(c, err)
 	if f.Kind == fault.Internal && !foreign(err) {
-		g.deps.Log.ErrorContext(ctx, "answer could not be made", slog.String("rpc", c.RPC), slog.Any("error", err))
+		g.deps.Log.ErrorContext(ctx, "could not build the response", slog.String("rpc", c.RPC), slog.Any("error", err))
 	}
 	if md, ok := runtime.ServerMetadataFromContext(ctx); ok {
 		g.answer.Headers(w.Header(), c, md.HeaderMD)
@@ -69,15 +69,15 @@ func (g *Gateway) callFailed(ctx context.Context, _ *runtime.ServeMux, _ runtime
 	g.fail(w, r, f)
 }
 
-// foreign reports whether a service made err, which has logged it then.
+// foreign reports whether err came from a service, which has then logged it.
 func foreign(err error) bool {
 	var own *fault.Error
 	var carrier interface{ GRPCStatus() *status.Status }
 	return errors.As(err, &own) || errors.As(err, &carrier)
 }
 
-// observed wraps the calls' handler in traces and metrics. What a client says of its own trace is
-// linked, not continued. Paths and queries may hold codes; a trace sees the route's pattern instead.
+// observed wraps the calls' handler in traces and metrics. A client's own trace is linked, not continued.
+// Paths and queries may hold codes, so a trace gets the route's pattern instead.
 func (g *Gateway) observed(next http.Handler) http.Handler {
 	if g.deps.Tracer == nil && g.deps.Meter == nil {
 		return next
@@ -94,7 +94,7 @@ func (g *Gateway) observed(next http.Handler) http.Handler {
 		options = append(options, otelhttp.WithMeterProvider(g.deps.Meter))
 	}
 	traced := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, readdressed(r, edge.CallOf(r.Context()).URL))
+		next.ServeHTTP(w, readdressed(r, middleware.CallOf(r.Context()).URL))
 	}), "gateway", options...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		traced.ServeHTTP(w, readdressed(r, &url.URL{Path: r.Pattern}))

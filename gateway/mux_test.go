@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
-	"github.com/signalbox-dev/signalbox/gateway/internal/match"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
+	"github.com/signalbox-dev/signalbox/gateway/internal/router"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// untouched is a connection that nothing may call.
+// untouched is a connection that fails the test if it is called.
 type untouched struct{ t *testing.T }
 
 func (u untouched) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
@@ -31,7 +31,7 @@ func (u untouched) NewStream(_ context.Context, _ *grpc.StreamDesc, method strin
 	return nil, nil
 }
 
-func TestMuxThatReadsAPathOtherwiseCallsNothing(t *testing.T) {
+func TestMuxRouteMismatchCallsNoService(t *testing.T) {
 	t.Parallel()
 	conn := untouched{t}
 	g, err := New(t.Context(), Config{}, Deps{
@@ -41,9 +41,9 @@ func TestMuxThatReadsAPathOtherwiseCallsNothing(t *testing.T) {
 	require.NoError(t, err)
 	for name, target := range map[string]string{"another route": "/api/fleets/flt_1", "no route": "/nope"} {
 		req := httptest.NewRequest(http.MethodGet, target, nil)
-		checked := &match.Match{Route: &match.Route{Route: route.Route{Pattern: "/api/auth/config", Credential: "none"}}}
+		checked := &router.Match{Route: &router.Route{Route: route.Route{Pattern: "/api/auth/config", Credential: "none"}}}
 		rec := httptest.NewRecorder()
-		g.mux.ServeHTTP(rec, req.WithContext(edge.WithCall(req.Context(), &edge.Call{Match: checked})))
+		g.mux.ServeHTTP(rec, req.WithContext(middleware.WithCall(req.Context(), &middleware.Call{Match: checked})))
 		require.Equal(t, http.StatusInternalServerError, rec.Code, name)
 		require.JSONEq(t, `{"detail":"Internal Server Error"}`, rec.Body.String(), name)
 	}

@@ -7,10 +7,10 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/describe"
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
-	"github.com/signalbox-dev/signalbox/gateway/internal/match"
-	"github.com/signalbox-dev/signalbox/gateway/internal/relay"
+	"github.com/signalbox-dev/signalbox/gateway/internal/apidoc"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
+	"github.com/signalbox-dev/signalbox/gateway/internal/reverseproxy"
+	"github.com/signalbox-dev/signalbox/gateway/internal/router"
 	"github.com/signalbox-dev/signalbox/gateway/internal/sse"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/authn"
@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// handlers makes the handlers of the raw routes.
+// handlers builds the handlers of the raw routes.
 func (g *Gateway) handlers(context.Context) error {
 	ingest, err := g.mounted("ingest", g.deps.Ingest, g.cfg.IngestAddr)
 	if err != nil {
@@ -35,7 +35,7 @@ func (g *Gateway) handlers(context.Context) error {
 			g.fail(w, r, fault.New(fault.Absent, "", "Not Found"))
 		})
 	}
-	described := describe.Frame{Headers: g.guard.Headers, NewID: func() string { return g.deps.IDs.New(id.Request) }}
+	described := apidoc.Frame{Headers: g.guard.Headers, NewID: func() string { return g.deps.IDs.New(id.Request) }}
 	calls, err := described.Protoset(route.Table())
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (g *Gateway) handlers(context.Context) error {
 	return nil
 }
 
-// mounted is the service's own handler, or a relay to where it runs.
+// mounted returns the service's own handler, or a relay to its address.
 func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.Handler, error) {
 	switch {
 	case own != nil:
@@ -63,14 +63,14 @@ func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.H
 	if secured == nil {
 		return nil, fmt.Errorf("no TLS for the connection to %s", service)
 	}
-	r := relay.New(relay.Upstream{Service: service, Address: addr, TLS: secured}, g.deps.Log, g.proxies.Client, g.fail)
+	r := reverseproxy.New(reverseproxy.Upstream{Service: service, Address: addr, TLS: secured}, g.deps.Log, g.proxies.Client, g.fail)
 	g.idle = append(g.idle, r.Close)
 	return r, nil
 }
 
-// serveRaw hands a request to its handler untouched: nothing is added to the path of a byte. Health
-// and version answer as long as the listener does.
-func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Match, late bool) {
+// serveRaw passes a request to its handler without reading or wrapping the body. Health and version respond
+// until the listener closes.
+func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *router.Match, late bool) {
 	open := m.Handler == "health" || m.Handler == "version"
 	if late && !open {
 		g.refuseDraining(w, r)
@@ -93,8 +93,8 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *match.Matc
 		defer over()
 		r = known
 	}
-	if r.Method == http.MethodGet && m.Handler == "ingest" { // a training may wait in it for a signal
-		waits, over := relay.Until(r, g.stop)
+	if r.Method == http.MethodGet && m.Handler == "ingest" { // a long poll: a training run waits for a signal
+		waits, over := reverseproxy.Until(r, g.stop)
 		defer over()
 		r = waits
 	}
@@ -106,15 +106,15 @@ func (g *Gateway) refuseDraining(w http.ResponseWriter, r *http.Request) {
 	g.fail(w, r, draining())
 }
 
-// fail answers with an error, giving the request an id where it has none yet.
+// fail writes an error response. It gives the request an id if it has none yet.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if obs.RequestID(r.Context()) == "" {
 		r = r.WithContext(obs.WithRequestID(r.Context(), g.deps.IDs.New(id.Request)))
 	}
-	edge.Fail(w, r, err)
+	middleware.Fail(w, r, err)
 }
 
-// document answers with a fixed JSON object.
+// document returns a handler that serves a fixed JSON object.
 func (g *Gateway) document(members map[string]string) http.Handler {
 	body, err := g.codec.Marshal(members)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -125,12 +125,12 @@ func (g *Gateway) document(members map[string]string) http.Handler {
 		g.guard.Headers(w.Header())
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Request-Id", g.deps.IDs.New(id.Request))
-		_, _ = w.Write(body) // a client that is gone needs no answer
+		_, _ = w.Write(body) // the client may be gone
 	})
 }
 
-// identified is a request of a person for a service that speaks HTTP: with the identity that auth signed for him in
-// place of his credential, and for as long as he may ask. The caller calls over.
+// identified returns a copy of a user's request for a service that speaks HTTP. The copy carries the identity that
+// auth signed instead of the credential. Its context ends when the user loses access. The caller must call over.
 func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, over func(), _ error) {
 	if f := g.guard.Check(r); f != nil {
 		return r, nil, f
@@ -147,8 +147,8 @@ func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, 
 	return in, over, nil
 }
 
-// lasting is a context that ends, with the fault as its cause, once check says that the caller is no longer the
-// one that it was opened for: an answer or a WebSocket may go on for hours. Maintenance ends none that is under way.
+// lasting returns a context that ends, with the fault as its cause, once check reports that the caller's access has
+// changed, because a response or a WebSocket may last for hours. Maintenance does not end it.
 func (g *Gateway) lasting(ctx context.Context, check func(context.Context) error) (_ context.Context, over func()) {
 	ctx, cut := context.WithCancelCause(ctx)
 	recheck, done := g.deps.Clock.NewTicker(sse.Recheck), make(chan struct{})

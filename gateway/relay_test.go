@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway"
 )
 
-// apart is a service in a process of its own, with its TLS.
+// apart starts a service that is reached over TLS, as one in another process.
 func apart(t *testing.T, h http.HandlerFunc) (addr string, trust *tls.Config) {
 	t.Helper()
 	back := httptest.NewUnstartedServer(h)
@@ -27,7 +27,7 @@ func apart(t *testing.T, h http.HandlerFunc) (addr string, trust *tls.Config) {
 	return back.Listener.Addr().String(), trust
 }
 
-func TestServicesInProcessesOfTheirOwnAreRelayedTo(t *testing.T) {
+func TestRawRoutesRelayToRemoteService(t *testing.T) {
 	t.Parallel()
 	var got http.Header
 	addr, trust := apart(t, func(w http.ResponseWriter, r *http.Request) {
@@ -37,34 +37,34 @@ func TestServicesInProcessesOfTheirOwnAreRelayedTo(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = w.Write(body)
 	})
-	asked := ""
+	dialed := ""
 	r := start(t, func(c *gateway.Config, d *gateway.Deps) {
 		c.IngestAddr, d.Ingest = addr, nil
-		d.RelayTLS = func(service string) *tls.Config { asked = service; return trust }
+		d.RelayTLS = func(service string) *tls.Config { dialed = service; return trust }
 	})
-	answered := r.ask("POST", "/api/ingest/metrics", "payload", "Authorization", "Bearer ing_x", "X-Service-Token", "ing_x", "X-Forwarded-For", "6.6.6.6")
-	require.Equal(t, "ingest", asked)
-	require.Equal(t, http.StatusAccepted, answered.status)
-	require.Equal(t, "payload", answered.body)
-	require.Equal(t, "req_of_the_service", answered.header.Get("X-Request-Id"))
+	resp := r.do("POST", "/api/ingest/metrics", "payload", "Authorization", "Bearer ing_x", "X-Service-Token", "ing_x", "X-Forwarded-For", "6.6.6.6")
+	require.Equal(t, "ingest", dialed)
+	require.Equal(t, http.StatusAccepted, resp.status)
+	require.Equal(t, "payload", resp.body)
+	require.Equal(t, "req_of_the_service", resp.header.Get("X-Request-Id"))
 	require.Equal(t, "Bearer ing_x", got.Get("Authorization"))
 	require.Equal(t, "ing_x", got.Get("X-Service-Token"))
 	require.Equal(t, []string{"127.0.0.1"}, got.Values("X-Forwarded-For"))
-	require.Empty(t, r.all(), "the gateway asks nobody about the bearer of a raw route")
+	require.Empty(t, r.all(), "the gateway does not check the bearer of a raw route")
 }
 
-func TestServiceThatIsAwayIsToldInTheFormOfTheRoute(t *testing.T) {
+func TestUnavailableServiceErrorFormat(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, d *gateway.Deps) {
 		c.IngestAddr, c.InferenceAddr = "127.0.0.1:1", "127.0.0.1:1"
 		d.Ingest, d.Inference = nil, nil
 		d.RelayTLS = func(string) *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS13} }
 	})
-	ingest := r.ask("POST", "/api/ingest/metrics", "x")
+	ingest := r.do("POST", "/api/ingest/metrics", "x")
 	require.Equal(t, http.StatusServiceUnavailable, ingest.status)
 	require.JSONEq(t, `{"detail":"ingest is not available"}`, ingest.body)
 	require.NotEmpty(t, ingest.header.Get("X-Request-Id"))
-	inference := r.ask("POST", "/inference/dep_1/v1/chat/completions", "x")
+	inference := r.do("POST", "/inference/dep_1/v1/chat/completions", "x")
 	require.Equal(t, http.StatusServiceUnavailable, inference.status)
 	require.Equal(t, "inference is not available", inference.json(t)["error"].(map[string]any)["message"])
 }
@@ -102,5 +102,5 @@ func TestStopCutsTunnels(t *testing.T) {
 	cancel()
 	require.NoError(t, <-done)
 	_, err = io.Copy(io.Discard, conn)
-	require.NoError(t, err, "the connection is closed once it was waited for")
+	require.NoError(t, err, "the connection is closed after the grace period")
 }

@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
-	"github.com/signalbox-dev/signalbox/gateway/internal/match"
-	"github.com/signalbox-dev/signalbox/gateway/internal/shape"
-	"github.com/signalbox-dev/signalbox/gateway/internal/wire"
+	"github.com/signalbox-dev/signalbox/gateway/internal/grpcproxy"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
+	"github.com/signalbox-dev/signalbox/gateway/internal/router"
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -28,12 +27,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if held {
 		defer g.hold.Leave()
 	}
-	if wire.Wants(r) {
+	if grpcproxy.Wants(r) {
 		g.wire.ServeHTTP(w, r.WithContext(withLate(r.Context(), !held)))
 		return
 	}
 	m, refused := g.router.Find(r)
-	// Probes of health come by any name, and learn nothing.
+	// Health probes may use any host name; the response reveals nothing.
 	if refused == nil && m.Handler != "health" {
 		refused = g.hosts.Check(r)
 	}
@@ -42,23 +41,23 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if refused != nil {
-		m = &match.Match{Route: &match.Route{}}
+		m = &router.Match{Route: &router.Route{}}
 	}
 	requestID := g.deps.IDs.New(id.Request)
 	w.Header().Set(fault.HeaderRequestID, requestID)
 	g.guard.Headers(w.Header())
-	if strings.HasPrefix(m.Pattern, edge.SharePrefix) {
+	if strings.HasPrefix(m.Pattern, middleware.SharePrefix) {
 		g.guard.Shared(w.Header())
 	}
-	ctx := edge.WithCall(obs.WithRequestID(r.Context(), requestID), &edge.Call{Match: m, URL: r.URL, Refused: refused, Late: !held})
+	ctx := middleware.WithCall(obs.WithRequestID(r.Context(), requestID), &middleware.Call{Match: m, URL: r.URL, Refused: refused, Late: !held})
 	r = r.WithContext(ctx)
 	r.Pattern = m.Pattern
 	g.rest.ServeHTTP(w, r)
 }
 
-// serveREST is the inside of rest: one call of a service.
+// serveREST serves one request inside the wrappers of rest.
 func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
-	c := edge.CallOf(r.Context())
+	c := middleware.CallOf(r.Context())
 	switch {
 	case c.Late:
 		g.refuseDraining(w, r)
@@ -69,7 +68,7 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 	}
 	if own := g.own[c.Handler]; own != nil {
 		g.serveOwn(w, r, c, own)
-		edge.Linger(r)
+		middleware.Linger(r)
 		return
 	}
 	if c.Kind == route.Stream {
@@ -81,18 +80,18 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 	if err := g.serveCall(w, r, c); err != nil {
 		g.fail(w, r, err)
 	}
-	edge.Linger(r)
+	middleware.Linger(r)
 }
 
-// admit checks the request's origin and credential and answers the context of its calls.
-func (g *Gateway) admit(ctx context.Context, r *http.Request, c *edge.Call) (context.Context, bearer.Claim, error) {
+// admit checks the request's origin and credential and returns the context for its calls.
+func (g *Gateway) admit(ctx context.Context, r *http.Request, c *middleware.Call) (context.Context, bearer.Claim, error) {
 	if f := g.guard.Check(r); f != nil {
 		return ctx, bearer.Claim{}, g.unserved(ctx, r, c.Route.Route, f)
 	}
 	return g.vouched(ctx, r, c.Route.Route)
 }
 
-// vouched has auth vouch for the caller of a route.
+// vouched has auth check the caller of a route and returns a context with the signed identity.
 func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) (context.Context, bearer.Claim, error) {
 	claim := bearer.Claim{Client: g.proxies.Client(r), InMaintenance: rt.InMaintenance}
 	if rt.Credential != "none" {
@@ -106,20 +105,20 @@ func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) 
 	return ctx, claim, named(rt, err)
 }
 
-// forAdmins refuses everybody else on a route for admins before what he sends is looked at: it is 403 to him whatever
-// that is. The service judges him again, and it alone who has yet to change his password.
+// forAdmins rejects callers without the admin role with 403 before it parses the body. The service checks the role
+// again. A caller who must still change a temporary password is left to the service.
 func (g *Gateway) forAdmins(ctx context.Context, rt route.Route) error {
 	if rt.Role != authn.RoleAdmin {
 		return nil
 	}
-	c, err := authn.Claimed(authn.Token(ctx, g.deps.Clock.Now()))
+	c, err := authn.UnverifiedCaller(authn.Token(ctx, g.deps.Clock.Now()))
 	if err != nil || c.PasswordDrawn {
-		return nil //nolint:nilerr // the service finds a token wrong, too
+		return nil //nolint:nilerr // the service rejects an invalid token, too
 	}
 	return c.RequireAdmin()
 }
 
-// limitOf is how long a call of the route may take.
+// limitOf returns how long a call of the route may take.
 func (g *Gateway) limitOf(rt route.Route) time.Duration {
 	if rt.Limit > 0 {
 		return time.Duration(rt.Limit) * time.Second
@@ -127,13 +126,12 @@ func (g *Gateway) limitOf(rt route.Route) time.Duration {
 	return g.cfg.RequestTimeout
 }
 
-// serveCall checks what the generated handlers would let through and hands the request to them.
-func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *edge.Call) error {
+// serveCall runs the checks that the generated handlers lack and then passes the request to them.
+func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *middleware.Call) error {
 	limit := g.limitOf(c.Route.Route)
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	// A body that trickles holds the connection no longer than the call; the connection's deadline is
-	// the machine's time.
+	// A slow body must not hold the connection longer than the call. Connection deadlines use the real clock.
 	_ = http.NewResponseController(w).SetReadDeadline(clock.Real().Now().Add(limit))
 	ctx, _, err := g.admit(ctx, r, c)
 	if err == nil {
@@ -147,20 +145,20 @@ func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *edge.Call
 		f = g.shapes[c.Route].Vars(c.Values)
 	}
 	if f == nil {
-		c.Metadata, f = edge.Metadata(r.Header)
+		c.Metadata, f = middleware.Metadata(r.Header)
 	}
 	if f == nil {
-		c.Body, f = edge.Body(w, r, c.Match, g.codec)
+		c.Body, f = middleware.Body(w, r, c.Match, g.codec)
 	}
 	if f != nil {
 		return f
 	}
 	if c.RPC == refreshRPC {
 		if cookies := r.CookiesNamed(g.cfg.cookie()); len(cookies) == 1 {
-			c.Metadata.Set(edge.MetadataRefresh, cookies[0].Value)
+			c.Metadata.Set(middleware.MetadataRefresh, cookies[0].Value)
 		}
 	}
-	g.mux.ServeHTTP(w, edge.Inner(r.WithContext(ctx), query, c.Body))
+	g.mux.ServeHTTP(w, middleware.Inner(r.WithContext(ctx), query, c.Body))
 	return nil
 }
 
@@ -168,8 +166,8 @@ func tooManyStreams() error {
 	return fault.New(fault.Limited, "streams", "too many streams are open with this credential")
 }
 
-// serveStream opens a stream and shows it until it ends.
-func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Call) error {
+// serveStream opens a stream and relays its events until it ends.
+func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *middleware.Call) error {
 	ctx, claim, err := g.admit(r.Context(), r, c)
 	if err != nil {
 		return err
@@ -181,12 +179,12 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *edge.Ca
 	defer release()
 	form, stream := g.shapes[c.Route], g.streams[c.Route]
 	in := stream.Request()
-	c.Resumed = r.Header.Get(shape.HeaderResume) != ""
+	c.Resumed = r.Header.Get(router.HeaderResume) != ""
 	if f := form.Fill(in, c.Match, r); f != nil {
 		return f
 	}
 	if err := stream.Run(w, r.WithContext(ctx), in, g.stop, g.checker.Again(ctx, claim)); err != nil {
-		return edge.Placed(c, err)
+		return middleware.Placed(c, err)
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/listen"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 	maxStreams        = 100
 )
 
-// Listen opens the public listener at the address of the settings.
+// Listen opens the public listener at the configured address.
 func (g *Gateway) Listen(ctx context.Context) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.cfg.Listen.Addr)
 	if err != nil {
@@ -30,7 +30,7 @@ func (g *Gateway) Listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// Drain makes every route but health and version refuse from now on with 503. What runs goes on.
+// Drain makes every route except health and version return 503 from now on. Running requests continue.
 func (g *Gateway) Drain() {
 	g.hold.Drain()
 	for _, handler := range []http.Handler{g.deps.Ingest, g.deps.Inference} {
@@ -40,13 +40,13 @@ func (g *Gateway) Drain() {
 	}
 }
 
-// drainer is a handler of this process that ends of its own what would not end for long.
+// drainer is a handler in this process that can end its own long-running requests.
 type drainer interface{ Drain() }
 
 // Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until its
-// context ends; then connections are cut. The listener stays open until all is finished, so that whoever comes
-// meanwhile is told that this instance stops instead of meeting a closed port.
-func (g *Gateway) Worker(l net.Listener) run.Worker {
+// context ends; then connections are cut. The listener stays open until all requests have finished, so that new
+// clients get 503 instead of a refused connection.
+func (g *Gateway) Worker(l net.Listener) process.Worker {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // by prior knowledge: gRPC clients
@@ -59,17 +59,17 @@ func (g *Gateway) Worker(l net.Listener) run.Worker {
 		MaxHeaderBytes:               maxHeaderBytes,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(g.deps.Log.Handler(), slog.LevelDebug),
-		ConnState:                    listen.State,
+		ConnState:                    httpguard.State,
 	}
-	l = listen.Told(l, func() string { return g.deps.IDs.New(id.Request) })
-	return run.Worker{
+	l = httpguard.JSONErrors(l, func() string { return g.deps.IDs.New(id.Request) })
+	return process.Worker{
 		Name: Name,
 		Run:  func(ctx context.Context) error { return g.serve(ctx, server, l) },
 		Stop: func(ctx context.Context) error { return g.shutdown(ctx, server) },
 	}
 }
 
-// serve ends when its context does. What was upgraded and left net/http's care ends with it.
+// serve runs until its context ends. Upgraded connections, which net/http no longer tracks, end with it.
 func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -81,7 +81,7 @@ func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener
 		if !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
-		<-ctx.Done() // it was stopped, and ends when it is told to
+		<-ctx.Done() // Stop has closed the server; Run must not return before its context ends
 		return ctx.Err()
 	case <-ctx.Done():
 	}
@@ -114,7 +114,7 @@ func (g *Gateway) shutdown(ctx context.Context, server *http.Server) error {
 	return err
 }
 
-// Run serves the API on l until ctx ends, then finishes what runs for as long as grace allows.
+// Run serves the API on l until ctx ends, then lets running requests finish for at most grace.
 func (g *Gateway) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
 	w := g.Worker(l)
 	running, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -19,10 +19,10 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
-// variables are those of a route's pattern.
+// variables matches the variables in a route's pattern.
 var variables = regexp.MustCompile(`\{[^}]*\}`)
 
-func TestDrainingRefusesWhatIsNew(t *testing.T) {
+func TestDrainRefusesNewRequests(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.gw.Drain()
@@ -34,7 +34,7 @@ func TestDrainingRefusesWhatIsNew(t *testing.T) {
 	}
 	for _, target := range targets {
 		method, path, _ := strings.Cut(target, " ")
-		got := r.ask(method, path, "", as(userToken)...)
+		got := r.do(method, path, "", as(userToken)...)
 		require.Equal(t, http.StatusServiceUnavailable, got.status, target)
 		if method != http.MethodHead {
 			require.Equal(t, "draining", got.json(t)["code"], target)
@@ -43,7 +43,7 @@ func TestDrainingRefusesWhatIsNew(t *testing.T) {
 		require.True(t, strings.HasPrefix(got.header.Get("X-Request-Id"), "req_"), target)
 	}
 	for _, path := range []string{"/healthz", "/api/version"} {
-		require.Equal(t, http.StatusOK, r.ask("GET", path, "").status, path)
+		require.Equal(t, http.StatusOK, r.do("GET", path, "").status, path)
 	}
 	require.Empty(t, r.all())
 }
@@ -59,8 +59,8 @@ func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 		})
 	})
 	_, read := r.follow(t.Context(), userToken)
-	held := make(chan answer, 1)
-	go func() { held <- r.ask("POST", "/api/ingest/logs", "x") }()
+	held := make(chan response, 1)
+	go func() { held <- r.do("POST", "/api/ingest/logs", "x") }()
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.stopServing() }()
@@ -68,13 +68,13 @@ func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 	rest, err := io.ReadAll(read)
 	require.NoError(t, err, "the stream is closed, not cut")
 	require.NotContains(t, string(rest), "eof")
-	// Over a connection of its own each: the listener is open as long as anything is held.
-	require.Equal(t, http.StatusOK, r.ask("GET", "/healthz", "").status)
-	require.Equal(t, http.StatusOK, r.ask("GET", "/api/version", "").status)
-	late := r.ask("POST", "/inference/dep_1/v1/chat/completions", "{}")
+	// Each request uses its own connection: the listener stays open while any request runs.
+	require.Equal(t, http.StatusOK, r.do("GET", "/healthz", "").status)
+	require.Equal(t, http.StatusOK, r.do("GET", "/api/version", "").status)
+	late := r.do("POST", "/inference/dep_1/v1/chat/completions", "{}")
 	require.Equal(t, http.StatusServiceUnavailable, late.status)
 	require.Equal(t, "draining", late.json(t)["code"])
-	require.Equal(t, "draining", r.ask("GET", "/api/jobs", "", as(userToken)...).json(t)["code"])
+	require.Equal(t, "draining", r.do("GET", "/api/jobs", "", as(userToken)...).json(t)["code"])
 	select {
 	case err := <-stopped:
 		require.Fail(t, "stopped before the call was finished", "%v", err)
@@ -85,7 +85,7 @@ func TestStopEndsStreamsAndFinishesCalls(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-func TestStopCutsWhatDoesNotFinish(t *testing.T) {
+func TestStopCutsUnfinishedCalls(t *testing.T) {
 	t.Parallel()
 	entered, ended := make(chan struct{}), make(chan struct{})
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
@@ -111,7 +111,7 @@ func TestStopCutsWhatDoesNotFinish(t *testing.T) {
 	<-ended
 }
 
-func TestWorkerThatIsCancelledWithoutAStop(t *testing.T) {
+func TestGatewayWorkerCancelledWithoutStop(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	l, err := r.gw.Listen(t.Context())
@@ -123,7 +123,7 @@ func TestWorkerThatIsCancelledWithoutAStop(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 }
 
-func TestPortThatIsUsedIsNamed(t *testing.T) {
+func TestListenErrorNamesUsedPort(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestPortThatIsUsedIsNamed(t *testing.T) {
 	require.True(t, errors.Is(err, syscall.EADDRINUSE))
 }
 
-func TestAnswersOfTheListenerItself(t *testing.T) {
+func TestUnusualRequestTargets(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for target, want := range map[string]int{
@@ -153,15 +153,15 @@ func TestAnswersOfTheListenerItself(t *testing.T) {
 	}
 }
 
-func TestOneLogLineARequest(t *testing.T) {
+func TestOneLogLinePerRequest(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	got := r.ask("GET", "/api/jobs/job_9", "", as(userToken)...)
+	got := r.do("GET", "/api/jobs/job_9", "", as(userToken)...)
 	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), `"msg":"request"`) }, time.Minute, time.Millisecond)
 	var line string
 	for l := range strings.Lines(r.log.String()) {
 		if strings.Contains(l, `"msg":"request"`) {
-			require.Empty(t, line, "one line a request")
+			require.Empty(t, line, "one line per request")
 			line = l
 		}
 	}

@@ -21,7 +21,7 @@ import (
 func TestStreamEndsWithEof(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	got := r.ask("GET", "/api/runs/run_1/logs/stream", "", as(userToken)...)
+	got := r.do("GET", "/api/runs/run_1/logs/stream", "", as(userToken)...)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.Equal(t, "text/event-stream", got.header.Get("Content-Type"))
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
@@ -48,7 +48,7 @@ func TestStreamResumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, nil)
-			got := r.ask("GET", "/api/jobs/job_1/logs/stream"+tc.query, "", as(userToken, tc.header...)...)
+			got := r.do("GET", "/api/jobs/job_1/logs/stream"+tc.query, "", as(userToken, tc.header...)...)
 			require.Equal(t, http.StatusOK, got.status, got.body)
 			in := r.all()[1].in.(*ingestv1.FollowLogsRequest)
 			require.Equal(t, tc.want, in.GetAfter())
@@ -57,7 +57,7 @@ func TestStreamResumes(t *testing.T) {
 	}
 }
 
-func TestStreamsThatAreRefused(t *testing.T) {
+func TestStreamRequestsRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for name, tc := range map[string]struct {
@@ -74,24 +74,24 @@ func TestStreamsThatAreRefused(t *testing.T) {
 		"behind, header": {"/api/runs/run_short/logs/stream?after=1", as(userToken, "Last-Event-Id", "9"), 422, `{"detail":[{"type":"less_than_equal","loc":["header","last-event-id"],"msg":"Input should be less than or equal to 3"}]}`},
 		"unknown query":  {"/api/runs/run_1/logs/stream?x=1", as(userToken), 422, `{"detail":[{"type":"extra_forbidden","loc":["query","x"],"msg":"Extra inputs are not permitted"}]}`},
 	} {
-		got := r.ask("GET", tc.path, "", tc.headers...)
+		got := r.do("GET", tc.path, "", tc.headers...)
 		require.Equal(t, tc.status, got.status, name)
 		require.JSONEq(t, tc.body, got.body, name)
 		require.Equal(t, "application/json", got.header.Get("Content-Type"), name)
 	}
 }
 
-func TestAFaultOnAnOpenStreamIsToldAsAPlainRequestWouldGetIt(t *testing.T) {
+func TestOpenStreamFaultHasRequestLocation(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for loc, headers := range map[string][]string{`["query","after"]`: as(userToken), `["header","last-event-id"]`: as(userToken, "Last-Event-Id", "4")} {
-		got := r.ask("GET", "/api/runs/run_late/logs/stream", "", headers...)
+		got := r.do("GET", "/api/runs/run_late/logs/stream", "", headers...)
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		require.Contains(t, got.body, "event: error\ndata: {\"detail\":[{\"type\":\"less_than_equal\",\"loc\":"+loc+",")
 	}
 }
 
-// follow opens a stream that stays open, reads its first event, and answers the status and the rest.
+// follow opens a stream that stays open, reads its first event, and returns the status and a reader of the rest.
 func (r *rig) follow(ctx context.Context, token string) (int, *bufio.Reader) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/api/runs/run_live/logs/stream", nil)
@@ -113,7 +113,7 @@ func (r *rig) follow(ctx context.Context, token string) (int, *bufio.Reader) {
 	return resp.StatusCode, read
 }
 
-func TestStreamOfARevokedCallerIsCut(t *testing.T) {
+func TestStreamOfRevokedCallerIsCut(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(clock.Real().Now())
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
@@ -133,27 +133,27 @@ func TestStreamOfARevokedCallerIsCut(t *testing.T) {
 	require.JSONEq(t, `{"detail":"Could not validate credentials","code":"token_revoked"}`, strings.TrimPrefix(line, "data: "))
 }
 
-// Who may reach other things comes back: the stream closes as one that was cut, without an end and without an error.
-func TestStreamOfADemotedCallerIsCutForHimToComeBack(t *testing.T) {
+// When the caller's access changes, the stream closes without eof and without an error, so that the client reconnects.
+func TestStreamOfDemotedCallerClosesForReconnect(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(clock.Real().Now())
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
 	_, read := r.follow(t.Context(), adminToken)
 	require.NoError(t, clk.Await(t.Context(), 2))
 	clk.Advance(sse.Recheck)
-	require.Eventually(t, func() bool { return len(r.all()) == 3 }, time.Minute, time.Millisecond, "asked again, nothing has changed")
+	require.Eventually(t, func() bool { return len(r.all()) == 3 }, time.Minute, time.Millisecond, "the caller is checked again; access has not changed")
 	r.credentials.demoted.Store(adminToken, true)
 	clk.Advance(sse.Recheck)
 	rest, err := io.ReadAll(read)
 	require.NoError(t, err)
-	require.Empty(t, strings.TrimSpace(string(rest)), "neither eof nor error: it is opened again after the last event")
+	require.Empty(t, strings.TrimSpace(string(rest)), "neither eof nor error, so the client resumes after the last event")
 	status, _ := r.follow(t.Context(), adminToken)
 	require.Equal(t, http.StatusOK, status)
 	last := r.all()
-	require.Equal(t, authn.RoleOperator, last[len(last)-1].caller.Role, "the service decides about whom he is now")
+	require.Equal(t, authn.RoleOperator, last[len(last)-1].caller.Role, "the service gets the new role")
 }
 
-func TestStreamsOfOneCallerAreBounded(t *testing.T) {
+func TestStreamsPerCallerLimited(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	ctx, leave := context.WithCancel(t.Context())

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// reached is a connection that remembers the last call and refuses it; auth's own calls it answers.
+// reached is a connection that records the last call and refuses it; only Authenticate succeeds.
 type reached struct{ method string }
 
 func (c *reached) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
@@ -36,13 +36,13 @@ func (c *reached) NewStream(_ context.Context, _ *grpc.StreamDesc, method string
 	return nil, fault.New(fault.Conflict, "reached", "reached")
 }
 
-// example is a path that a pattern matches.
+// example returns a path that matches pattern.
 func example(pattern string) string {
 	rest := regexp.MustCompile(`\{[a-z_]+\.\.\.\}`).ReplaceAllString(pattern, "a/b")
 	return regexp.MustCompile(`\{[a-z_]+\}`).ReplaceAllString(rest, "7")
 }
 
-// tabled is a gateway whose every service only remembers what reached it.
+// tabled returns a gateway whose services only record the last call.
 func tabled(t *testing.T) (*rig, *reached) {
 	t.Helper()
 	conn := &reached{}
@@ -52,14 +52,14 @@ func tabled(t *testing.T) (*rig, *reached) {
 	return r, conn
 }
 
-// serve answers a request without a connection between.
+// inline serves a request without a network connection.
 func (r *rig) inline(req *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	r.gw.ServeHTTP(rec, req)
 	return rec
 }
 
-// frontCalls is the call of auth that a row of the forms and the pages ends in, with nothing said.
+// frontCalls returns the last call to auth for a request without parameters to a form or page route.
 func frontCalls(row route.Route) string {
 	const oauth, oidc = "/signalbox.auth.peer.v1.OAuthPeerService/", "/signalbox.auth.peer.v1.OidcPeerService/"
 	switch {
@@ -80,7 +80,7 @@ func frontCalls(row route.Route) string {
 	}
 }
 
-func TestEveryRowReachesItsCall(t *testing.T) {
+func TestEveryRouteReachesItsCall(t *testing.T) {
 	t.Parallel()
 	r, conn := tabled(t)
 	for _, row := range route.Table() {
@@ -91,7 +91,7 @@ func TestEveryRowReachesItsCall(t *testing.T) {
 			body = `{}`
 		}
 		if row.Method == http.MethodPut && row.Pattern == "/api/admin/hardware/config" {
-			body = `{"series": [], "profiles": []}` // lists that a request must name
+			body = `{"series": [], "profiles": []}` // these lists are required
 		}
 		req := httptest.NewRequest(method, example(row.Pattern), strings.NewReader(body))
 		req.Host = "localhost"
@@ -108,11 +108,11 @@ func TestEveryRowReachesItsCall(t *testing.T) {
 		case slices.Contains([]string{"health", "version", "openapi", "protoset"}, row.Handler):
 			require.Equal(t, http.StatusOK, rec.Code, name)
 		case slices.Contains([]string{"oauth", "wellknown", "page"}, row.Handler):
-			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: behind everything that calls are", name)
+			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: gets the treatment of a call", name)
 			require.Equal(t, frontCalls(row), conn.method, name)
 		case row.Handler == "playground":
 			require.Equal(t, "inference", rec.Header().Get("X-Handler"), name)
-			require.NotContains(t, rec.Body.String(), userToken, "a person's bearer ends at the edge")
+			require.NotContains(t, rec.Body.String(), userToken, "a user's bearer stops at the edge")
 		default:
 			require.Equal(t, row.Handler, rec.Header().Get("X-Handler"), name)
 			require.Contains(t, rec.Body.String(), "Bearer "+userToken, "the bearer passes unread")
@@ -120,7 +120,7 @@ func TestEveryRowReachesItsCall(t *testing.T) {
 	}
 }
 
-// wrongCredentials are headers that open no route of a person: other kinds, other forms, too many.
+// wrongCredentials returns Authorization values that no user route accepts: other kinds, other forms, too many.
 func wrongCredentials() map[string][]string {
 	long := strings.Repeat("a", 4096)
 	return map[string][]string{
@@ -146,7 +146,7 @@ func wrongCredentials() map[string][]string {
 	}
 }
 
-func TestEveryRouteOfAPersonWantsAnAccessToken(t *testing.T) {
+func TestUserRoutesRequireAccessToken(t *testing.T) {
 	t.Parallel()
 	r, conn := tabled(t)
 	rows := 0
@@ -171,7 +171,7 @@ func TestEveryRouteOfAPersonWantsAnAccessToken(t *testing.T) {
 	require.Greater(t, rows, 40)
 }
 
-func TestWhatIsNotInTheTableIsNotAnswered(t *testing.T) {
+func TestUnlistedRoutesNotFound(t *testing.T) {
 	t.Parallel()
 	r, conn := tabled(t)
 	for _, target := range []string{
@@ -190,7 +190,7 @@ func TestWhatIsNotInTheTableIsNotAnswered(t *testing.T) {
 	}
 }
 
-func TestMethodsThatARouteLacks(t *testing.T) {
+func TestMethodNotAllowedListsMethods(t *testing.T) {
 	t.Parallel()
 	r, conn := tabled(t)
 	for target, allow := range map[string]string{
@@ -208,7 +208,7 @@ func TestMethodsThatARouteLacks(t *testing.T) {
 	}
 }
 
-func TestFormsDoNotBecomeOtherRequests(t *testing.T) {
+func TestMethodOverrideIgnored(t *testing.T) {
 	t.Parallel()
 	r, conn := tabled(t)
 	req := httptest.NewRequest(http.MethodPost, "/api/model-deployments/7/tokens/7", strings.NewReader("a=b"))

@@ -11,13 +11,13 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// The traps that Go's own parts lay for an edge, each sprung at the public listener as an attacker would.
-// What an engine may see and answer (T3, and T4 to the engine) is held by services/inference:
-// TestAnEngineSeesNothingThatIsNotListed, TestHeadersOfTheCallerThatNoEngineSees,
-// TestHeadersOfTheEngineThatNoCallerSees, TestUpgradesAreRefused.
+// These tests cover pitfalls of Go's libraries for an edge. Each attacks the public listener.
+// services/inference tests what an engine may see and return (T3, and T4 towards the engine):
+// TestEngineHeader_listedNamesOnly, TestCallerHeadersFiltered,
+// TestEngineHeadersFiltered, TestInvalidUpgradeRefused.
 
-// T1: encoding/json takes names in any case, and the last of two.
-func TestNamesInAnotherCaseAndTwiceAreRefused(t *testing.T) {
+// T1: encoding/json accepts names in any case and keeps the last of repeated names.
+func TestMisspelledAndRepeatedNamesRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for body, fault := range map[string]string{
@@ -28,39 +28,39 @@ func TestNamesInAnotherCaseAndTwiceAreRefused(t *testing.T) {
 		`{"name":"mine","kind":"agent","pools":["p"],"ﬁeet":1}`:            "extra_forbidden",
 		`{"name":"mine","kind":"agent","pools":["p"],"\u212Aind":"agent"}`: "extra_forbidden", // the Kelvin sign folds to k
 	} {
-		got := r.ask("POST", "/api/fleets", body, as(adminToken, "Content-Type", "application/json")...)
+		got := r.do("POST", "/api/fleets", body, as(adminToken, "Content-Type", "application/json")...)
 		require.Equal(t, http.StatusUnprocessableEntity, got.status, body)
 		require.Contains(t, got.body, fault, body)
 	}
-	got := r.ask("POST", "/api/fleets/flt_1/join-tokens", `{"maxUses":1}`, as(adminToken, "Content-Type", "application/json")...)
-	require.Equal(t, http.StatusUnprocessableEntity, got.status, "a camelCase twin is no name")
+	got := r.do("POST", "/api/fleets/flt_1/join-tokens", `{"maxUses":1}`, as(adminToken, "Content-Type", "application/json")...)
+	require.Equal(t, http.StatusUnprocessableEntity, got.status, "a camelCase name is unknown")
 	for _, call := range r.all() {
 		require.Equal(t, "Authenticate", call.method)
 	}
 }
 
-// T2: grpc-gateway's own matcher lets Grpc-Metadata-* through and appends to authorization.
-func TestNoHeaderOfAClientBecomesAnIdentity(t *testing.T) {
+// T2: grpc-gateway's default matcher forwards Grpc-Metadata-* headers and appends to authorization.
+func TestClientHeadersNeverSetIdentity(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	two := r.ask("GET", "/api/jobs/job_1", "", append(as(userToken), "Authorization", "Bearer "+adminToken)...)
-	require.Equal(t, http.StatusUnauthorized, two.status, "which of two is meant is nobody's to guess")
+	two := r.do("GET", "/api/jobs/job_1", "", append(as(userToken), "Authorization", "Bearer "+adminToken)...)
+	require.Equal(t, http.StatusUnauthorized, two.status, "two credentials are ambiguous")
 	require.Empty(t, r.reached())
-	r.ask("GET", "/api/jobs/job_1", "", as(userToken,
+	r.do("GET", "/api/jobs/job_1", "", as(userToken,
 		"Grpc-Metadata-Authorization", "Bearer "+adminToken, "grpc-metadata-x-service-caller", "forged", "X-Service-Caller", "forged",
 		"X_Service_Caller", "forged", "X-User-Id", "admin", "Grpc-Metadata-X-User-Id", "admin", "X-Forwarded-For", "10.0.0.1")...)
 	call := r.reached()[1]
 	require.Equal(t, "GetJob", call.method)
-	require.Equal(t, "operator", call.caller.Role, "the identity is auth's word for the one bearer")
+	require.Equal(t, "operator", call.caller.Role, "the identity is the one that auth returned for the bearer")
 	require.Equal(t, "127.0.0.1", call.caller.ClientAddr)
-	require.Empty(t, call.md.Get("authorization"), "the bearer goes no further")
+	require.Empty(t, call.md.Get("authorization"), "the bearer is not forwarded")
 	require.Len(t, call.md.Get("x-service-caller"), 1)
 	require.Empty(t, call.md.Get("x-user-id"))
 	require.Equal(t, "job_1", call.in.(*jobsv1.GetJobRequest).GetJobId())
 }
 
-// T4: an upgrade that is granted is a tunnel to whatever stands behind.
-func TestNothingIsUpgradedAtTheEdge(t *testing.T) {
+// T4: an accepted upgrade is an unchecked tunnel to the service behind the edge.
+func TestEdgeRefusesUpgrades(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for _, path := range []string{"/healthz", "/api/jobs/job_1", "/login", "/.well-known/jwks.json"} {
@@ -77,13 +77,13 @@ func TestNothingIsUpgradedAtTheEdge(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			_, err = read.ReadByte()
-			require.ErrorIs(t, err, io.EOF, "one request, one answer: %s %s", upgrade, path)
+			require.ErrorIs(t, err, io.EOF, "one request, one response: %s %s", upgrade, path)
 		}
 	}
 }
 
-// T5 and T6: ServeMux hands encoded dots and slashes on and answers plain ones with a redirect.
-func TestNoPathLeadsElsewhere(t *testing.T) {
+// T5 and T6: ServeMux passes encoded dots and slashes through and redirects plain ones.
+func TestTraversalPathsRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for _, prefix := range []string{"/api/jobs/", "/inference/d1/v1/", "/api/blobs/", "/pages/", "/.well-known/"} {
@@ -91,7 +91,7 @@ func TestNoPathLeadsElsewhere(t *testing.T) {
 			"../../metrics", "..%2f..%2fmetrics", "%2e%2e/metrics", "%2E%2e%2Fmetrics", "a%5cb", "a%00b", "a%0d%0ab", "./x", "..", "%2e", "%252e%252e/x", "a//b", "//a", "a/../../d2/v1/models",
 		} {
 			status, handler, body := r.target(prefix+tail, "Authorization: Bearer "+userToken)
-			require.Contains(t, []int{400, 404}, status, prefix+tail) // target() holds that there is no Location
+			require.Contains(t, []int{400, 404}, status, prefix+tail) // target() requires that there is no Location
 			require.Empty(t, handler, prefix+tail)
 			require.Contains(t, body, `"detail":`, prefix+tail)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// gate holds gRPC clients to what REST clients are held to.
+// gate applies to gRPC clients the rules that REST clients follow.
 type gate struct{ g *Gateway }
 
 // Limit implements wire.Gate.
@@ -22,8 +22,8 @@ func (w gate) Limit(rt route.Route) time.Duration { return w.g.limitOf(rt) }
 // Conn implements wire.Gate.
 func (w gate) Conn(service string) grpc.ClientConnInterface { return w.g.conn(service) }
 
-// Admit implements wire.Gate: the same bearer, the same caller, and for streams the same limit, the
-// same repeated check and the same end when the gateway stops.
+// Admit implements wire.Gate. As for REST, it checks the bearer, signs the caller, and for a stream applies
+// the limit, the repeated check and the end when the gateway stops.
 func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (context.Context, func(), error) {
 	ctx = obs.WithRequestID(ctx, w.g.deps.IDs.New(id.Request))
 	if isLate(ctx) {
@@ -48,7 +48,7 @@ func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, pee
 	return ctx, func() { cut(nil); <-watched; release() }, nil
 }
 
-// watch cuts a stream when the gateway stops or the caller is no longer the one that it was opened for.
+// watch cuts a stream when the gateway stops or the caller's access has changed since the stream was opened.
 func (w gate) watch(ctx context.Context, cut context.CancelCauseFunc, check func(context.Context) error) {
 	recheck := w.g.deps.Clock.NewTicker(sse.Recheck)
 	defer recheck.Stop()

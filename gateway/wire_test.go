@@ -36,12 +36,12 @@ func (r *rig) client() *grpc.ClientConn {
 	return conn
 }
 
-// carrying is a context whose calls carry headers.
+// carrying returns a context whose calls carry the headers.
 func carrying(ctx context.Context, pairs ...string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
-func TestGRPCClientsComeInWithTheSameBearer(t *testing.T) {
+func TestGRPCCallWithBearer(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	ctx := carrying(t.Context(), "authorization", "Bearer "+userToken, "idempotency-key", "k-1", "x-service-caller", "forged", "x-request-id", "forged", "x-service-refresh", "x")
@@ -49,7 +49,7 @@ func TestGRPCClientsComeInWithTheSameBearer(t *testing.T) {
 	got, err := jobsv1.NewJobServiceClient(r.client()).ListJobs(ctx, &jobsv1.ListJobsRequest{}, grpc.Header(&header))
 	require.NoError(t, err)
 	require.Equal(t, "job_2", got.GetJobs()[0].GetId())
-	require.Empty(t, header.Get("x-service-more"), "what a service tells the gateway stays there")
+	require.Empty(t, header.Get("x-service-more"), "a service's metadata for the gateway is not forwarded")
 
 	list := r.all()[1]
 	require.Equal(t, authn.KindUser, list.caller.Kind)
@@ -60,7 +60,7 @@ func TestGRPCClientsComeInWithTheSameBearer(t *testing.T) {
 	require.NotContains(t, list.md.Get("x-request-id"), "forged")
 }
 
-func TestGRPCClientsGetTheServicesFaults(t *testing.T) {
+func TestGRPCServiceFaults(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	jobs := jobsv1.NewJobServiceClient(r.client())
@@ -76,7 +76,7 @@ func TestGRPCClientsGetTheServicesFaults(t *testing.T) {
 	require.Equal(t, codes.PermissionDenied, status.Code(err))
 }
 
-func TestGRPCClientsWithoutAnAccessToken(t *testing.T) {
+func TestGRPCCallsRequireAccessToken(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	conn := r.client()
@@ -94,7 +94,7 @@ func TestGRPCClientsWithoutAnAccessToken(t *testing.T) {
 	require.Equal(t, userToken, open.GetToken())
 }
 
-func TestGRPCClientsReachNothingButTheTable(t *testing.T) {
+func TestGRPCUnlistedMethodsUnimplemented(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	conn := r.client()
@@ -157,7 +157,7 @@ func TestGRPCStreamsAreCut(t *testing.T) {
 	clk.Advance(sse.Recheck)
 	_, err = demoted.Recv()
 	require.Equal(t, "reach_changed", fault.From(err).Code)
-	require.Equal(t, fault.Unavailable, fault.From(err).Kind, "a client tries again")
+	require.Equal(t, fault.Unavailable, fault.From(err).Kind, "a client retries on unavailable")
 
 	stopped := follow(adminToken)
 	r.gw.Drain()
@@ -168,7 +168,7 @@ func TestGRPCStreamsAreCut(t *testing.T) {
 	require.Equal(t, "draining", fault.From(err).Code)
 }
 
-func TestGRPCCallsAreBounded(t *testing.T) {
+func TestGRPCCallLimits(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.RequestTimeout = 100 * time.Millisecond })
 	jobs := jobsv1.NewJobServiceClient(r.client())

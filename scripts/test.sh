@@ -98,20 +98,22 @@ background() {
 }
 background &
 behind=$!
-# Tests that wait for the S3 server come last.
-mapfile -t packages < <(go list ./... | grep -v -e /gen/ -e /test/)
-mapfile -t last < <(grep -rl --include='*_test.go' platform/blob/blobtest platform services agent | xargs -n1 dirname | sort -u)
-for dir in "${last[@]}"; do
-  path=github.com/signalbox-dev/signalbox/$dir
-  for i in "${!packages[@]}"; do [ "${packages[i]}" != "$path" ] || unset "packages[i]"; done
-  packages+=("$path")
+# Packages whose tests start whole installations come after the others, and those that wait for the S3 server last of these.
+mapfile -t tested < <(go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -v '^[^ ]*/gen/')
+packages=() last=() installations=()
+for line in "${tested[@]}"; do
+  case $line in
+    */test/testenv\ * | *\ */test/testenv*) installations+=("${line%% *}") ;;
+    *\ */test/blobtest*) last+=("${line%% *}") ;;
+    *) packages+=("${line%% *}") ;;
+  esac
 done
 # Tests mostly wait, for databases and for each other: more of them at once than there are cores.
-part "packages" gotest packages -p 3 -parallel 6 "${packages[@]}"
+part "packages" gotest packages -p 3 -parallel 6 "${packages[@]}" "${last[@]}"
 part "tools" env GOWORK=off GOGC=400 go -C tools test -vet=off ./...
 wait "$behind" || failed+=("Python")
-# Packages that start whole installations run after the others, the longest first: two cores carry two of those at a time.
-part "whole installations" gotest installations -timeout 40m -p 2 ./test/e2e ./test/...
+# The longest first: two cores carry two installations at a time.
+part "whole installations" gotest installations -timeout 40m -p 2 ./test/e2e "${installations[@]}"
 
 echo "-- ten slowest packages, in seconds"
 sort -rn "$log"/*.times | sed -n 1,10p

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// command is any program that serves the OpenAI API.
+// command runs any program that serves the OpenAI API.
 type command struct{}
 
 func (command) Environment(spec executor.EngineSpec) executor.EnvironmentSpec {
@@ -18,7 +18,7 @@ func (command) Environment(spec executor.EngineSpec) executor.EnvironmentSpec {
 
 func (command) Plan(spec executor.EngineSpec, at Place) (Command, error) {
 	if len(spec.Command) == 0 {
-		return Command{}, errors.New("driver command: the spec has no command")
+		return Command{}, errors.New("driver command: the engine spec has no command")
 	}
 	replace := strings.NewReplacer(
 		"{model}", at.ModelDir, "{host}", at.Host, "{port}", strconv.Itoa(at.Port), "{api_key_file}", at.KeyFile)

@@ -1,6 +1,6 @@
-// Package engine knows how serving engines are started and how one tells that
-// an engine serves. A Driver turns a spec into a command; Prober asks the running
-// engine, in the order of areas-serving.md 2.2, and believes nothing but a
-// generated token. It starts no process: the executor does. enginetest holds the
-// suite that every driver passes.
+// Package engine owns the start and the readiness probes of serving engines. A Driver
+// turns a spec into a command. A Prober checks the running engine in a fixed order
+// (port, model list, one token, a stream) and reports it as ready only after it has
+// generated a token. The package starts no process; the executor does. enginetest
+// holds the suite that every driver must pass.
 package engine

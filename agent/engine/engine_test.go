@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestLlamaCppPlan(t *testing.T) {
+func TestLlamacpp_Plan(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := Place{Dir: dir, ModelDir: dir, Host: "127.0.0.1", Port: 7, KeyFile: "/k", Python: "/py"}
@@ -48,7 +48,7 @@ func TestLlamaCppPlan(t *testing.T) {
 	}
 }
 
-func TestCommandPlan(t *testing.T) {
+func TestCommand_Plan(t *testing.T) {
 	t.Parallel()
 	spec := executor.EngineSpec{
 		Driver: "command", Command: []string{"python", "-m", "x", "--m={model}"}, Args: []string{"--at={host}:{port}", "{api_key_file}"},
@@ -76,7 +76,7 @@ func TestDriversAndDefaults(t *testing.T) {
 	require.Equal(t, time.Second, Deadline(executor.EngineSpec{ProbeDeadline: time.Second}))
 }
 
-// script is an engine that answers by path.
+// script is a fake engine with one handler for each path.
 type script map[string]http.HandlerFunc
 
 func (s script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func (s script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-func says(status int, kind, body string) http.HandlerFunc {
+func send(status int, kind, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(status)
@@ -97,14 +97,14 @@ func says(status int, kind, body string) http.HandlerFunc {
 
 const events = "text/event-stream; charset=utf-8"
 
-// chat answers plain and streamed questions.
+// chat handles plain and streamed requests.
 func chat(plain, stream http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var ask struct {
+		var request struct {
 			Stream bool `json:"stream"`
 		}
-		_ = json.NewDecoder(r.Body).Decode(&ask)
-		if ask.Stream {
+		_ = json.NewDecoder(r.Body).Decode(&request)
+		if request.Stream {
 			stream(w, r)
 			return
 		}
@@ -123,42 +123,42 @@ func probe(t *testing.T, s script, change func(*Target)) Result {
 	return NewProber(clock.Real()).Run(t.Context(), target)
 }
 
-func TestWhatRealEnginesAnswer(t *testing.T) {
+func TestProber_Run_responses(t *testing.T) {
 	t.Parallel()
-	list := says(200, "application/json", `{"data":[{"id":"default"}]}`)
-	one := says(200, "application/json", `{"choices":[{"message":{"content":"x"}}],"usage":{"completion_tokens":1}}`)
-	stream := says(200, events, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n")
+	list := send(200, "application/json", `{"data":[{"id":"default"}]}`)
+	one := send(200, "application/json", `{"choices":[{"message":{"content":"x"}}],"usage":{"completion_tokens":1}}`)
+	stream := send(200, events, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n")
 	for name, c := range map[string]struct {
 		engine script
 		task   string
 		code   executor.Code
 		caps   map[string]bool
 	}{
-		"everything": {
+		"all capabilities": {
 			engine: script{"/v1/models": list, "/v1/chat/completions": chat(one, stream)},
 			caps:   map[string]bool{"model_list": true, "usage": true, "done": true, "key_checked": false},
 		},
-		"comments, no DONE, no list": {
-			engine: script{"/v1/models": says(500, "", ""), "/v1/chat/completions": chat(one,
-				says(200, events, ": keepalive\n\ndata:{\"choices\":[{\"delta\":{}}]}\n\ndata: {\"choices\":[],\"usage\":{}}\n\n"))},
+		"comments, no DONE, no model list": {
+			engine: script{"/v1/models": send(500, "", ""), "/v1/chat/completions": chat(one,
+				send(200, events, ": keepalive\n\ndata:{\"choices\":[{\"delta\":{}}]}\n\ndata: {\"choices\":[],\"usage\":{}}\n\n"))},
 			caps: map[string]bool{"model_list": false, "usage": true, "done": false, "key_checked": false},
 		},
-		"a token that is no character": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(
-			says(200, "application/json", `{"choices":[{"message":{"content":""}}],"usage":{"completion_tokens":1}}`), stream)}},
+		"token without a character": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(
+			send(200, "application/json", `{"choices":[{"message":{"content":""}}],"usage":{"completion_tokens":1}}`), stream)}},
 		"reasoning only": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(
-			says(200, "application/json", `{"choices":[{"message":{"reasoning_content":"hm"}}]}`), stream)}},
-		"completion":     {task: "completion", engine: script{"/v1/models": list, "/v1/completions": chat(says(200, "application/json", `{"choices":[{"text":"x"}]}`), stream)}},
-		"embedding":      {task: "embedding", engine: script{"/v1/models": list, "/v1/embeddings": says(200, "application/json", `{"data":[{"embedding":[0,0.5]}]}`)}},
-		"zero embedding": {task: "embedding", engine: script{"/v1/models": list, "/v1/embeddings": says(200, "application/json", `{"data":[{"embedding":[0,0]}]}`)}, code: executor.CodeGenerateFailed},
-		"nothing generated": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(
-			says(200, "application/json", `{"choices":[{"message":{"content":""}}],"usage":{"completion_tokens":0}}`), stream)}, code: executor.CodeGenerateFailed},
-		"no JSON":    {engine: script{"/v1/models": list, "/v1/chat/completions": chat(says(200, "", "<html>"), stream)}, code: executor.CodeGenerateFailed},
+			send(200, "application/json", `{"choices":[{"message":{"reasoning_content":"hm"}}]}`), stream)}},
+		"completion":     {task: "completion", engine: script{"/v1/models": list, "/v1/completions": chat(send(200, "application/json", `{"choices":[{"text":"x"}]}`), stream)}},
+		"embedding":      {task: "embedding", engine: script{"/v1/models": list, "/v1/embeddings": send(200, "application/json", `{"data":[{"embedding":[0,0.5]}]}`)}},
+		"zero embedding": {task: "embedding", engine: script{"/v1/models": list, "/v1/embeddings": send(200, "application/json", `{"data":[{"embedding":[0,0]}]}`)}, code: executor.CodeGenerateFailed},
+		"no token generated": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(
+			send(200, "application/json", `{"choices":[{"message":{"content":""}}],"usage":{"completion_tokens":0}}`), stream)}, code: executor.CodeGenerateFailed},
+		"not JSON":   {engine: script{"/v1/models": list, "/v1/chat/completions": chat(send(200, "", "<html>"), stream)}, code: executor.CodeGenerateFailed},
 		"no route":   {engine: script{"/v1/models": list}, code: executor.CodeGenerateFailed},
-		"redirected": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(says(307, "", ""), stream)}, code: executor.CodeGenerateFailed},
-		"no events":  {engine: script{"/v1/models": list, "/v1/chat/completions": chat(one, says(200, events, ": nothing\n\n"))}, code: executor.CodeStreamFailed},
-		"bad events": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(one, says(200, events, "data: {oops\n\n"))}, code: executor.CodeStreamFailed},
-		"plain":      {engine: script{"/v1/models": list, "/v1/chat/completions": one}, code: executor.CodeStreamFailed},
-		"other name": {engine: script{"/v1/models": says(200, "", `{"data":[{"id":"other"}]}`)}, code: executor.CodeModelNameMissing},
+		"redirect":   {engine: script{"/v1/models": list, "/v1/chat/completions": chat(send(307, "", ""), stream)}, code: executor.CodeGenerateFailed},
+		"no events":  {engine: script{"/v1/models": list, "/v1/chat/completions": chat(one, send(200, events, ": nothing\n\n"))}, code: executor.CodeStreamFailed},
+		"bad events": {engine: script{"/v1/models": list, "/v1/chat/completions": chat(one, send(200, events, "data: {oops\n\n"))}, code: executor.CodeStreamFailed},
+		"no stream":  {engine: script{"/v1/models": list, "/v1/chat/completions": one}, code: executor.CodeStreamFailed},
+		"other name": {engine: script{"/v1/models": send(200, "", `{"data":[{"id":"other"}]}`)}, code: executor.CodeModelNameMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,36 +172,36 @@ func TestWhatRealEnginesAnswer(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatIsLoadingIsWaitedFor(t *testing.T) {
+func TestProber_Run_waitsWhileLoading(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
+	var requests atomic.Int32
 	loading := func(then http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			if asked.Add(1) < 4 {
-				says(503, "", "Loading model")(w, r)
+			if requests.Add(1) < 4 {
+				send(503, "", "Loading model")(w, r)
 				return
 			}
 			then(w, r)
 		}
 	}
-	one := says(200, "application/json", `{"choices":[{"message":{"content":"x"}}]}`)
-	stream := says(200, events, "data: {\"choices\":[{}]}\n\n")
-	r := probe(t, script{"/v1/models": loading(says(200, "", `{"data":[]}`)), "/v1/chat/completions": chat(one, stream)}, nil)
+	one := send(200, "application/json", `{"choices":[{"message":{"content":"x"}}]}`)
+	stream := send(200, events, "data: {\"choices\":[{}]}\n\n")
+	r := probe(t, script{"/v1/models": loading(send(200, "", `{"data":[]}`)), "/v1/chat/completions": chat(one, stream)}, nil)
 	require.True(t, r.OK(), r.Message)
 }
 
-func TestAnEngineThatNeverEndsLoadingIsToldInItsOwnWords(t *testing.T) {
+func TestProber_Run_timeoutShowsLastResponse(t *testing.T) {
 	t.Parallel()
-	// The time is over while the engine is asked the third time.
+	// The time ends during the third request.
 	ctx, over := context.WithCancel(t.Context())
-	var asked atomic.Int32
+	var requests atomic.Int32
 	server := httptest.NewServer(script{"/v1/models": func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) == 3 {
+		if requests.Add(1) == 3 {
 			over()
 			<-r.Context().Done()
 			return
 		}
-		says(503, "", "Loading model")(w, r)
+		send(503, "", "Loading model")(w, r)
 	}})
 	t.Cleanup(server.Close)
 	r := NewProber(clock.Real()).Run(ctx, Target{Address: server.URL, Names: []string{"default"}, Deadline: time.Hour})
@@ -209,7 +209,7 @@ func TestAnEngineThatNeverEndsLoadingIsToldInItsOwnWords(t *testing.T) {
 	require.Contains(t, r.Message, "Loading model")
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestProber_Run_portClosed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(nil)
 	server.Close()
@@ -218,19 +218,19 @@ func TestNobodyListens(t *testing.T) {
 	require.Error(t, NewProber(clock.Real()).Bound(t.Context(), server.URL))
 }
 
-func TestTheKeyIsAskedForAndReportsHoldNone(t *testing.T) {
+func TestProber_Run_keyCheckedAndNotReported(t *testing.T) {
 	t.Parallel()
 	guarded := func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer key" {
-			says(401, "", "{}")(w, r)
+			send(401, "", "{}")(w, r)
 			return
 		}
-		chat(says(200, "", `{"choices":[{"message":{"content":"x"}}]}`), says(200, events, "data: {\"choices\":[{}]}\n\n"))(w, r)
+		chat(send(200, "", `{"choices":[{"message":{"content":"x"}}]}`), send(200, events, "data: {\"choices\":[{}]}\n\n"))(w, r)
 	}
-	r := probe(t, script{"/v1/models": says(200, "", `{}`), "/v1/chat/completions": guarded}, nil)
+	r := probe(t, script{"/v1/models": send(200, "", `{}`), "/v1/chat/completions": guarded}, nil)
 	require.True(t, r.OK(), r.Message)
 	require.True(t, r.Capabilities["key_checked"])
-	require.NotContains(t, string(r.JSON()), "key\"", "the report holds the key")
+	require.NotContains(t, string(r.JSON()), "key\"", "the report contains the key")
 	require.True(t, json.Valid(r.JSON()))
-	require.False(t, strings.Contains(string(r.JSON()), "T0") || strings.Contains(string(r.JSON()), "2026"), "a time of day in the probes")
+	require.False(t, strings.Contains(string(r.JSON()), "T0") || strings.Contains(string(r.JSON()), "2026"), "the probes contain a time of day")
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	_ "embed" // The lock and the launcher are part of the driver.
+	_ "embed" // for the lock and the launcher
 	"fmt"
 	"io/fs"
 	"os"
@@ -19,7 +19,7 @@ var llamacppLock string
 //go:embed launch/llamacpp.py
 var llamacppLauncher []byte
 
-// llamacpp is llama.cpp's server from the wheel xllamacpp.
+// llamacpp runs llama.cpp's server from the wheel xllamacpp.
 type llamacpp struct{}
 
 func (llamacpp) Environment(executor.EngineSpec) executor.EnvironmentSpec {
@@ -42,8 +42,8 @@ func (llamacpp) Plan(spec executor.EngineSpec, at Place) (Command, error) {
 	return Command{Args: slices.Concat(args, spec.Args), Files: map[string][]byte{launcher: llamacppLauncher}}, nil
 }
 
-// refuseReserved keeps the settings that the agent answers for out of the
-// caller's hands, also in the shortened forms that argparse takes.
+// refuseReserved rejects arguments that the agent sets itself, including the abbreviated
+// forms that argparse accepts.
 func refuseReserved(args []string, reserved ...string) error {
 	for _, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
@@ -56,8 +56,8 @@ func refuseReserved(args []string, reserved ...string) error {
 	return nil
 }
 
-// findModel answers the first file of that kind, in the order of the names: a
-// model in parts is loaded from its first.
+// findModel returns the first file with the given suffix, ordered by name: a split model
+// is loaded from its first part.
 func findModel(dir, kind string) (string, error) {
 	found := ""
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -67,10 +67,10 @@ func findModel(dir, kind string) (string, error) {
 		return err
 	})
 	if err != nil && !os.IsNotExist(err) {
-		return "", fmt.Errorf("look for the model's file: %w", err)
+		return "", fmt.Errorf("find the model's file: %w", err)
 	}
 	if found == "" {
-		return "", fmt.Errorf("the model has no %s file", kind)
+		return "", fmt.Errorf("the model contains no %s file", kind)
 	}
 	return found, nil
 }

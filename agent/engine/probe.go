@@ -14,20 +14,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Target is a running engine.
+// Target is a running engine to probe.
 type Target struct {
-	// Address is its base, `http://127.0.0.1:port`.
+	// Address is the base URL, `http://127.0.0.1:port`.
 	Address string
 	Key     secret.String
 	Model   string
-	// Names are those of which the model list shall hold one.
+	// Names are the served names; the model list must contain at least one.
 	Names []string
-	// Task is what to ask for: `chat`, `completion` or `embedding`.
+	// Task selects the request: `chat`, `completion` or `embedding`.
 	Task     string
 	Deadline time.Duration
 }
 
-// Check is what one probe saw.
+// Check is the result of one probe.
 type Check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
@@ -35,7 +35,7 @@ type Check struct {
 	MS     int64  `json:"ms"`
 }
 
-// Result is what all of them saw. Code is empty where the engine serves.
+// Result is the result of all probes. Code is empty if the engine is ready.
 type Result struct {
 	Checks       []Check         `json:"probes"`
 	Capabilities map[string]bool `json:"capabilities"`
@@ -44,10 +44,11 @@ type Result struct {
 	Message string        `json:"-"`
 }
 
-// OK reports whether the engine has generated a token, plain and streamed.
+// OK reports whether all required probes have passed.
 func (r Result) OK() bool { return r.Code == "" && len(r.Checks) > 0 }
 
-// JSON is the result as it is reported: no times of day in it.
+// JSON returns the result as reported to the control plane. It contains no times of day,
+// so that equal results are equal.
 func (r Result) JSON() json.RawMessage {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -56,13 +57,13 @@ func (r Result) JSON() json.RawMessage {
 	return raw
 }
 
-// Prober asks engines.
+// Prober sends probes to engines.
 type Prober struct {
 	client *http.Client
 	clock  clock.Clock
 }
 
-// NewProber makes a prober. It follows no redirects and talks to no proxy.
+// NewProber returns a prober that follows no redirects and uses no proxy.
 func NewProber(clk clock.Clock) *Prober {
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
 	return &Prober{clock: clk, client: &http.Client{
@@ -71,7 +72,7 @@ func NewProber(clk clock.Clock) *Prober {
 	}}
 }
 
-// probing is one walk through the probes.
+// probing is one run of the probes.
 type probing struct {
 	*Prober
 	target Target
@@ -84,8 +85,8 @@ type step struct {
 	run  func(context.Context) (detail string, err error)
 }
 
-// Run walks through the probes until one fails or all have passed, waiting
-// within the target's deadline for an engine that is still loading.
+// Run runs the probes in order until one fails or all have passed. It waits for an
+// engine that is still loading, up to the target's deadline.
 func (p *Prober) Run(ctx context.Context, t Target) Result {
 	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
 	defer cancel()
@@ -114,11 +115,11 @@ func (p *Prober) Run(ctx context.Context, t Target) Result {
 	return w.result
 }
 
-// Bound reports whether something accepts connections at the address.
+// Bound returns an error if the address does not accept connections.
 func (p *Prober) Bound(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
-		return fmt.Errorf("engine address: %w", err)
+		return fmt.Errorf("parse the engine's address: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -131,7 +132,7 @@ func (p *Prober) Bound(ctx context.Context, address string) error {
 
 const (
 	dialTimeout = 2 * time.Second
-	// interval is how often an engine is asked that is still loading.
+	// interval is the wait between two tries while an engine is loading.
 	interval = 50 * time.Millisecond
 )
 

@@ -24,11 +24,11 @@ const (
 	twoEvents = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"y\"}}]}\n\ndata: [DONE]\n\n"
 )
 
-// good is an engine that serves.
+// good is an engine that is ready.
 func good() script {
 	return script{
-		"/v1/models":           says(200, "application/json", `{"data":[{"id":"default"}]}`),
-		"/v1/chat/completions": chat(says(200, "application/json", oneToken), says(200, events, twoEvents)),
+		"/v1/models":           send(200, "application/json", `{"data":[{"id":"default"}]}`),
+		"/v1/chat/completions": chat(send(200, "application/json", oneToken), send(200, events, twoEvents)),
 	}
 }
 
@@ -40,7 +40,7 @@ func passed(r Result) map[string]bool {
 	return all
 }
 
-func TestTheProbesComeInTheirOrderAndStopAtTheFirstThatFails(t *testing.T) {
+func TestProber_Run_stopsAtFirstFailure(t *testing.T) {
 	t.Parallel()
 	order := func(r Result) (names []string) {
 		for _, c := range r.Checks {
@@ -50,8 +50,8 @@ func TestTheProbesComeInTheirOrderAndStopAtTheFirstThatFails(t *testing.T) {
 	}
 	require.Equal(t, []string{"bound", "models", "generate", "stream", "capabilities"}, order(probe(t, good(), nil)))
 	for stop, broken := range map[string]script{
-		"models":   {"/v1/models": says(200, "", `{"data":[{"id":"other"}]}`)},
-		"generate": {"/v1/models": says(200, "", `{}`), "/v1/chat/completions": says(500, "", "out of cheese")},
+		"models":   {"/v1/models": send(200, "", `{"data":[{"id":"other"}]}`)},
+		"generate": {"/v1/models": send(200, "", `{}`), "/v1/chat/completions": send(500, "", "out of cheese")},
 	} {
 		r := probe(t, broken, nil)
 		names := order(r)
@@ -62,53 +62,53 @@ func TestTheProbesComeInTheirOrderAndStopAtTheFirstThatFails(t *testing.T) {
 	}
 }
 
-func TestAnEmbeddingIsNotAskedForAStream(t *testing.T) {
+func TestProber_Run_embeddingSkipsStream(t *testing.T) {
 	t.Parallel()
 	r := probe(t, script{
-		"/v1/models": says(200, "", `{}`), "/v1/embeddings": says(200, "", `{"data":[{"embedding":[0.1]}]}`),
+		"/v1/models": send(200, "", `{}`), "/v1/embeddings": send(200, "", `{"data":[{"embedding":[0.1]}]}`),
 	}, func(target *Target) { target.Task = "embedding" })
 	require.True(t, r.OK(), r.Message)
 	require.NotContains(t, passed(r), "stream")
 }
 
-func TestWhatAnEngineIsAsked(t *testing.T) {
+func TestProber_Run_requestPerTask(t *testing.T) {
 	t.Parallel()
 	for task, path := range map[string]string{"chat": "/v1/chat/completions", "": "/v1/chat/completions", "completion": "/v1/completions", "embedding": "/v1/embeddings"} {
 		t.Run("task "+task, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			var asked []map[string]any
+			var requests []map[string]any
 			engine := good()
-			engine["/v1/models"] = says(200, "", `{"data":[{"id":"mine"}]}`)
+			engine["/v1/models"] = send(200, "", `{"data":[{"id":"mine"}]}`)
 			engine[path] = func(w http.ResponseWriter, r *http.Request) {
 				raw, _ := io.ReadAll(r.Body)
-				ask := map[string]any{"kind": r.Header.Get("Content-Type"), "method": r.Method}
-				_ = json.Unmarshal(raw, &ask)
+				request := map[string]any{"kind": r.Header.Get("Content-Type"), "method": r.Method}
+				_ = json.Unmarshal(raw, &request)
 				mu.Lock()
-				asked = append(asked, ask)
+				requests = append(requests, request)
 				mu.Unlock()
-				if ask["stream"] == true {
-					says(200, events, twoEvents)(w, r)
+				if request["stream"] == true {
+					send(200, events, twoEvents)(w, r)
 					return
 				}
-				says(200, "", `{"choices":[{"text":"x","message":{"content":"x"}}],"data":[{"embedding":[1]}]}`)(w, r)
+				send(200, "", `{"choices":[{"text":"x","message":{"content":"x"}}],"data":[{"embedding":[1]}]}`)(w, r)
 			}
 			r := probe(t, engine, func(target *Target) { target.Task, target.Model, target.Names = task, "mine", []string{"mine"} })
 			require.True(t, r.OK(), r.Message)
-			require.NotEmpty(t, asked)
-			for _, ask := range asked {
-				require.Equal(t, "mine", ask["model"])
-				require.Equal(t, "POST", ask["method"])
-				require.Equal(t, "application/json", ask["kind"])
-				if task != "embedding" && ask["stream"] != true {
-					require.EqualValues(t, 1, ask["max_tokens"], "one token is enough to believe it")
+			require.NotEmpty(t, requests)
+			for _, request := range requests {
+				require.Equal(t, "mine", request["model"])
+				require.Equal(t, "POST", request["method"])
+				require.Equal(t, "application/json", request["kind"])
+				if task != "embedding" && request["stream"] != true {
+					require.EqualValues(t, 1, request["max_tokens"], "the probe requests one token")
 				}
 			}
 		})
 	}
 }
 
-func TestAnAnswerWithoutEndIsCut(t *testing.T) {
+func TestProber_Run_endlessResponse(t *testing.T) {
 	t.Parallel()
 	endless := func(kind, head string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -125,18 +125,18 @@ func TestAnAnswerWithoutEndIsCut(t *testing.T) {
 		plain, stream http.HandlerFunc
 		code          executor.Code
 	}{
-		"a plain answer":  {endless("application/json", `{"choices":[{"text":"`), says(200, events, twoEvents), executor.CodeGenerateFailed},
-		"one long event":  {says(200, "", oneToken), endless(events, "data: "), executor.CodeStreamFailed},
-		"no event at all": {says(200, "", oneToken), endless("text/html", "<"), executor.CodeStreamFailed},
+		"plain":                   {endless("application/json", `{"choices":[{"text":"`), send(200, events, twoEvents), executor.CodeGenerateFailed},
+		"long event":              {send(200, "", oneToken), endless(events, "data: "), executor.CodeStreamFailed},
+		"response without events": {send(200, "", oneToken), endless("text/html", "<"), executor.CodeStreamFailed},
 	} {
-		r := probe(t, script{"/v1/models": says(200, "", `{}`), "/v1/chat/completions": chat(c.plain, c.stream)}, func(target *Target) { target.Deadline = time.Minute })
+		r := probe(t, script{"/v1/models": send(200, "", `{}`), "/v1/chat/completions": chat(c.plain, c.stream)}, func(target *Target) { target.Deadline = time.Minute })
 		require.Equal(t, c.code, r.Code, name)
 		require.LessOrEqual(t, len(r.Message), executor.MaxMessage, name)
 		require.LessOrEqual(t, len(r.JSON()), 4*executor.MaxMessage, name)
 	}
 }
 
-func TestAnEngineThatHangsFailsAtItsDeadlineAndNotBefore(t *testing.T) {
+func TestProber_Run_hangingEngineFailsAtDeadline(t *testing.T) {
 	t.Parallel()
 	for where, code := range map[string]executor.Code{
 		"/v1/models": executor.CodeModelNameMissing, "/v1/chat/completions": executor.CodeGenerateFailed,
@@ -145,7 +145,7 @@ func TestAnEngineThatHangsFailsAtItsDeadlineAndNotBefore(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		engine[where] = func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			cancel() // As the deadline does, once the engine has been asked.
+			cancel() // acts as the deadline
 			<-r.Context().Done()
 		}
 		server := httptest.NewServer(engine)
@@ -156,7 +156,7 @@ func TestAnEngineThatHangsFailsAtItsDeadlineAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatBreaksOffIsNotReady(t *testing.T) {
+func TestProber_Run_truncatedStream(t *testing.T) {
 	t.Parallel()
 	torn := func(kind, part string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -168,11 +168,11 @@ func TestAnEngineThatBreaksOffIsNotReady(t *testing.T) {
 			}
 		}
 	}
-	r := probe(t, script{"/v1/models": says(200, "", `{}`), "/v1/chat/completions": chat(says(200, "", oneToken), torn(events, "data: {\"choices\":[{}]}\n\n"))}, nil)
+	r := probe(t, script{"/v1/models": send(200, "", `{}`), "/v1/chat/completions": chat(send(200, "", oneToken), torn(events, "data: {\"choices\":[{}]}\n\n"))}, nil)
 	require.Equal(t, executor.CodeStreamFailed, r.Code)
 }
 
-func TestAPortThatIsBoundLateIsWaitedFor(t *testing.T) {
+func TestProber_Run_waitsForPort(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestAPortThatIsBoundLateIsWaitedFor(t *testing.T) {
 		done <- NewProber(clk).Run(t.Context(), Target{Address: "http://" + address, Names: []string{"default"}, Deadline: time.Hour})
 	}()
 	for range 3 {
-		require.NoError(t, clk.Await(t.Context(), 1), "it waits before it asks again")
+		require.NoError(t, clk.Await(t.Context(), 1), "the prober waits between two tries")
 		clk.Advance(interval)
 	}
 	require.NoError(t, clk.Await(t.Context(), 1))
@@ -198,7 +198,7 @@ func TestAPortThatIsBoundLateIsWaitedFor(t *testing.T) {
 	require.True(t, (<-done).OK())
 }
 
-func TestAnAddressThatIsNoneIsAFault(t *testing.T) {
+func TestProber_Bound_invalidAddress(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -209,7 +209,7 @@ func TestAnAddressThatIsNoneIsAFault(t *testing.T) {
 	}
 }
 
-func TestAnEngineWithoutAKeyIsSentNone(t *testing.T) {
+func TestProber_Run_noKey(t *testing.T) {
 	t.Parallel()
 	engine, seen := good(), make(chan string, 16)
 	inner := engine["/v1/chat/completions"]
@@ -222,7 +222,7 @@ func TestAnEngineWithoutAKeyIsSentNone(t *testing.T) {
 	require.Empty(t, <-seen)
 }
 
-func TestEventsAreCountedAsRealEnginesSendThem(t *testing.T) {
+func TestCountEvents(t *testing.T) {
 	t.Parallel()
 	event := `{"choices":[{"delta":{"content":"x"}}]}`
 	for name, c := range map[string]struct {
@@ -231,15 +231,15 @@ func TestEventsAreCountedAsRealEnginesSendThem(t *testing.T) {
 		done   bool
 		ok     bool
 	}{
-		"as OpenAI does":           {"data: " + event + "\n\ndata: " + event + "\n\ndata: [DONE]\n\n", 2, true, true},
-		"carriage returns":         {"data: " + event + "\r\n\r\ndata: [DONE]\r\n\r\n", 1, true, true},
-		"no space after the colon": {"data:" + event + "\n\ndata:[DONE]\n\n", 1, true, true},
-		"other fields between":     {"event: x\nid: 1\nretry: 5\ndata: " + event + "\n\n", 1, false, true},
-		"comments and blanks":      {": ping\n\n\n\ndata:\n\ndata: " + event + "\n\n", 1, false, true},
-		"usage alone counts not":   {"data: {\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", 0, true, true},
-		"no end of the last line":  {"data: " + event, 1, false, true},
-		"an error in the stream":   {"data: " + event + "\n\ndata: Internal Server Error\n\n", 1, false, false},
-		"nothing":                  {"", 0, false, true},
+		"OpenAI format":             {"data: " + event + "\n\ndata: " + event + "\n\ndata: [DONE]\n\n", 2, true, true},
+		"carriage returns":          {"data: " + event + "\r\n\r\ndata: [DONE]\r\n\r\n", 1, true, true},
+		"without space after colon": {"data:" + event + "\n\ndata:[DONE]\n\n", 1, true, true},
+		"other fields between":      {"event: x\nid: 1\nretry: 5\ndata: " + event + "\n\n", 1, false, true},
+		"comments and blanks":       {": ping\n\n\n\ndata:\n\ndata: " + event + "\n\n", 1, false, true},
+		"usage event not counted":   {"data: {\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", 0, true, true},
+		"missing final newline":     {"data: " + event, 1, false, true},
+		"error in the stream":       {"data: " + event + "\n\ndata: Internal Server Error\n\n", 1, false, false},
+		"empty":                     {"", 0, false, true},
 	} {
 		events, done, err := countEvents(strings.NewReader(c.body))
 		require.Equal(t, c.ok, err == nil, name)
@@ -248,7 +248,7 @@ func TestEventsAreCountedAsRealEnginesSendThem(t *testing.T) {
 	}
 }
 
-func FuzzEventsOfAHostileEngine(f *testing.F) {
+func FuzzCountEvents(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{}]}\n\ndata: [DONE]\n\n"))
 	f.Add([]byte("data: [[[[\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -257,25 +257,25 @@ func FuzzEventsOfAHostileEngine(f *testing.F) {
 	})
 }
 
-func TestAnEngineThatKnowsItsKeyByForbiddenCountsToo(t *testing.T) {
+func TestProber_Run_keyCheckedByStatus(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{401: true, 403: true, 200: false, 500: false} {
 		engine := good()
 		inner := engine["/v1/chat/completions"]
 		engine["/v1/chat/completions"] = func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer key" {
-				says(status, "", "{}")(w, r)
+				send(status, "", "{}")(w, r)
 				return
 			}
 			inner(w, r)
 		}
 		r := probe(t, engine, nil)
-		require.True(t, r.OK(), "the key's check does not decide readiness")
+		require.True(t, r.OK(), "the key check does not affect readiness")
 		require.Equal(t, want, r.Capabilities["key_checked"], "%d", status)
 	}
 }
 
-func TestAResultOfNothingIsNotReady(t *testing.T) {
+func TestResult_OK_zeroValue(t *testing.T) {
 	t.Parallel()
 	require.False(t, Result{}.OK())
 	require.JSONEq(t, `{"probes":null,"capabilities":null}`, string(Result{}.JSON()))

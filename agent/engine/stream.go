@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// streamTokens is how many tokens the streamed question asks for.
+// streamTokens is the number of tokens that the stream probe requests.
 const streamTokens = 4
 
-// stream asks for a few tokens as events. Comment lines, a missing [DONE] and
-// usage anywhere are what real engines do.
+// stream requests a few tokens as events. It accepts comment lines, a missing [DONE] and
+// usage in any event, because real engines send them.
 func (w *probing) stream(ctx context.Context) (string, error) {
-	path, ask := w.question(true, streamTokens)
-	resp, err := w.send(ctx, http.MethodPost, path, ask, w.target.Key)
+	path, request := w.requestFor(true, streamTokens)
+	resp, err := w.send(ctx, http.MethodPost, path, request, w.target.Key)
 	if err != nil {
 		return "", err
 	}
@@ -31,7 +31,7 @@ func (w *probing) stream(ctx context.Context) (string, error) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
 		words, _ := io.ReadAll(body)
-		return "", fmt.Errorf("the engine answered %d %s: %s", resp.StatusCode, kind, words)
+		return "", fmt.Errorf("the engine responded with status %d, content type %q: %s", resp.StatusCode, kind, words)
 	}
 	events, done, err := countEvents(body)
 	w.result.Capabilities["done"] = done
@@ -39,11 +39,12 @@ func (w *probing) stream(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if events == 0 {
-		return "", errors.New("the stream had no event with a choice")
+		return "", errors.New("the stream contains no event with a choice")
 	}
 	return "", nil
 }
 
+// countEvents counts the events that contain a choice.
 func countEvents(body io.Reader) (events int, done bool, err error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxAnswer)
@@ -58,7 +59,7 @@ func countEvents(body io.Reader) (events int, done bool, err error) {
 		}
 		var r reply
 		if err := json.Unmarshal([]byte(data), &r); err != nil {
-			return events, done, fmt.Errorf("an event of the stream is no JSON: %w", err)
+			return events, done, fmt.Errorf("decode a stream event: %w", err)
 		}
 		if len(r.Choices) > 0 {
 			events++
@@ -70,7 +71,7 @@ func countEvents(body io.Reader) (events int, done bool, err error) {
 	return events, done, nil
 }
 
-// Deadline is how long the probes of a spec may take.
+// Deadline returns the time limit for all probes of a spec.
 func Deadline(spec executor.EngineSpec) time.Duration {
 	if spec.ProbeDeadline > 0 {
 		return spec.ProbeDeadline

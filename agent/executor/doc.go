@@ -1,9 +1,9 @@
-// Package executor is the contract between the control plane and whatever runs
-// its work: a host agent today, Kubernetes and Slurm agents in the same words.
+// Package executor owns the contract between the control plane and whatever runs its
+// work: a host agent today, Kubernetes and Slurm agents through the same types.
 //
-// It is level-triggered: the control plane tells all that it desires, the
-// executor all that it observes, and neither depends on having seen every
-// message. One execution is named by Key; an execution is started at most once,
-// and an older one never disturbs a newer one. executortest holds the suite
-// that every implementation passes.
+// The contract is level-triggered: the control plane sends everything it desires, the
+// executor reports everything it observes, and neither needs to have seen every
+// message. A Key identifies one execution. An execution starts at most once, and an
+// older execution never disturbs a newer one. executortest holds the suite that every
+// implementation must pass.
 package executor

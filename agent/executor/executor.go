@@ -8,25 +8,25 @@ import (
 
 // Executor runs work. All methods are safe for concurrent use.
 type Executor interface {
-	// Apply takes the whole of what is desired. Work that is missing in it is gone;
-	// work older than what is known under the same id is dropped.
+	// Apply sets the complete list of desired works. A known work that is not in the
+	// list is gone; a work older than the known one with the same id is ignored.
 	Apply(ctx context.Context, desired []Work) error
-	// Observed is the whole of what is known, in the order of the work ids.
+	// Observed returns all known executions, ordered by work id.
 	Observed() []Observation
-	// Changes carries a value after a change of Observed; several changes may share one.
+	// Changes receives a value after Observed has changed; several changes may share one.
 	Changes() <-chan struct{}
 }
 
-// Downloader opens an object of a work's spec for reading from its first byte.
+// Downloader opens an object of a work's spec at its first byte.
 type Downloader interface {
 	Download(ctx context.Context, key Key, object ObjectRef) (io.ReadCloser, error)
 }
 
-// TokenMinter makes the ingest token of an attempt and revokes the former one.
+// TokenMinter creates the ingest token of an attempt and revokes the previous one.
 type TokenMinter interface {
 	MintIngestToken(ctx context.Context, key Key) (Token, error)
 }
 
-// ErrPermanent marks a failure that asking again cannot mend. Implementations of
-// Downloader and TokenMinter join it to such errors.
-var ErrPermanent = errors.New("not worth another try")
+// ErrPermanent marks a failure that a retry cannot fix. Implementations of Downloader
+// and TokenMinter join it to such errors.
+var ErrPermanent = errors.New("permanent failure")

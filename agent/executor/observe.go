@@ -7,10 +7,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Phase is how far an execution has come. It never goes back.
+// Phase is the progress of an execution. It never goes back.
 type Phase string
 
-// The phases in their order.
+// The phases, in order.
 const (
 	PhasePending    Phase = "pending"
 	PhasePreparing  Phase = "preparing"
@@ -20,10 +20,10 @@ const (
 	PhaseGone       Phase = "gone"
 )
 
-// Reason is why an execution ended in another way than by its own exit code.
+// Reason states why an execution ended, if not by its own exit code.
 type Reason string
 
-// The closed list; the empty reason is the process's own end.
+// The closed list of reasons. The empty reason means that the process ended by itself.
 const (
 	ReasonEnvBuild Reason = "env_build"
 	ReasonFetch    Reason = "fetch"
@@ -37,20 +37,20 @@ const (
 // MaxMessage bounds Exit.Message, in bytes.
 const MaxMessage = 4096
 
-// Exit tells how an execution ended.
+// Exit describes how an execution ended.
 type Exit struct {
-	// Code is the exit code, -1 where a signal ended it or nothing was started.
+	// Code is the exit code; -1 if a signal ended the process or nothing was started.
 	Code    int    `json:"code"`
 	Signal  int    `json:"signal,omitempty"`
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// Observation is what an executor knows of one execution.
+// Observation is the known state of one execution.
 type Observation struct {
 	Key
 	Phase Phase `json:"phase"`
-	// Detail says for people what is being done.
+	// Detail describes the current step for people.
 	Detail      string        `json:"detail,omitempty"`
 	PreparingAt time.Time     `json:"preparing_at"`
 	RunningAt   time.Time     `json:"running_at"`
@@ -59,10 +59,10 @@ type Observation struct {
 	Engine      *EngineReport `json:"engine,omitempty"`
 }
 
-// Readiness is how far an engine has come.
+// Readiness is the progress of an engine's start.
 type Readiness string
 
-// The readiness of an engine.
+// The states of an engine.
 const (
 	EngineStarting Readiness = "starting"
 	EngineProbing  Readiness = "probing"
@@ -70,10 +70,10 @@ const (
 	EngineFailed   Readiness = "failed"
 )
 
-// Code says which check an engine failed.
+// Code identifies the check that an engine failed.
 type Code string
 
-// The codes of areas-serving.md 2.2 that an executor can tell.
+// The codes that an executor can report.
 const (
 	CodeEngineExited     Code = "engine_exited"
 	CodePortTimeout      Code = "port_timeout"
@@ -86,8 +86,8 @@ const (
 	CodeOOMHost          Code = "oom_host"
 )
 
-// EngineReport is what is known of an engine. Ready is true only after a token
-// that the running process has really generated.
+// EngineReport is the known state of an engine. Ready is true only after the running
+// process has generated a token.
 type EngineReport struct {
 	Address string        `json:"address,omitempty"`
 	APIKey  secret.String `json:"-"`
@@ -96,7 +96,7 @@ type EngineReport struct {
 	Phase   Readiness     `json:"phase"`
 	Code    Code          `json:"code,omitempty"`
 	Message string        `json:"message,omitempty"`
-	// Probes is a JSON object.
+	// Probes is a JSON object with the results of the probes.
 	Probes     json.RawMessage `json:"probes,omitempty"`
 	ReadyAt    time.Time       `json:"ready_at"`
 	Restarts   int             `json:"restarts"`

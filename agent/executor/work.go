@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Kind tells attempts of jobs from engines of revisions.
+// Kind distinguishes attempts of jobs from engines of revisions.
 type Kind string
 
 // The two kinds.
@@ -17,24 +17,24 @@ const (
 	KindEngine  Kind = "engine"
 )
 
-// Desired is what the control plane wants of a work.
+// Desired is the state that the control plane wants a work to be in.
 type Desired string
 
-// The three desires; each later one includes what the earlier one ended.
+// The three desired states. Each one includes what the previous one ends.
 const (
 	DesiredRunning Desired = "running"
 	DesiredStopped Desired = "stopped"
 	DesiredGone    Desired = "gone"
 )
 
-// Key names one execution of a work.
+// Key identifies one execution of a work.
 type Key struct {
 	WorkID     string `json:"work_id"`
 	Generation int64  `json:"generation"`
 	Fence      int64  `json:"fence"`
 }
 
-// String is the key as folders and idempotency keys spell it.
+// String returns the key in the form used in folder names and idempotency keys.
 func (k Key) String() string { return fmt.Sprintf("%s.%d.%d", k.WorkID, k.Generation, k.Fence) }
 
 // Before reports whether k is an older execution of the same work than o.
@@ -45,8 +45,8 @@ func (k Key) Before(o Key) bool {
 	return k.Generation < o.Generation
 }
 
-// Check refuses keys that could not be a folder's name.
-func (k Key) Check() error {
+// Check rejects keys that are not valid folder names.
+func (k Key) Validate() error {
 	if k.WorkID == "" || len(k.WorkID) > 128 || strings.Trim(k.WorkID, nameRunes) != "" || strings.HasPrefix(k.WorkID, "-") {
 		return fmt.Errorf("work id %q is not a plain name", k.WorkID)
 	}
@@ -58,21 +58,20 @@ func (k Key) Check() error {
 
 const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// Work is one thing that an executor is asked to do. Exactly the spec of its
-// kind is set.
+// Work is one thing that an executor must run. Only the spec of its kind is set.
 type Work struct {
 	Key
 	Kind    Kind    `json:"kind"`
 	Desired Desired `json:"desired"`
-	// Force ends what is to be stopped at once, without grace.
+	// Force stops the work at once, without a grace period.
 	Force bool `json:"force,omitempty"`
-	// Deadline is when the work must have ended by this node's clock; zero without end. It may move.
+	// Deadline is the time by this node's clock when the work must have ended; it may change. Zero means none.
 	Deadline time.Time    `json:"deadline,omitzero"`
 	Attempt  *AttemptSpec `json:"attempt,omitempty"`
 	Engine   *EngineSpec  `json:"engine,omitempty"`
 }
 
-// ObjectRef is an object that must be fetched and verified.
+// ObjectRef is an object to download and verify.
 type ObjectRef struct {
 	Path      string `json:"path"`
 	URI       string `json:"uri"`
@@ -81,14 +80,14 @@ type ObjectRef struct {
 	Unpack    bool   `json:"unpack,omitempty"`
 }
 
-// EnvironmentSpec is a Python environment, named by the digest of its requirements.
+// EnvironmentSpec is a Python environment, identified by the digest of its requirements.
 type EnvironmentSpec struct {
 	Requirements string `json:"requirements"`
 	Digest       string `json:"digest"`
 	SDK          bool   `json:"sdk,omitempty"`
 }
 
-// Limits bound a work's processes; 0 is no limit.
+// Limits bound a work's processes; 0 means no limit.
 type Limits struct {
 	CPUs        int   `json:"cpus,omitempty"`
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
@@ -96,7 +95,7 @@ type Limits struct {
 	GPUs        int   `json:"gpus,omitempty"`
 }
 
-// AttemptSpec is one attempt of a job. It holds no secret.
+// AttemptSpec is one attempt of a job. It contains no secrets.
 type AttemptSpec struct {
 	JobID          string            `json:"job_id"`
 	RunID          string            `json:"run_id"`
@@ -118,14 +117,14 @@ type AttemptSpec struct {
 	Resume         *ResumePoint      `json:"resume,omitempty"`
 }
 
-// ResumePoint is a checkpoint that a training goes on from.
+// ResumePoint is a checkpoint that a training resumes from.
 type ResumePoint struct {
 	ArtifactID string    `json:"artifact_id"`
 	Step       *int64    `json:"step,omitempty"`
 	File       ObjectRef `json:"file"`
 }
 
-// DatasetInput is a dataset bound under a name of the recipe.
+// DatasetInput is a dataset bound to a name in the recipe.
 type DatasetInput struct {
 	Name   string      `json:"name"`
 	Ref    string      `json:"ref"`

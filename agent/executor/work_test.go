@@ -8,19 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKeys(t *testing.T) {
+func TestKey_Check(t *testing.T) {
 	t.Parallel()
 	key := Key{WorkID: "wrk_1", Generation: 2, Fence: 3}
 	require.Equal(t, "wrk_1.2.3", key.String())
-	require.NoError(t, key.Check())
+	require.NoError(t, key.Validate())
 	for _, id := range []string{"", "..", "a/b", "a b", "a.b", "-a", "ä", strings.Repeat("a", 129)} {
-		require.Error(t, Key{WorkID: id}.Check(), id)
+		require.Error(t, Key{WorkID: id}.Validate(), id)
 	}
-	require.Error(t, Key{WorkID: "a", Generation: -1}.Check())
-	require.Error(t, Key{WorkID: "a", Fence: -1}.Check())
+	require.Error(t, Key{WorkID: "a", Generation: -1}.Validate())
+	require.Error(t, Key{WorkID: "a", Fence: -1}.Validate())
 }
 
-func TestTheFenceComesBeforeTheGeneration(t *testing.T) {
+func TestKey_Before_fenceThenGeneration(t *testing.T) {
 	t.Parallel()
 	at := func(generation, fence int64) Key { return Key{WorkID: "a", Generation: generation, Fence: fence} }
 	for _, c := range []struct {

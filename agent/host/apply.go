@@ -9,13 +9,13 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Apply takes the whole of what is desired.
+// Apply sets the complete list of desired works.
 func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.changed()
 	if closed(h.shutdown) {
-		return nil // The next executor is told again.
+		return nil // The next executor receives the list again.
 	}
 	h.gone, h.listed = nil, map[executor.Key]bool{}
 	var errs []error
@@ -34,7 +34,7 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 		}
 	}
 	for key, w := range h.works {
-		// A list that names an older execution than the one here is itself old.
+		// If the list names only an older execution of this work, the list is outdated.
 		if newest, ok := named[key.WorkID]; !ok || key.Before(newest) {
 			w.want(ctx, executor.DesiredGone, false)
 		}
@@ -42,7 +42,7 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	return errors.Join(errs...)
 }
 
-// want takes one desired work; the caller holds the lock.
+// want applies one desired work; the caller holds the lock.
 func (h *Host) want(ctx context.Context, d executor.Work) error {
 	for key := range h.works {
 		if key.WorkID == d.WorkID && d.Key.Before(key) {
@@ -56,13 +56,13 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 		return nil
 	}
 	if d.Desired != executor.DesiredRunning {
-		// Nothing of it is here, and nothing shall be.
+		// The work does not exist here and must not be created: report it as gone.
 		h.gone = append(h.gone, d.Key)
 		return nil
 	}
 	w, err := newWork(h, d)
 	if err != nil {
-		return fmt.Errorf("take work %s: %w", d.Key, err)
+		return fmt.Errorf("create work %s: %w", d.Key, err)
 	}
 	for key, older := range h.works {
 		if key.WorkID == d.WorkID {
@@ -76,7 +76,7 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 }
 
 func check(d executor.Work) error {
-	if err := d.Check(); err != nil {
+	if err := d.Validate(); err != nil {
 		return err
 	}
 	if d.Desired != executor.DesiredRunning {
@@ -89,8 +89,7 @@ func check(d executor.Work) error {
 	return nil
 }
 
-// forget drops a work of which nothing is left. It is told as gone as long as the
-// control plane lists it.
+// forget drops a removed work. It is reported as gone while the control plane lists it.
 func (h *Host) forget(w *work) {
 	h.mu.Lock()
 	delete(h.works, w.key)
@@ -101,7 +100,7 @@ func (h *Host) forget(w *work) {
 	h.changed()
 }
 
-// until takes a deadline, which may move as long as it is not over.
+// until sets the deadline. A deadline may change until it has passed.
 func (w *work) until(ctx context.Context, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +109,7 @@ func (w *work) until(ctx context.Context, at time.Time) {
 	}
 	w.assignment.Work.Deadline = at
 	if err := w.saveAssignment(); err != nil {
-		// It is told again with the next list, and meanwhile it is known here.
+		// The next list contains the deadline again; until then it is kept in memory.
 		w.host.deps.Log.WarnContext(ctx, "deadline not saved", "work", w.key.String(), "error", err.Error())
 	}
 	select {
@@ -119,28 +118,29 @@ func (w *work) until(ctx context.Context, at time.Time) {
 	}
 }
 
-// deadline is when the work must have ended; zero without end.
+// deadline returns the time when the work must have ended; zero if there is none.
 func (w *work) deadline() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.assignment.Work.Deadline
 }
 
-// late reports whether the time of the work is over, by this host's clock.
+// late reports whether the deadline has passed by this host's clock.
 func (w *work) late() bool {
 	at := w.deadline()
 	return !at.IsZero() && !w.host.deps.Clock.Now().Before(at)
 }
 
-// judged tells what was stopped at its deadline from what somebody stopped: it is not to be placed anew.
-func (w *work) judged(exit executor.Exit) executor.Exit {
+// withDeadlineReason changes the reason of a stop to deadline if the deadline has passed: such a work
+// must not be started again elsewhere.
+func (w *work) withDeadlineReason(exit executor.Exit) executor.Exit {
 	if exit.Reason == executor.ReasonStopped && w.late() {
-		exit.Reason, exit.Message = executor.ReasonDeadline, "its time was over"
+		exit.Reason, exit.Message = executor.ReasonDeadline, "the deadline has passed"
 	}
 	return exit
 }
 
-// expire ends the work at its deadline, whoever can be reached then.
+// expire stops the work at its deadline, even if the control plane is unreachable.
 func (w *work) expire(ctx context.Context) {
 	for !w.late() {
 		if !w.wait(ctx) {
@@ -150,7 +150,8 @@ func (w *work) expire(ctx context.Context) {
 	w.want(ctx, executor.DesiredStopped, false)
 }
 
-// wait waits for the deadline, or for another one; it answers false where the work has ended before.
+// wait waits until the deadline passes or changes. It returns false if the work or ctx ends
+// first.
 func (w *work) wait(ctx context.Context) bool {
 	var over <-chan time.Time
 	if at := w.deadline(); !at.IsZero() {

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// site is a host executor of which a test wants several works.
+// site is a host executor for tests with several works.
 type site struct {
 	*testing.T
 	dir   string
@@ -32,7 +32,7 @@ func newSite(t *testing.T, change func(*host.Config)) *site {
 	s.host, s.stop = open(t, s.dir, s.plane, change)
 	t.Cleanup(func() {
 		s.apply()
-		s.until("all is gone", func() bool { return len(s.host.Observed()) == 0 })
+		s.until("all works are gone", func() bool { return len(s.host.Observed()) == 0 })
 		s.stop()
 	})
 	return s
@@ -43,7 +43,7 @@ func (s *site) apply(works ...executor.Work) {
 	require.NoError(s, s.host.Apply(context.Background(), works))
 }
 
-// until waits for a change after which the condition holds.
+// until waits until the condition holds.
 func (s *site) until(what string, holds func() bool) {
 	s.Helper()
 	guard := time.NewTimer(time.Minute)
@@ -52,7 +52,7 @@ func (s *site) until(what string, holds func() bool) {
 		select {
 		case <-s.host.Changes():
 		case <-guard.C:
-			s.Fatalf("not in time: %s; observed: %+v", what, s.host.Observed())
+			s.Fatalf("timeout waiting for: %s; observed: %+v", what, s.host.Observed())
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (s *site) script(id, text string) executor.Work {
 	}
 }
 
-func TestOneWorkAtFaultDoesNotHoldUpTheOthers(t *testing.T) {
+func TestHost_Apply_invalidWorkDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	good := s.script("good", "exit 0")
@@ -87,26 +87,26 @@ func TestOneWorkAtFaultDoesNotHoldUpTheOthers(t *testing.T) {
 		bad   executor.Work
 		words string
 	}{
-		"a climbing name":       {executor.Work{Key: executor.Key{WorkID: "../x"}, Desired: executor.DesiredRunning}, "plain name"},
-		"a negative fence":      {executor.Work{Key: executor.Key{WorkID: "x", Fence: -1}, Desired: executor.DesiredRunning}, "negative"},
-		"no spec":               {executor.Work{Key: executor.Key{WorkID: "x"}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning}, "does not fit"},
-		"another kind's spec":   {engineWithAttempt, "does not fit"},
-		"two specs":             {both, "does not fit"},
-		"neither kind nor spec": {executor.Work{Key: executor.Key{WorkID: "x"}, Desired: executor.DesiredRunning}, "does not fit"},
+		"parent folder":       {executor.Work{Key: executor.Key{WorkID: "../x"}, Desired: executor.DesiredRunning}, "plain name"},
+		"negative fence":      {executor.Work{Key: executor.Key{WorkID: "x", Fence: -1}, Desired: executor.DesiredRunning}, "negative"},
+		"missing spec":        {executor.Work{Key: executor.Key{WorkID: "x"}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning}, "does not fit"},
+		"spec of other kind":  {engineWithAttempt, "does not fit"},
+		"two specs":           {both, "does not fit"},
+		"no kind and no spec": {executor.Work{Key: executor.Key{WorkID: "x"}, Desired: executor.DesiredRunning}, "does not fit"},
 	} {
 		err := s.host.Apply(t.Context(), []executor.Work{c.bad, good})
 		require.ErrorContains(t, err, c.words, name)
 		require.NotEmpty(t, s.phase("good"), name)
 		require.Empty(t, s.phase(c.bad.WorkID), name)
 	}
-	s.until("the good one ends", func() bool { return s.phase("good") == executor.PhaseExited })
+	s.until("the valid work ends", func() bool { return s.phase("good") == executor.PhaseExited })
 }
 
-func TestWorksGoSideBySide(t *testing.T) {
+func TestHost_Apply_worksRunConcurrently(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	meet := t.TempDir()
-	// Each waits for the other: one after the other they would wait for ever.
+	// Each script waits for the other: run in sequence they would never end.
 	script := func(mine, other string) string {
 		return fmt.Sprintf("touch %s/%s; while [ ! -e %s/%s ]; do sleep 0.01; done", meet, mine, meet, other)
 	}
@@ -114,10 +114,10 @@ func TestWorksGoSideBySide(t *testing.T) {
 	s.until("both end", func() bool { return s.phase("a") == executor.PhaseExited && s.phase("b") == executor.PhaseExited })
 	all := s.host.Observed()
 	require.Len(t, all, 2)
-	require.Equal(t, "a", all[0].WorkID, "in the order of the ids")
+	require.Equal(t, "a", all[0].WorkID, "ordered by work id")
 }
 
-func TestManyListsAtOnceEndAsTheLast(t *testing.T) {
+func TestHost_Apply_concurrentCalls(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	starts := filepath.Join(t.TempDir(), "starts")
@@ -132,28 +132,28 @@ func TestManyListsAtOnceEndAsTheLast(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	s.until("the work runs", func() bool { return s.phase("a") == executor.PhaseRunning })
 	require.Len(t, s.host.Observed(), 1)
 	require.Equal(t, 1, s.plane.Minted(w.Key))
 }
 
-func TestADesireNeverGoesBack(t *testing.T) {
+func TestHost_Apply_stoppedIsFinal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	w := s.script("a", "sleep 300")
 	s.apply(w)
-	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	s.until("the work runs", func() bool { return s.phase("a") == executor.PhaseRunning })
 	stopped := w
 	stopped.Desired = executor.DesiredStopped
 	s.apply(stopped)
-	s.apply(w) // An older list that arrives late.
-	s.until("it ends all the same", func() bool { return s.phase("a") == executor.PhaseExited })
+	s.apply(w) // An outdated list arrives late.
+	s.until("the work ends", func() bool { return s.phase("a") == executor.PhaseExited })
 	require.Equal(t, executor.ReasonStopped, s.host.Observed()[0].Exit.Reason)
 	s.apply(w)
-	require.Equal(t, executor.PhaseExited, s.phase("a"), "what has ended was started again")
+	require.Equal(t, executor.PhaseExited, s.phase("a"), "the work was started again")
 }
 
-func TestAWorkThatIsNotHereIsToldGoneAsLongAsItIsListed(t *testing.T) {
+func TestHost_Observed_unknownWorkIsGoneWhileListed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for _, desired := range []executor.Desired{executor.DesiredStopped, executor.DesiredGone} {
@@ -167,13 +167,13 @@ func TestAWorkThatIsNotHereIsToldGoneAsLongAsItIsListed(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(s.dir, "works", "never.1.1"))
 }
 
-func TestAnOlderGenerationOfTheSameFenceIsDropped(t *testing.T) {
+func TestHost_Apply_olderGenerationIgnored(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	newer, older := s.script("a", "sleep 300"), s.script("a", "echo older")
 	newer.Generation = 2
 	s.apply(newer)
-	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	s.until("the work runs", func() bool { return s.phase("a") == executor.PhaseRunning })
 	s.apply(older)
 	require.Equal(t, newer.Key, s.host.Observed()[0].Key)
 	require.Len(t, s.host.Observed(), 1)
@@ -181,7 +181,7 @@ func TestAnOlderGenerationOfTheSameFenceIsDropped(t *testing.T) {
 	require.Equal(t, executor.PhaseRunning, s.phase("a"))
 }
 
-func TestALotOfGenerationsLeaveOneAndNoFolder(t *testing.T) {
+func TestHost_Apply_newGenerationsReplaceOlder(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	order := filepath.Join(t.TempDir(), "order")
@@ -190,7 +190,7 @@ func TestALotOfGenerationsLeaveOneAndNoFolder(t *testing.T) {
 		w.Generation = generation
 		s.apply(w)
 	}
-	s.until("only the newest is left", func() bool {
+	s.until("only the newest generation is left", func() bool {
 		all := s.host.Observed()
 		return len(all) == 1 && all[0].Generation == 5 && all[0].Phase == executor.PhaseRunning
 	})
@@ -200,45 +200,45 @@ func TestALotOfGenerationsLeaveOneAndNoFolder(t *testing.T) {
 	require.Equal(t, "a.5.1", entries[0].Name())
 }
 
-func TestAfterShutdownNothingIsBegun(t *testing.T) {
+func TestHost_Shutdown_startsNoWorks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	starts := filepath.Join(t.TempDir(), "starts")
 	first := s.script("a", "sleep 300")
 	s.apply(first)
-	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	s.until("the work runs", func() bool { return s.phase("a") == executor.PhaseRunning })
 	require.NoError(t, s.host.Shutdown(t.Context(), true))
-	require.NoError(t, s.host.Shutdown(t.Context(), true), "again, as from a second signal")
+	require.NoError(t, s.host.Shutdown(t.Context(), true), "a second call, as from a second signal")
 	s.apply(first, s.script("b", "echo x >> "+starts))
-	require.Empty(t, s.phase("b"), "the next executor is told again")
-	s.until("the first has ended", func() bool { return s.phase("a") == executor.PhaseExited })
+	require.Empty(t, s.phase("b"), "works must not start after Shutdown")
+	s.until("the running work has ended", func() bool { return s.phase("a") == executor.PhaseExited })
 	require.Equal(t, executor.ReasonStopped, s.host.Observed()[0].Exit.Reason)
 	s.stop()
 	s.host, s.stop = open(t, s.dir, s.plane, nil)
 	s.apply(s.script("b", "echo x >> "+starts))
-	s.until("the next one begins it", func() bool { return s.phase("b") == executor.PhaseExited })
+	s.until("the next executor runs the work", func() bool { return s.phase("b") == executor.PhaseExited })
 }
 
-func TestAShutdownThatMayNotWaitSaysWhatIsLeft(t *testing.T) {
+func TestHost_Shutdown_canceledNamesRunningWork(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.apply(s.script("a", "trap '' TERM; sleep 300"))
-	s.until("it runs", func() bool { return s.phase("a") == executor.PhaseRunning })
+	s.until("the work runs", func() bool { return s.phase("a") == executor.PhaseRunning })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := s.host.Shutdown(ctx, true)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "a.1.1")
-	// An executor that was shut down takes no more lists; the next one does.
+	// After Shutdown the executor ignores lists, so the cleanup needs another one.
 	s.stop()
 	s.host, s.stop = open(t, s.dir, s.plane, nil)
 }
 
-func TestTheFirstReportedTimesStay(t *testing.T) {
+func TestHost_timesSurviveRestarts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.apply(s.script("a", "exit 0"))
-	s.until("it has ended", func() bool { return s.phase("a") == executor.PhaseExited })
+	s.until("the work has ended", func() bool { return s.phase("a") == executor.PhaseExited })
 	before := s.host.Observed()
 	s.stop()
 	for range 3 {
@@ -249,12 +249,12 @@ func TestTheFirstReportedTimesStay(t *testing.T) {
 	s.host, s.stop = open(t, s.dir, s.plane, nil)
 }
 
-func TestADamagedWorkIsAFaultThatNamesIt(t *testing.T) {
+func TestNew_damagedWorkFails(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"assignment.json", "state.json"} {
 		s := newSite(t, nil)
 		s.apply(s.script("a", "exit 0"))
-		s.until("it has ended", func() bool { return s.phase("a") == executor.PhaseExited })
+		s.until("the work has ended", func() bool { return s.phase("a") == executor.PhaseExited })
 		s.stop()
 		path := filepath.Join(s.dir, "works", "a.1.1", file)
 		whole, err := os.ReadFile(path)
@@ -268,7 +268,7 @@ func TestADamagedWorkIsAFaultThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestInputsThatLeaveTheirFolderAreRefused(t *testing.T) {
+func TestHost_inputPathsOutsideFolderRejected(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	data := s.plane.Put("d", []byte("x"))
@@ -283,7 +283,7 @@ func TestInputsThatLeaveTheirFolderAreRefused(t *testing.T) {
 	ref.Path = "../../../x"
 	climbing.Attempt.Datasets = []executor.DatasetInput{{Name: "train", Files: []executor.ObjectRef{ref}}}
 	s.apply(append(works, climbing)...)
-	s.until("all have ended", func() bool {
+	s.until("all works have ended", func() bool {
 		for _, o := range s.host.Observed() {
 			if o.Phase != executor.PhaseExited {
 				return false

@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/logship"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
-	"github.com/signalbox-dev/signalbox/agent/host/ship"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// keepAttempt brings an attempt from where it stands to exited.
+// keepAttempt advances an attempt from its current state to exited.
 func (w *work) keepAttempt(ctx context.Context) error {
 	dir := w.path("run")
 	state, err := w.host.control.State(dir)
@@ -35,22 +35,22 @@ func (w *work) keepAttempt(ctx context.Context) error {
 	return w.attend(ctx, dir)
 }
 
-// attend follows the running attempt: its log goes out while it runs, and the
-// rest of it afterwards.
+// attend follows the running attempt. Its log is shipped while it runs; the rest is
+// delivered afterwards.
 func (w *work) attend(ctx context.Context, dir string) error {
 	s := w.ship(ctx)
-	// This function does not return before the shipper has.
+	// This function must not return before the shipper has ended.
 	defer s.join()
 	exit, err := w.await(ctx, dir, w.assignment.Work.Attempt.Grace)
-	if errors.Is(err, shim.ErrNever) {
-		// The shim was killed before it started anything.
+	if errors.Is(err, shim.ErrNotStarted) {
+		// The shim was killed before it started the command.
 		s.join()
 		return w.keepAttempt(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	exit = w.judged(exit)
+	exit = w.withDeadlineReason(exit)
 	err = w.see(func(o *executor.Observation) {
 		o.Phase, o.Exit, o.Detail = executor.PhaseCollecting, &exit, "delivering the log and the reports"
 		o.ExitedAt = w.endedAt(dir)
@@ -61,12 +61,13 @@ func (w *work) attend(ctx context.Context, dir string) error {
 	return w.collect(ctx, exit, s)
 }
 
-// collect delivers what the attempt has left and ends the work, in time or without all of it.
+// collect delivers the remaining reports and log within the time limit, then records the
+// exit.
 func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) error {
 	if err := w.deliverSpool(ctx); err != nil && ctx.Err() == nil {
 		w.host.deps.Log.WarnContext(ctx, "reports not delivered", "work", w.key.String(), "error", err.Error())
 	}
-	w.hush()
+	w.markQuiet()
 	close(s.ended)
 	left, err := w.collectTime()
 	if err != nil {
@@ -90,9 +91,10 @@ func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) err
 	return w.exited(exit)
 }
 
-// shipment is a shipper at work.
+// shipment is a running shipper.
 type shipment struct {
-	// ended is closed when the log grows no more, done when the shipper has returned err.
+	// ended is closed when the log is complete; done is closed when the shipper has
+	// returned err.
 	ended, done chan struct{}
 	err         error
 	cancel      context.CancelFunc
@@ -108,23 +110,23 @@ func (w *work) ship(ctx context.Context) *shipment {
 	return s
 }
 
-// join cuts the shipper short where it still works, and waits for it.
+// join cancels the shipper if it still runs, and waits for it.
 func (s *shipment) join() {
 	s.cancel()
 	<-s.done
 }
 
-func (w *work) log() ship.Log {
+func (w *work) log() logship.Log {
 	spec := w.assignment.Work.Attempt
-	return ship.Log{
+	return logship.Log{
 		Path: w.path("log"), Journal: w.path("ship.jsonl"),
 		Endpoint: w.endpoint, Token: secret.New(w.assignment.Token), RunID: spec.RunID,
 		Writer: fmt.Sprintf("agent-%s-%d-%d", w.key.WorkID, w.key.Generation, w.key.Fence),
 	}
 }
 
-// prepareAttempt gets everything ready and starts the shim. An exit tells that
-// the attempt ended before it began.
+// prepareAttempt prepares everything and starts the shim. It returns an exit if the
+// attempt ended before it started.
 func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, error) {
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
@@ -141,7 +143,7 @@ func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, 
 	return nil, w.host.control.Launch(dir, start)
 }
 
-// whileWanted ends with ctx or when the work shall end.
+// whileWanted returns a context that ends with ctx, or when the work or the agent must stop.
 func (w *work) whileWanted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -155,11 +157,11 @@ func (w *work) whileWanted(ctx context.Context) (context.Context, context.Cancel
 	return ctx, cancel
 }
 
-// readyAttempt lays everything out and answers what to start.
+// readyAttempt fetches the inputs, builds the environment and returns what to start.
 func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
 	spec := w.assignment.Work.Attempt
 	err := w.see(func(o *executor.Observation) {
-		o.Phase, o.Detail = executor.PhasePreparing, "fetching what the attempt needs"
+		o.Phase, o.Detail = executor.PhasePreparing, "fetching the package and the inputs"
 		if o.PreparingAt.IsZero() {
 			o.PreparingAt = w.host.deps.Clock.Now()
 		}
@@ -167,7 +169,7 @@ func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
 	if err != nil {
 		return shim.Start{}, err
 	}
-	if err := w.layInputs(ctx, *spec); err != nil {
+	if err := w.fetchInputs(ctx, *spec); err != nil {
 		return shim.Start{}, ended(executor.ReasonFetch, err)
 	}
 	if err := w.detail("building the Python environment"); err != nil {
@@ -177,7 +179,7 @@ func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
 	if err != nil {
 		return shim.Start{}, err
 	}
-	if err := w.detail("asking for the ingest token"); err != nil {
+	if err := w.detail("requesting the ingest token"); err != nil {
 		return shim.Start{}, err
 	}
 	if err := w.mint(ctx); err != nil {
@@ -186,7 +188,7 @@ func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
 	return w.attemptStart(*spec, env)
 }
 
-// mint gets the attempt's ingest token once and keeps it.
+// mint requests the attempt's ingest token once and saves it.
 func (w *work) mint(ctx context.Context) error {
 	if w.assignment.Token != "" {
 		return nil
@@ -197,7 +199,7 @@ func (w *work) mint(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("ingest token: %w", err)
+		return fmt.Errorf("get the ingest token: %w", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,8 +207,8 @@ func (w *work) mint(ctx context.Context) error {
 	return w.saveAssignment()
 }
 
-// attemptStart is the command with its environment.
-func (w *work) attemptStart(spec executor.AttemptSpec, env environment.Environment) (shim.Start, error) {
+// attemptStart returns the command and its environment.
+func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment) (shim.Start, error) {
 	if len(spec.Command) == 0 {
 		return shim.Start{}, ended(executor.ReasonStart, errors.New("the attempt has no command"))
 	}
@@ -241,5 +243,5 @@ func (w *work) nowRunning(dir string) error {
 	})
 }
 
-// mark names this execution among all agents of the machine.
+// mark identifies this execution among all agents of the machine.
 func (w *work) mark() string { return filepath.Base(w.groupName()) }

@@ -11,38 +11,38 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// collecting is since when the rest of the log is being delivered.
+// collecting records when the delivery of the rest of the log began.
 type collecting struct {
 	Since time.Time `json:"since"`
 }
 
-// lastTry is what every executor gives a log, however long the machine was off: what lies ready is
-// tried once more before it is given up.
+// lastTry is the minimum time that each executor has to deliver the rest of a log, even if the
+// machine was off for longer than the whole limit.
 const lastTry = time.Minute
 
-// collectTime is how long the rest of the log may still be delivered. It counts from the first time that
-// this was asked, by whichever executor: restarts make it no longer but for a last try.
+// collectTime returns the time left to deliver the rest of the log. It counts from the first
+// call, across restarts, so restarts extend it only by lastTry.
 func (w *work) collectTime() (time.Duration, error) {
 	var c collecting
-	err := files.ReadJSON(w.path("collecting.json"), &c)
+	err := localfile.ReadJSON(w.path("collecting.json"), &c)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.Since = w.host.deps.Clock.Now()
-		err = files.WriteJSON(w.path("collecting.json"), c, files.Private)
+		err = localfile.WriteJSON(w.path("collecting.json"), c, localfile.PrivateMode)
 	}
 	whole := w.host.cfg.CollectTimeout
 	left := whole - clock.Since(w.host.deps.Clock, c.Since)
 	return min(whole, max(left, lastTry)), err
 }
 
-// deliverSpool has the reports delivered that the attempt left behind: of a process that was killed, or
-// that gave up on a control plane that was away. The reporter itself does it, as the attempt that it speaks
-// for and within its limits; what it says goes into the log. It can take until the work shall be forgotten,
-// the agent's processes shall end, or the time to collect is over.
+// deliverSpool delivers the reports that the attempt left in its spool because its process was
+// killed or the control plane was unreachable. The Python reporter does it, with the attempt's
+// environment and limits; its output goes into the log. It is stopped when the work is gone, the
+// agent shuts down with its works, or the time to collect is over.
 func (w *work) deliverSpool(ctx context.Context) error {
 	dir := w.path("flush")
 	state, err := w.host.control.State(dir)
@@ -79,27 +79,27 @@ func (w *work) deliverSpool(ctx context.Context) error {
 	}
 	err = w.host.control.Stop(dir, 0)
 	if err != nil {
-		cancel() // nobody would end it
+		cancel() // the reporter cannot be stopped, so do not wait for it
 	}
 	return errors.Join(err, <-ended)
 }
 
-// leftReports tells that the spool holds what some writer of the attempt owes.
+// leftReports reports whether the spool contains undelivered reports.
 func (w *work) leftReports() bool {
 	spec := w.assignment.Work.Attempt
 	locks, _ := filepath.Glob(w.path("spool", "*", "lock"))
 	return spec.Environment.SDK && w.host.deps.SDK != nil && len(locks) > 0
 }
 
-// launchFlush starts the reporter with what the attempt was started with, but for its GPUs, which others may
-// have by now.
+// launchFlush starts the reporter with the attempt's environment and limits but without its
+// GPUs, which other works may use by now.
 func (w *work) launchFlush(dir string) error {
 	start, err := shim.ReadStart(w.path("run"))
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder: %w", err)
+		return fmt.Errorf("create the folder of the reporter: %w", err)
 	}
 	left, err := w.collectTime()
 	if err != nil {

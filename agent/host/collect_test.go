@@ -10,16 +10,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-func TestTheTimeToCollectCountsOverRestarts(t *testing.T) {
+func TestWork_collectTime_acrossRestarts(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct{ whole, away, want time.Duration }{
-		"at once":                          {15 * time.Minute, 0, 15 * time.Minute},
-		"a restart in between":             {15 * time.Minute, 4 * time.Minute, 11 * time.Minute},
-		"a last try, just before the end":  {15 * time.Minute, 15*time.Minute - time.Second, time.Minute},
-		"a last try, long after":           {15 * time.Minute, 72 * time.Hour, time.Minute},
-		"a last try is no more than whole": {time.Second, time.Hour, time.Second},
-		"a clock that was set back":        {15 * time.Minute, -time.Hour, 15 * time.Minute},
+		"no restart":                      {15 * time.Minute, 0, 15 * time.Minute},
+		"restart":                         {15 * time.Minute, 4 * time.Minute, 11 * time.Minute},
+		"last try just before the end":    {15 * time.Minute, 15*time.Minute - time.Second, time.Minute},
+		"last try long after the end":     {15 * time.Minute, 72 * time.Hour, time.Minute},
+		"last try within the whole limit": {time.Second, time.Hour, time.Second},
+		"clock set back":                  {15 * time.Minute, -time.Hour, 15 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

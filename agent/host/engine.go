@@ -12,18 +12,18 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// maxFailures is how often an engine that never served is started.
+// maxFailures is the number of starts of an engine that never becomes ready.
 const maxFailures = 3
 
-// keepEngine keeps an engine running until it shall end.
+// keepEngine keeps an engine running until it must end.
 func (w *work) keepEngine(ctx context.Context) error {
 	for failures := 0; ; {
 		e, exit, err := w.currentStart(ctx)
@@ -35,7 +35,7 @@ func (w *work) keepEngine(ctx context.Context) error {
 		}
 		end, err := e.follow(ctx)
 		switch {
-		case errors.Is(err, shim.ErrNever):
+		case errors.Is(err, shim.ErrNotStarted):
 			continue
 		case err != nil:
 			return err
@@ -52,7 +52,7 @@ func (w *work) keepEngine(ctx context.Context) error {
 			return w.engineFailed(end)
 		}
 		if end.Reason == executor.ReasonStopped && !e.hopeless {
-			failures = 0 // A former agent took it along; it starts at once.
+			failures = 0 // An earlier agent stopped it at shutdown; restart without delay.
 		}
 		if err := w.nextStart(ctx, failures); err != nil {
 			return err
@@ -65,19 +65,19 @@ type engineStart struct {
 	*work
 	dir    string
 	target engine.Target
-	// served tells that this start has generated a token.
+	// served is true if this start has passed its probes.
 	served bool
-	// hopeless tells that it ran and did not serve.
+	// hopeless is true if the process ran but failed its probes.
 	hopeless bool
 }
 
-// address is what a start keeps for the agents that adopt it.
+// address is the content of the file address.json, read by agents that adopt the start.
 type address struct {
 	Address string `json:"address"`
 }
 
-// currentStart adopts what runs, or starts what shall run. An exit tells that
-// the engine ended before it began.
+// currentStart adopts the running process or starts one. It returns an exit if the engine
+// ended before it started.
 func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, error) {
 	n := 0
 	if r := w.observed().Engine; r != nil {
@@ -98,7 +98,7 @@ func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, 
 		}
 	}
 	var a address
-	if err := files.ReadJSON(filepath.Join(dir, "address.json"), &a); err != nil {
+	if err := localfile.ReadJSON(filepath.Join(dir, "address.json"), &a); err != nil {
 		return nil, nil, err
 	}
 	spec := *w.assignment.Work.Engine
@@ -109,7 +109,7 @@ func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, 
 	return e, nil, w.nowRunning(dir)
 }
 
-// launchEngine gets everything ready and starts the shim.
+// launchEngine prepares everything and starts the shim.
 func (w *work) launchEngine(ctx context.Context, dir string) (*executor.Exit, error) {
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
@@ -138,7 +138,7 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	if err := w.beginEngine(); err != nil {
 		return shim.Start{}, err
 	}
-	if err := w.layModel(ctx, spec); err != nil {
+	if err := w.fetchModel(ctx, spec); err != nil {
 		return shim.Start{}, ended(executor.ReasonFetch, err)
 	}
 	env, err := w.host.envs.Ensure(ctx, driver.Environment(spec))
@@ -147,7 +147,7 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	}
 	for _, folder := range []string{dir, w.path("work"), w.path("tmp")} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return shim.Start{}, fmt.Errorf("make a folder of the engine: %w", err)
+			return shim.Start{}, fmt.Errorf("create a folder of the engine: %w", err)
 		}
 	}
 	if err := w.makeKey(); err != nil {
@@ -156,9 +156,9 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	return w.engineCommand(ctx, spec, driver, env, dir)
 }
 
-// engineCommand plans one start: a port of its own each time.
+// engineCommand plans one start. Each start uses a new port.
 func (w *work) engineCommand(
-	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env environment.Environment, dir string,
+	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env pyenv.Environment, dir string,
 ) (shim.Start, error) {
 	port, err := w.host.freePort(ctx)
 	if err != nil {
@@ -171,11 +171,11 @@ func (w *work) engineCommand(
 		return shim.Start{}, ended(executor.ReasonStart, err)
 	}
 	for name, data := range c.Files {
-		if err := files.Write(filepath.Join(dir, name), data, files.Private); err != nil {
+		if err := localfile.Write(filepath.Join(dir, name), data, localfile.PrivateMode); err != nil {
 			return shim.Start{}, err
 		}
 	}
-	err = files.WriteJSON(filepath.Join(dir, "address.json"), address{Address: "http://" + loopback + ":" + strconv.Itoa(port)}, files.Private)
+	err = localfile.WriteJSON(filepath.Join(dir, "address.json"), address{Address: "http://" + loopback + ":" + strconv.Itoa(port)}, localfile.PrivateMode)
 	if err != nil {
 		return shim.Start{}, err
 	}
@@ -191,14 +191,14 @@ func (w *work) engineCommand(
 	}, nil
 }
 
-// layModel links the model's files and gives the folder the served names: some
-// engines take the model's name for a path.
-func (w *work) layModel(ctx context.Context, spec executor.EngineSpec) error {
+// fetchModel links the model's files into the work's folder. It also links the served names
+// to that folder, because some engines use the model's name as a path.
+func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	if len(spec.Model) == 1 && spec.ModelDigest != "" && spec.ModelDigest != "sha256:"+spec.Model[0].SHA256 {
-		return errors.Join(objects.ErrMismatch, fmt.Errorf("the model's file is not the version's %s", spec.ModelDigest))
+		return errors.Join(objcache.ErrMismatch, fmt.Errorf("the model's file does not match the digest %s", spec.ModelDigest))
 	}
 	if err := os.MkdirAll(w.path("work"), 0o700); err != nil {
-		return fmt.Errorf("make the engine's folder: %w", err)
+		return fmt.Errorf("create the engine's folder: %w", err)
 	}
 	for _, name := range append([]string{engine.DefaultName}, spec.ServedNames...) {
 		link := w.path("work", name)
@@ -206,18 +206,18 @@ func (w *work) layModel(ctx context.Context, spec executor.EngineSpec) error {
 			continue
 		}
 		if err := os.Symlink(w.path("model"), link); err != nil && !errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("name the model: %w", err)
+			return fmt.Errorf("link the served name to the model: %w", err)
 		}
 	}
-	return w.lay(ctx, spec.Model, w.path("model"), w.host.objects.Link)
+	return w.fetch(ctx, spec.Model, w.path("model"), w.host.objects.Link)
 }
 
-// makeKey draws the key that callers of this engine must send.
+// makeKey generates the API key that callers of this engine must send.
 func (w *work) makeKey() error {
 	if w.assignment.Key == "" {
 		random := make([]byte, 32)
 		if _, err := io.ReadFull(w.host.deps.Rand, random); err != nil {
-			return fmt.Errorf("draw the engine's key: %w", err)
+			return fmt.Errorf("generate the engine's key: %w", err)
 		}
 		w.mu.Lock()
 		w.assignment.Key = hex.EncodeToString(random)
@@ -227,10 +227,10 @@ func (w *work) makeKey() error {
 			return err
 		}
 	}
-	return files.Write(w.path("key"), []byte(w.assignment.Key+"\n"), files.Private)
+	return localfile.Write(w.path("key"), []byte(w.assignment.Key+"\n"), localfile.PrivateMode)
 }
 
-// nextStart waits, the longer the more starts have failed, and counts the restart.
+// nextStart waits, longer after each failure, and counts the restart.
 func (w *work) nextStart(ctx context.Context, failures int) error {
 	wanted, cancel := w.whileWanted(ctx)
 	defer cancel()
@@ -251,10 +251,10 @@ func (w *work) nextStart(ctx context.Context, failures int) error {
 	return nil
 }
 
-// suspend waits for the end of an agent that takes its engines with it. The next
-// agent starts this one again.
+// suspend waits for the shutdown of an agent that stops its engines. The next agent starts
+// this engine again.
 func (w *work) suspend(ctx context.Context) error {
-	w.hush()
+	w.markQuiet()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -11,21 +11,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/agent/engine/enginetest"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
 const recipe = "../../recipes/demo/chat-tiny"
 
-func TestLlamaCpp(t *testing.T) {
+func TestEngine_llamacpp(t *testing.T) {
 	t.Parallel()
 	model, err := os.ReadFile(filepath.Join(tinyModel(t), "model.gguf"))
 	require.NoError(t, err)
-	enginetest.Run(t, withIndex, enginetest.Subject{
+	executortest.RunEngine(t, withIndex, executortest.Subject{
 		Spec: executor.EngineSpec{Driver: "llamacpp", ServedNames: []string{"default"}, Task: "chat", Args: []string{"--ctx", "128"}},
 		Model: func(p *executortest.Plane) []executor.ObjectRef {
 			return []executor.ObjectRef{p.Put("model.gguf", model)}
@@ -34,13 +33,13 @@ func TestLlamaCpp(t *testing.T) {
 	})
 }
 
-// TestCommand runs mlx-lm, which knows neither of a key nor of this platform.
-func TestCommand(t *testing.T) {
+// TestEngine_command runs mlx-lm, which has no API key and no support for this platform.
+func TestEngine_command(t *testing.T) {
 	t.Parallel()
 	lock, err := os.ReadFile("../engine/locks/mlxlm.lock")
 	require.NoError(t, err)
 	packed := tarOf(t, filepath.Join(tinyModel(t), "hf"))
-	enginetest.Run(t, withIndex, enginetest.Subject{
+	executortest.RunEngine(t, withIndex, executortest.Subject{
 		Spec: executor.EngineSpec{
 			Driver: "command", ServedNames: []string{"default"}, Task: "chat",
 			Command:     []string{"python", "-m", "mlx_lm", "server", "--model", "default", "--host", "{host}", "--port", "{port}"},
@@ -54,7 +53,7 @@ func TestCommand(t *testing.T) {
 	})
 }
 
-// withIndex opens an executor with the user's own package index.
+// withIndex opens an executor that uses the user's package index.
 func withIndex(t *testing.T, dir string, p *executortest.Plane) executortest.Opened {
 	t.Helper()
 	h, stop := open(t, dir, p, func(cfg *host.Config) { cfg.Environ = withUV(t) })
@@ -69,13 +68,13 @@ func withUV(t *testing.T) []string {
 	return append(os.Environ(), "PATH="+filepath.Dir(strings.TrimSpace(string(out)))+":"+os.Getenv("PATH"))
 }
 
-// tinyModel answers a folder with a small model of random weights, made by the
-// recipe's own exporters: model.gguf and hf/.
+// tinyModel returns a folder with a small model of random weights in the formats model.gguf
+// and hf/, written by the recipe's exporters.
 func tinyModel(t *testing.T) string {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(recipe, "requirements.lock"))
 	require.NoError(t, err)
-	b := environment.NewBuilder(envCache(t), withUV(t), clock.Real())
+	b := pyenv.NewBuilder(envCache(t), withUV(t), clock.Real())
 	env, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: string(lock)})
 	require.NoError(t, err)
 	dir := t.TempDir()

@@ -10,15 +10,15 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
-	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 const loopback = "127.0.0.1"
 
-// report changes the engine's part of what is seen.
+// report changes the engine's report in the observation.
 func (w *work) report(change func(*executor.EngineReport)) error {
 	return w.see(func(o *executor.Observation) {
 		if o.Engine == nil {
@@ -62,7 +62,7 @@ func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 	}()
 	watchErr := e.watch(watching)
 	if watchErr != nil && watching.Err() == nil {
-		// The engine is beyond hope, or the disk is: it must not go on unwatched.
+		// The engine failed its probes or its report could not be saved: stop it.
 		if err := e.host.control.Stop(e.dir, engineGrace); err != nil {
 			watchErr = errors.Join(watchErr, err)
 		}
@@ -80,15 +80,15 @@ func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 	return got.exit, e.reportEnd(got.exit, hopeless)
 }
 
-// engineGrace is how long an engine may take to end; its streams are already drained.
+// engineGrace is the time that an engine has to end; its requests are already drained.
 const engineGrace = 5 * time.Second
 
-// probeError tells that a running engine does not serve.
+// probeError reports that a running engine has failed its probes.
 type probeError struct{ result engine.Result }
 
 func (p *probeError) Error() string { return string(p.result.Code) + ": " + p.result.Message }
 
-// watch probes the engine, then looks after it until ctx ends.
+// watch probes the engine and then checks its port until ctx ends.
 func (e *engineStart) watch(ctx context.Context) error {
 	if !e.adopted() {
 		if err := e.probe(ctx); err != nil {
@@ -119,14 +119,14 @@ func (e *engineStart) watch(ctx context.Context) error {
 	}
 }
 
-// adopted tells that an earlier agent saw this very process generate a token.
+// adopted reports whether an earlier agent has seen this same process pass its probes.
 func (e *engineStart) adopted() bool {
 	r := e.observed().Engine
 	running, err := e.host.control.Running(e.dir)
 	return err == nil && r != nil && r.Ready && r.PID == running.Command.PID && r.Address == e.target.Address
 }
 
-// probe walks through the probes and reports what they saw.
+// probe runs the probes and reports the result.
 func (e *engineStart) probe(ctx context.Context) error {
 	if err := e.probingStarted(ctx); err != nil {
 		return err
@@ -147,8 +147,7 @@ func (e *engineStart) probe(ctx context.Context) error {
 	return err
 }
 
-// probingStarted reports the process that is about to be probed, once the shim
-// has written it down.
+// probingStarted waits until the shim has recorded the process, and reports the process.
 func (e *engineStart) probingStarted(ctx context.Context) error {
 	runs, err := e.host.control.Running(e.dir)
 	for err != nil || runs.Command.PID == 0 {
@@ -163,13 +162,13 @@ func (e *engineStart) probingStarted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What runs is this start's process, not the work's first one.
+	// RunningAt is the start of this process, not of the work's first one.
 	return e.see(func(o *executor.Observation) { o.RunningAt = runs.StartedAt })
 }
 
 const startInterval = 10 * time.Millisecond
 
-// reportEnd says that the process is gone, and why as far as that is known.
+// reportEnd reports the end of the process and its cause, if it is known.
 func (e *engineStart) reportEnd(exit executor.Exit, hopeless *probeError) error {
 	return e.report(func(r *executor.EngineReport) {
 		r.Ready, r.Phase, r.PID, r.Address = false, executor.EngineStarting, 0, ""
@@ -198,13 +197,13 @@ func exitWords(exit executor.Exit) string {
 	}
 }
 
-// hasServed tells whether any start of this work has generated a token.
+// hasServed reports whether any start of this work has been ready.
 func (w *work) hasServed() bool {
 	r := w.observed().Engine
 	return r != nil && !r.ReadyAt.IsZero()
 }
 
-// engineEnded records the end that was asked for, or that came before the start.
+// engineEnded records an end that was requested or that came before the start.
 func (w *work) engineEnded(exit executor.Exit) error {
 	err := w.report(func(r *executor.EngineReport) { r.Ready, r.PID, r.Address = false, 0, "" })
 	if err != nil {
@@ -213,7 +212,7 @@ func (w *work) engineEnded(exit executor.Exit) error {
 	return w.exited(exit)
 }
 
-// engineFailed gives up on an engine that never served.
+// engineFailed gives up on an engine that was never ready.
 func (w *work) engineFailed(exit executor.Exit) error {
 	err := w.report(func(r *executor.EngineReport) { r.Phase = executor.EngineFailed })
 	if err != nil {
@@ -226,9 +225,9 @@ func (w *work) engineFailed(exit executor.Exit) error {
 	})
 }
 
-// reportRefusal tells why the engine could not even be started.
+// reportRefusal reports why the engine could not be started.
 func (w *work) reportRefusal(exit executor.Exit, cause error) error {
-	var build *environment.BuildError
+	var build *pyenv.BuildError
 	return w.report(func(r *executor.EngineReport) {
 		r.Message = exit.Message
 		switch {
@@ -236,7 +235,7 @@ func (w *work) reportRefusal(exit executor.Exit, cause error) error {
 			return
 		case errors.As(cause, &build):
 			r.Code = executor.CodeEnvBuild
-		case errors.Is(cause, objects.ErrMismatch):
+		case errors.Is(cause, objcache.ErrMismatch):
 			r.Code = executor.CodeWeightsMismatch
 		case exit.Reason == executor.ReasonFetch:
 			r.Code = executor.CodeWeightsFetch
@@ -249,7 +248,7 @@ func (w *work) reportRefusal(exit executor.Exit, cause error) error {
 
 const excerpt = 4096
 
-// logTail is the end of a log file.
+// logTail returns the end of a log file.
 func logTail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -265,7 +264,7 @@ func logTail(path string) string {
 	return executor.Tail(string(data[:n]), excerpt)
 }
 
-// freePort answers a port that nothing listens on.
+// freePort returns a port on loopback that is not in use.
 func (h *Host) freePort(ctx context.Context) (int, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
-	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// systemPath is where programs are found beside those of the environment.
+// systemPath follows the environment's own programs in PATH.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// attemptEnv is the whole environment of an attempt: nothing of the agent's own
-// reaches it.
-func (w *work) attemptEnv(spec executor.AttemptSpec, env environment.Environment) ([]string, error) {
+// attemptEnv returns the complete environment of an attempt. It contains nothing of the
+// agent's own environment.
+func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]string, error) {
 	v := w.baseEnv(env)
 	if spec.Environment.SDK && w.host.deps.SDK != nil {
 		sdk, err := w.sdkDir()
@@ -56,15 +56,15 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env environment.Environment
 	return flat(v), nil
 }
 
-// gang reports that a name is one of those by which the control plane tells a rank its place.
+// gang reports whether the control plane uses the name to describe a rank's place in its gang.
 func gang(name string) bool {
 	place := []string{"ROLE", "NODE_RANK", "NNODES", "GPUS_PER_NODE", "MASTER_ADDR", "MASTER_PORT"}
 	rest, ok := strings.CutPrefix(name, "SERVICE_JOB_")
 	return ok && slices.Contains(place, rest)
 }
 
-// baseEnv is what every process of a work gets.
-func (w *work) baseEnv(env environment.Environment) map[string]string {
+// baseEnv returns the variables that every process of a work gets.
+func (w *work) baseEnv(env pyenv.Environment) map[string]string {
 	return map[string]string{
 		"PATH": env.Bin() + ":" + systemPath, "VIRTUAL_ENV": env.Dir,
 		"HOME": w.path("work"), "TMPDIR": w.path("tmp"), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
@@ -80,8 +80,8 @@ func flat(v map[string]string) []string {
 	return list
 }
 
-// allowed refuses what the loader, the interpreter or the platform reads. The
-// control plane refuses it first; the node does not depend on that.
+// allowed rejects variables that the loader, the interpreter or the platform reads. The
+// control plane rejects them too, but the node does not rely on that.
 func allowed(name, value string) error {
 	reserved := []string{"SERVICE_", "LD_", "DYLD_", "NVIDIA_", "PYTHON", "GLIBC_", "MALLOC_", "VIRTUAL_ENV"}
 	exact := []string{"PATH", "HOME", "TMPDIR", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CUDA_VISIBLE_DEVICES"}
@@ -91,19 +91,19 @@ func allowed(name, value string) error {
 		return fmt.Errorf("environment variable %q is not allowed", name)
 	}
 	if strings.ContainsAny(value, "\x00\n\r") {
-		return fmt.Errorf("environment variable %q has a line break in its value", name)
+		return fmt.Errorf("environment variable %q must not contain a line break or NUL in its value", name)
 	}
 	return nil
 }
 
-// endpoint is where the ingest routes are now.
+// endpoint returns the current URL of the ingest routes.
 func (w *work) endpoint() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ingest()
 }
 
-// ingest is endpoint for who holds the lock.
+// ingest is endpoint for callers that hold the lock.
 func (w *work) ingest() string {
 	if w.assignment.Ingest != "" {
 		return w.assignment.Ingest
@@ -114,36 +114,36 @@ func (w *work) ingest() string {
 	return w.assignment.Work.Attempt.IngestEndpoint
 }
 
-// reportTo takes the address that the control plane has now: one that came back elsewhere is
-// reported to there, by the agent and by what runs.
-func (w *work) reportTo(ctx context.Context, told *executor.AttemptSpec) {
+// reportTo sets the current ingest endpoint. After the control plane has moved, the agent and
+// the running attempt report to the new address.
+func (w *work) reportTo(ctx context.Context, attempt *executor.AttemptSpec) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if told == nil || told.IngestEndpoint == "" || told.IngestEndpoint == w.ingest() {
+	if attempt == nil || attempt.IngestEndpoint == "" || attempt.IngestEndpoint == w.ingest() {
 		return
 	}
-	// The file first: who is cut off behind it is told again, and writes it again.
-	err := writeEndpoint(w.endpointFile(), told.IngestEndpoint)
+	// Write the file first: if the agent is killed before the save, the next list repeats both.
+	err := writeEndpoint(w.endpointFile(), attempt.IngestEndpoint)
 	if err == nil {
-		w.assignment.Ingest = told.IngestEndpoint
+		w.assignment.Ingest = attempt.IngestEndpoint
 		err = w.saveAssignment()
 	}
 	if err != nil {
-		// It is told again with the next list, or to the next agent.
-		w.host.deps.Log.WarnContext(ctx, "ingest address not saved", "work", w.key.String(), "error", err.Error())
+		// The next list contains the address again.
+		w.host.deps.Log.WarnContext(ctx, "ingest endpoint not saved", "work", w.key.String(), "error", err.Error())
 	}
 }
 
-// endpointFile tells the running training where the ingest routes are now. Its environment, which
-// cannot be changed any more, says where they were when it began.
+// endpointFile contains the current URL of the ingest routes for the running training, whose
+// environment has only the URL at its start.
 func (w *work) endpointFile() string { return w.path("endpoint") }
 
-func (w *work) tellEndpoint() error {
+func (w *work) saveEndpoint() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return writeEndpoint(w.endpointFile(), w.ingest())
 }
 
 func writeEndpoint(path, endpoint string) error {
-	return files.Write(path, []byte(endpoint+"\n"), files.Private)
+	return localfile.Write(path, []byte(endpoint+"\n"), localfile.PrivateMode)
 }

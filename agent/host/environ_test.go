@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 )
 
-func TestAllowed(t *testing.T) {
+func TestEnvironmentVariableAllowed(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"WANDB_MODE", "a", "HF_HOME", "TOKENIZERS_PARALLELISM", "MY_PATH"} {
 		require.NoError(t, allowed(name, "x"), name)
@@ -26,7 +26,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-func TestAnErrorKeepsItsFirstReason(t *testing.T) {
+func TestEnded_keepsFirstReason(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
 	err := ended(executor.ReasonStart, ended(executor.ReasonFetch, cause))
@@ -37,15 +37,15 @@ func TestAnErrorKeepsItsFirstReason(t *testing.T) {
 	require.NoError(t, ended(executor.ReasonFetch, nil))
 }
 
-func TestRefusals(t *testing.T) {
+func TestWork_refusal(t *testing.T) {
 	t.Parallel()
 	fresh := func() *work {
 		return bareWork(&Host{shutdown: make(chan struct{})}, executor.Key{WorkID: "w"}, t.TempDir())
 	}
 	w := fresh()
-	require.Nil(t, w.refusal(t.Context(), errors.New("the disk is full")), "the node's own fault is no refusal")
-	require.Equal(t, executor.ReasonEnvBuild, w.refusal(t.Context(), &environment.BuildError{Words: "no wheel"}).Reason)
-	require.Equal(t, "no wheel", w.refusal(t.Context(), &environment.BuildError{Words: "no wheel"}).Message)
+	require.Nil(t, w.refusal(t.Context(), errors.New("the disk is full")), "an error of the node itself is not a refusal")
+	require.Equal(t, executor.ReasonEnvBuild, w.refusal(t.Context(), &pyenv.BuildError{Output: "no wheel"}).Reason)
+	require.Equal(t, "no wheel", w.refusal(t.Context(), &pyenv.BuildError{Output: "no wheel"}).Message)
 	require.Equal(t, executor.ReasonFetch, w.refusal(t.Context(), ended(executor.ReasonFetch, errors.New("x"))).Reason)
 	close(w.stopping)
 	require.Equal(t, executor.ReasonStopped, w.refusal(t.Context(), errors.New("x")).Reason)
@@ -54,7 +54,7 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, executor.ReasonStopped, w.refusal(t.Context(), errors.New("x")).Reason)
 }
 
-func TestGPUsAreHidden(t *testing.T) {
+func TestWork_takeGPUs(t *testing.T) {
 	t.Parallel()
 	h := &Host{works: map[executor.Key]*work{}}
 	w := bareWork(h, executor.Key{WorkID: "w"}, t.TempDir())

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// The engines of this file are a few lines of Python, so that they can fail in
-// every way that a real one would not show on demand.
+// The engines in this file are a few lines of Python, so that they can fail in ways that a
+// real engine does not show on demand.
 const serveOpenAI = `
 import http.server, json, os, sys
 mode, host, port, key = sys.argv[1], sys.argv[2], int(sys.argv[3]), open(sys.argv[4]).read().strip()
@@ -66,7 +66,7 @@ func newFake(t *testing.T, mode string) *fake {
 	f.open()
 	t.Cleanup(func() {
 		f.apply()
-		f.until("all is gone", func() bool { return len(f.host.Observed()) == 0 })
+		f.until("all works are gone", func() bool { return len(f.host.Observed()) == 0 })
 		f.stop()
 	})
 	return f
@@ -105,14 +105,14 @@ func (f *fake) ready(restarts int) executor.EngineReport {
 
 func (f *fake) failed() (executor.Exit, executor.EngineReport) {
 	f.Helper()
-	f.until("it has failed", func() bool { o, _ := f.seen(); return o.Phase == executor.PhaseExited })
+	f.until("the engine has failed", func() bool { o, _ := f.seen(); return o.Phase == executor.PhaseExited })
 	o, r := f.seen()
 	require.False(f, r.Ready)
 	require.Equal(f, executor.EngineFailed, r.Phase)
 	return *o.Exit, r
 }
 
-func TestEnginesThatDoNotServe(t *testing.T) {
+func TestEngine_failedProbes(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]struct {
 		code  executor.Code
@@ -133,12 +133,12 @@ func TestEnginesThatDoNotServe(t *testing.T) {
 			require.Contains(t, r.LogExcerpt, "engine begins")
 			require.Equal(t, executor.ReasonStart, exit.Reason)
 			require.True(t, strings.HasPrefix(exit.Message, string(want.code)+": "), exit.Message)
-			require.Zero(t, r.Restarts, "an engine that cannot serve was started again")
+			require.Zero(t, r.Restarts, "an engine that failed its probes was restarted")
 		})
 	}
 }
 
-func TestAnEngineThatExitsIsTriedThreeTimes(t *testing.T) {
+func TestEngine_exitingIsStartedThreeTimes(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "exit")
 	f.apply(f.work)
@@ -149,14 +149,14 @@ func TestAnEngineThatExitsIsTriedThreeTimes(t *testing.T) {
 	require.Equal(t, 3, strings.Count(r.LogExcerpt, "cannot load the model"))
 }
 
-func TestAnEngineWithoutAModelList(t *testing.T) {
+func TestEngine_noModelList(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "no-list")
 	f.apply(f.work)
 	require.Contains(t, string(f.ready(0).Probes), `"model_list":false`)
 }
 
-func TestWeightsOfAnotherDigest(t *testing.T) {
+func TestEngine_modelDigestMismatch(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "good")
 	f.work.Engine.ModelDigest = "sha256:" + strings.Repeat("0", 64)
@@ -166,18 +166,18 @@ func TestWeightsOfAnotherDigest(t *testing.T) {
 	require.Equal(t, executor.ReasonFetch, exit.Reason)
 }
 
-func TestAnUnknownDriver(t *testing.T) {
+func TestEngine_unknownDriver(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "good")
 	f.work.Engine.Driver = "another"
 	f.apply(f.work)
-	f.until("it has ended", func() bool {
+	f.until("the work has ended", func() bool {
 		all := f.host.Observed()
 		return len(all) == 1 && all[0].Exit != nil && strings.Contains(all[0].Exit.Message, `"another"`)
 	})
 }
 
-func TestAKilledEngineComesBack(t *testing.T) {
+func TestEngine_restartedAfterKill(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "good")
 	f.apply(f.work)
@@ -186,19 +186,19 @@ func TestAKilledEngineComesBack(t *testing.T) {
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
 	second := f.ready(1)
 	after, _ := f.seen()
-	require.True(t, after.RunningAt.After(first.ReadyAt), "its process began after the first one had served, at %s", after.RunningAt)
+	require.True(t, after.RunningAt.After(first.ReadyAt), "RunningAt of the second process is %s", after.RunningAt)
 	require.False(t, before.RunningAt.After(first.ReadyAt))
 	require.NotEqual(t, first.PID, second.PID)
 	require.True(t, second.ReadyAt.After(first.ReadyAt))
 	require.NoDirExists(t, filepath.Join(f.dir, "works", f.work.Key.String(), "starts", "0"))
 }
 
-func TestAFrozenPortIsSeen(t *testing.T) {
+func TestEngine_killedWithoutExecutorIsDetected(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "good")
 	f.apply(f.work)
 	first := f.ready(0)
-	// Killed while no executor watches: the next one must not believe the report.
+	// Killed while no executor runs: the next one must not trust the saved report.
 	f.stop()
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
 	f.open()
@@ -206,7 +206,7 @@ func TestAFrozenPortIsSeen(t *testing.T) {
 	require.NotEqual(t, first.PID, second.PID)
 }
 
-func TestCtrlCTakesEnginesAlongAndTheNextStartsThem(t *testing.T) {
+func TestEngine_stoppedAtShutdownAndRestarted(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "good")
 	f.apply(f.work)
@@ -226,7 +226,7 @@ func TestCtrlCTakesEnginesAlongAndTheNextStartsThem(t *testing.T) {
 	require.Equal(t, first.APIKey.Reveal(), second.APIKey.Reveal())
 }
 
-func TestTheKeyIsOnNoCommandLine(t *testing.T) {
+func TestEngine_keyNotOnCommandLine(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "good")
 	f.apply(f.work)

@@ -10,14 +10,14 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// CountGPUs counts the NVIDIA devices of the machine.
+// CountGPUs returns the number of NVIDIA devices of the machine.
 func CountGPUs() int {
 	found, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	return len(found)
 }
 
-// takeGPUs gives the work devices that no other living work has and answers
-// their numbers as CUDA_VISIBLE_DEVICES takes them; none hides all.
+// takeGPUs assigns devices that no other running work has and returns their numbers in the
+// format of CUDA_VISIBLE_DEVICES. An empty value hides all devices.
 func (w *work) takeGPUs(count int) (string, error) {
 	w.host.mu.Lock()
 	defer w.host.mu.Unlock()
@@ -33,7 +33,7 @@ func (w *work) takeGPUs(count int) (string, error) {
 			}
 		}
 		if len(free) < count {
-			return "", ended(executor.ReasonStart, fmt.Errorf("%d GPUs asked for, %d free on this node", count, len(free)))
+			return "", ended(executor.ReasonStart, fmt.Errorf("needs %d GPUs, %d are free on this node", count, len(free)))
 		}
 		w.mu.Lock()
 		w.assignment.GPUs = free[:count]
@@ -50,7 +50,8 @@ func (w *work) takeGPUs(count int) (string, error) {
 	return strings.Join(numbers, ","), nil
 }
 
-// takenGPUs are those of works whose processes may live; the caller holds the lock.
+// takenGPUs returns the devices of works whose processes may be running; the caller holds
+// the lock.
 func (h *Host) takenGPUs() []int {
 	var taken []int
 	for _, w := range h.works {

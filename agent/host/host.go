@@ -1,9 +1,8 @@
-// Package host is the executor of one machine: it fetches what a work needs,
-// builds its Python environment, runs it under a shim, ships its log and, for
-// engines, probes them. What an attempt that was killed still had to report is
-// reported for it. All it knows lies on disk below one folder, so that an
-// agent that was killed takes up every work where it stood: nothing is started
-// twice, no exit status and no log line is lost.
+// Package host owns the executor of one machine. It fetches what a work needs, builds its
+// Python environment, runs it under a shim, ships its log and probes engines. It also
+// delivers the reports that a killed attempt left behind. Its state is on disk in one
+// folder, so after an agent is killed the next one continues every work: nothing is
+// started twice, and no exit status and no log line is lost.
 package host
 
 import (
@@ -21,40 +20,39 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/agent/backoff"
 	"github.com/signalbox-dev/signalbox/agent/engine"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
 	"github.com/signalbox-dev/signalbox/agent/host/limits"
-	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/logship"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
-	"github.com/signalbox-dev/signalbox/agent/host/ship"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Config is what a host executor is told.
+// Config is the configuration of a host executor.
 type Config struct {
-	// Data is the folder of all that it keeps; Environments, where set, the one of
-	// the Python environments (Data/envs otherwise).
+	// Data is the folder of all state. Environments is the folder of the Python
+	// environments; Data/envs if empty.
 	Data         string
 	Environments string
-	// Exec is the program and its leading arguments that end in shim.Main.
+	// Exec is the command line that runs shim.Main.
 	Exec []string
 	// CacheBytes bounds the objects kept between works; 0 keeps all.
 	CacheBytes int64
-	// FetchTimeout is how long fetching may be tried again; 10 minutes where 0.
+	// FetchTimeout bounds the retries of a download; 10 minutes if 0.
 	FetchTimeout time.Duration
-	// CollectTimeout is how long the rest of a log may be delivered, counted from the end of the
-	// work over restarts of the agent; 15 minutes where 0.
+	// CollectTimeout bounds the delivery of the rest of a log, counted from the end of the
+	// work across restarts of the agent; 15 minutes if 0.
 	CollectTimeout time.Duration
-	// ProbeInterval is the time between two looks at a ready engine; 10 seconds where 0.
+	// ProbeInterval is the time between two probes of a ready engine; 10 seconds if 0.
 	ProbeInterval time.Duration
-	// Environ is the environment of the agent's process: PATH, and the user's
-	// settings of pip, uv and proxies. None of it reaches a work.
+	// Environ is the environment of the agent's process: PATH and the user's settings of
+	// pip, uv and proxies. Works do not get any of it.
 	Environ []string
 }
 
-// Deps is what a host executor works with.
+// Deps are the dependencies of a host executor.
 type Deps struct {
 	Downloader executor.Downloader
 	Tokens     executor.TokenMinter
@@ -72,20 +70,20 @@ type Host struct {
 	cfg     Config
 	deps    Deps
 	control shim.Control
-	objects *objects.Store
-	envs    *environment.Builder
-	holder  limits.Holder
-	shipper *ship.Shipper
+	objects *objcache.Store
+	envs    *pyenv.Builder
+	holder  limits.Enforcer
+	shipper *logship.Shipper
 	prober  *engine.Prober
-	retry   backoff.Policy
-	restart backoff.Policy
+	retry   clock.Backoff
+	restart clock.Backoff
 
 	changes  chan struct{}
 	shutdown chan struct{}
 
 	mu    sync.Mutex
 	works map[executor.Key]*work
-	// listed is what the last list named; gone those of it of which nothing is here.
+	// listed are the keys in the last list; gone are those of them that do not exist here.
 	listed  map[executor.Key]bool
 	gone    []executor.Key
 	ctx     context.Context //nolint:containedctx // of Run, for works that Apply adds later
@@ -93,23 +91,23 @@ type Host struct {
 	down    bool
 }
 
-// New makes an executor and reads what an earlier one left on disk.
+// New creates an executor and loads the works that an earlier one left on disk.
 func New(cfg Config, d Deps) (*Host, error) {
 	cfg = withDefaults(cfg)
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return nil, fmt.Errorf("read the own cgroup: %w", err)
+		return nil, fmt.Errorf("read the agent's cgroup: %w", err)
 	}
-	retry := backoff.Policy{Base: 200 * time.Millisecond, Max: 10 * time.Second, Jitter: d.Jitter}
+	retry := clock.Backoff{Base: 200 * time.Millisecond, Max: 10 * time.Second, Jitter: d.Jitter}
 	h := &Host{
 		cfg: cfg, deps: d, control: shim.Control{Exec: cfg.Exec, Clock: d.Clock},
-		objects:  objects.NewStore(filepath.Join(cfg.Data, "objects"), cfg.CacheBytes, d.Downloader, d.Clock),
-		envs:     environment.NewBuilder(cfg.Environments, cfg.Environ, d.Clock),
+		objects:  objcache.NewStore(filepath.Join(cfg.Data, "objects"), cfg.CacheBytes, d.Downloader, d.Clock),
+		envs:     pyenv.NewBuilder(cfg.Environments, cfg.Environ, d.Clock),
 		holder:   limits.Detect("/sys/fs/cgroup", string(own)),
-		shipper:  ship.NewShipper(d.HTTP, d.Clock, retry.Wait, d.Log),
+		shipper:  logship.NewShipper(d.HTTP, d.Clock, retry.Wait, d.Log),
 		prober:   engine.NewProber(d.Clock),
 		retry:    retry,
-		restart:  backoff.Policy{Base: time.Second, Max: 30 * time.Second, Jitter: d.Jitter},
+		restart:  clock.Backoff{Base: time.Second, Max: 30 * time.Second, Jitter: d.Jitter},
 		changes:  make(chan struct{}, 1),
 		shutdown: make(chan struct{}),
 		works:    map[executor.Key]*work{},
@@ -136,7 +134,7 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
-// Limits tells how this machine holds limits, for the inventory.
+// Limits returns how this machine enforces limits, for the inventory.
 func (h *Host) Limits() string { return string(h.holder.Mode()) }
 
 func (h *Host) worksDir() string { return filepath.Join(h.cfg.Data, "works") }
@@ -146,7 +144,7 @@ const removing = ".removing-"
 // load reads the works that an earlier executor left.
 func (h *Host) load() error {
 	if err := os.MkdirAll(h.worksDir(), 0o700); err != nil {
-		return fmt.Errorf("make the folder of works: %w", err)
+		return fmt.Errorf("create the folder of works: %w", err)
 	}
 	entries, err := os.ReadDir(h.worksDir())
 	if err != nil {
@@ -156,9 +154,9 @@ func (h *Host) load() error {
 		dir := filepath.Join(h.worksDir(), e.Name())
 		w, err := loadWork(h, dir)
 		if strings.HasPrefix(e.Name(), removing) || errors.Is(err, fs.ErrNotExist) {
-			// Half removed or half made: nothing runs there.
+			// The work was not completely created or removed: nothing runs in it.
 			if err := os.RemoveAll(dir); err != nil {
-				return fmt.Errorf("remove the rest of a work: %w", err)
+				return fmt.Errorf("remove an incomplete work: %w", err)
 			}
 			continue
 		}
@@ -170,8 +168,8 @@ func (h *Host) load() error {
 	return nil
 }
 
-// Run works until ctx ends. What runs then goes on running under its shims and
-// is taken up by the next executor over the same folder.
+// Run works until ctx ends. Running works continue under their shims, and the next executor
+// over the same folder adopts them.
 func (h *Host) Run(ctx context.Context) error {
 	h.holder.Clean(h.deps.Clock.Now())
 	h.mu.Lock()
@@ -188,7 +186,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// start begins to keep the work; the caller holds the lock.
+// start starts the goroutines of the work; the caller holds the lock.
 func (h *Host) start(w *work) {
 	if h.ctx == nil || h.down || w.started {
 		return
@@ -198,7 +196,7 @@ func (h *Host) start(w *work) {
 	h.keepers.Go(func() { w.expire(h.ctx) })
 }
 
-// Changes carries a value after a change of Observed.
+// Changes receives a value after Observed has changed.
 func (h *Host) Changes() <-chan struct{} { return h.changes }
 
 func (h *Host) changed() {
@@ -208,7 +206,7 @@ func (h *Host) changed() {
 	}
 }
 
-// Observed is the whole of what is known.
+// Observed returns all known executions, ordered by work id.
 func (h *Host) Observed() []executor.Observation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -223,9 +221,9 @@ func (h *Host) Observed() []executor.Observation {
 	return all
 }
 
-// Shutdown ends every process within about two seconds where stopWorks is set:
-// attempts end with the reason `stopped`, engines are started again by the next
-// executor. Run goes on meanwhile, so that the ends are seen and reported.
+// Shutdown ends every process within about two seconds if stopWorks is set. Attempts end
+// with the reason `stopped`; the next executor starts the engines again. Run must still be
+// running, so that the ends are recorded and reported.
 func (h *Host) Shutdown(ctx context.Context, stopWorks bool) error {
 	if !stopWorks {
 		return nil

@@ -12,14 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// TestMain lets the test's own program be the shim.
+// TestMain lets the test binary act as the shim.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
@@ -36,8 +36,7 @@ func TestExecutorConformance(t *testing.T) {
 	})
 }
 
-// open runs a host executor over the folder; stop ends it as a kill would end
-// its agent.
+// open runs a host executor over the folder. stop ends it as if its agent were killed.
 func open(t *testing.T, dir string, p *executortest.Plane, change func(*host.Config)) (*host.Host, func()) {
 	t.Helper()
 	cfg := host.Config{
@@ -64,12 +63,12 @@ func open(t *testing.T, dir string, p *executortest.Plane, change func(*host.Con
 		case err := <-done:
 			require.NoError(t, err)
 		case <-time.After(time.Minute):
-			t.Error("the executor does not end")
+			t.Error("the executor did not end")
 		}
 	}
 }
 
-// envCache is shared by all tests and kept between them: ignored by git.
+// envCache returns a folder that all tests share and that is kept between runs; git ignores it.
 func envCache(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../../.cache/agent-envs")

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/environment"
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/objects"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/agent/host/pyenv"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// endError is an error that ends the work with a reason of its own.
+// endError is an error that ends the work with a given reason.
 type endError struct {
 	reason executor.Reason
 	cause  error
@@ -27,7 +27,7 @@ type endError struct {
 func (e *endError) Error() string { return e.cause.Error() }
 func (e *endError) Unwrap() error { return e.cause }
 
-// ended gives an error its reason, unless it already has one.
+// ended adds a reason to an error, unless it already has one.
 func ended(reason executor.Reason, err error) error {
 	var own *endError
 	if err == nil || errors.As(err, &own) {
@@ -36,14 +36,14 @@ func ended(reason executor.Reason, err error) error {
 	return &endError{reason: reason, cause: err}
 }
 
-// refusal is the exit that an error of the preparation comes to; nil where the
-// agent itself is ending and the next one goes on.
+// refusal returns the exit for an error of the preparation. It returns nil if the agent is
+// ending, because the next one continues, and for errors of the node itself.
 func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 	if ctx.Err() != nil {
 		return nil
 	}
 	exit := executor.Exit{Code: -1, Reason: executor.ReasonStart, Message: executor.Tail(err.Error(), executor.MaxMessage)}
-	var build *environment.BuildError
+	var build *pyenv.BuildError
 	var own *endError
 	switch {
 	case closed(w.stopping) || closed(w.host.shutdown):
@@ -58,7 +58,7 @@ func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 	return &exit
 }
 
-// retry tries again until fn succeeds, fails for good, or the time is over.
+// retry calls fn until it succeeds, fails permanently, or the time is over.
 func (w *work) retry(ctx context.Context, fn func(context.Context) error) error {
 	deadline := w.host.deps.Clock.Now().Add(w.host.cfg.FetchTimeout)
 	for try := 0; ; try++ {
@@ -72,22 +72,22 @@ func (w *work) retry(ctx context.Context, fn func(context.Context) error) error 
 	}
 }
 
-// layInputs fetches the recipe's package and the bound inputs, and writes the
-// files that tell the training what it has.
-func (w *work) layInputs(ctx context.Context, spec executor.AttemptSpec) error {
+// fetchInputs fetches the recipe's package and the inputs, and writes the files that describe
+// them to the training.
+func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error {
 	for _, dir := range []string{"package", "inputs"} {
-		// What a killed agent has laid out in part is laid out again.
+		// A killed agent may have left incomplete folders.
 		if err := os.RemoveAll(w.path(dir)); err != nil {
 			return fmt.Errorf("clear %s: %w", dir, err)
 		}
 	}
 	for _, dir := range []string{"package", "inputs", "work", "tmp", "spool", "run"} {
 		if err := os.MkdirAll(w.path(dir), 0o700); err != nil {
-			return fmt.Errorf("make %s: %w", dir, err)
+			return fmt.Errorf("create %s: %w", dir, err)
 		}
 	}
 	if spec.Package != nil {
-		if err := w.lay(ctx, []executor.ObjectRef{*spec.Package}, w.path("package"), w.host.objects.Lay); err != nil {
+		if err := w.fetch(ctx, []executor.ObjectRef{*spec.Package}, w.path("package"), w.host.objects.Copy); err != nil {
 			return err
 		}
 	}
@@ -98,41 +98,41 @@ func (w *work) layInputs(ctx context.Context, spec executor.AttemptSpec) error {
 		}
 		dir := w.path("inputs", "datasets", d.Name)
 		bound.Datasets[d.Name] = binding{Ref: d.Ref, Digest: d.Digest, Path: dir}
-		if err := w.lay(ctx, d.Files, dir, w.host.objects.Lay); err != nil {
+		if err := w.fetch(ctx, d.Files, dir, w.host.objects.Copy); err != nil {
 			return err
 		}
 	}
 	if m := spec.Model; m != nil {
 		dir := w.path("inputs", "model")
 		bound.Model = &binding{Ref: m.Ref, Digest: m.Digest, Path: dir}
-		if err := w.lay(ctx, m.Files, dir, w.host.objects.Lay); err != nil {
+		if err := w.fetch(ctx, m.Files, dir, w.host.objects.Copy); err != nil {
 			return err
 		}
 	}
 	if r := spec.Resume; r != nil {
-		if err := w.lay(ctx, []executor.ObjectRef{r.File}, w.resumeDir(), w.host.objects.Lay); err != nil {
+		if err := w.fetch(ctx, []executor.ObjectRef{r.File}, w.resumeDir(), w.host.objects.Copy); err != nil {
 			return err
 		}
 	}
-	if err := files.WriteJSON(w.bindingsFile(), bound, files.Private); err != nil {
+	if err := localfile.WriteJSON(w.bindingsFile(), bound, localfile.PrivateMode); err != nil {
 		return err
 	}
 	hparams := spec.Hparams
 	if len(hparams) == 0 {
 		hparams = []byte("{}")
 	}
-	if err := files.Write(w.hparamsFile(), hparams, files.Private); err != nil {
+	if err := localfile.Write(w.hparamsFile(), hparams, localfile.PrivateMode); err != nil {
 		return err
 	}
-	return w.tellEndpoint()
+	return w.saveEndpoint()
 }
 
-// plain tells a name that is one folder's or file's from one that leads elsewhere.
+// plain reports whether name is a single path element inside its folder.
 func plain(name string) bool {
 	return filepath.IsLocal(name) && filepath.Base(name) == name && name != "."
 }
 
-// bindings is what SERVICE_JOB_BINDINGS_FILE holds.
+// bindings is the content of SERVICE_JOB_BINDINGS_FILE.
 type bindings struct {
 	Datasets map[string]binding `json:"datasets"`
 	Model    *binding           `json:"model"`
@@ -144,10 +144,11 @@ type binding struct {
 	Path   string `json:"path"`
 }
 
-// resumeDir is where the checkpoint lies that the training goes on from.
+// resumeDir is the folder of the checkpoint that the training resumes from.
 func (w *work) resumeDir() string { return w.path("inputs", "resume") }
 
-// resumeFrom is what SERVICE_JOB_RESUME_FROM says: the folder of a checkpoint that was a folder, else its file.
+// resumeFrom returns the value of SERVICE_JOB_RESUME_FROM: the folder if the checkpoint is
+// unpacked, otherwise its file.
 func (w *work) resumeFrom(r *executor.ResumePoint) string {
 	if r.File.Unpack {
 		return w.resumeDir()
@@ -158,12 +159,12 @@ func (w *work) resumeFrom(r *executor.ResumePoint) string {
 func (w *work) bindingsFile() string { return w.path("inputs", "bindings.json") }
 func (w *work) hparamsFile() string  { return w.path("inputs", "hparams.json") }
 
-type layer func(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error
+type placeFunc func(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error
 
-// lay puts the objects into the folder, trying again where that may help.
-func (w *work) lay(ctx context.Context, refs []executor.ObjectRef, dir string, put layer) error {
+// fetch puts the objects into the folder and retries temporary failures.
+func (w *work) fetch(ctx context.Context, refs []executor.ObjectRef, dir string, put placeFunc) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder: %w", err)
+		return fmt.Errorf("create the folder: %w", err)
 	}
 	for _, ref := range refs {
 		err := w.retry(ctx, func(ctx context.Context) error { return put(ctx, w.key, ref, dir) })
@@ -174,12 +175,12 @@ func (w *work) lay(ctx context.Context, refs []executor.ObjectRef, dir string, p
 	return nil
 }
 
-// sdkDir is the folder of the Python reporter, laid out once per content.
+// sdkDir returns the folder of the Python reporter; each version is written once.
 func (w *work) sdkDir() (string, error) {
-	return objects.LayTree(w.host.deps.SDK, filepath.Join(w.host.cfg.Data, "sdk"))
+	return objcache.WriteTree(w.host.deps.SDK, filepath.Join(w.host.cfg.Data, "sdk"))
 }
 
-// groupName names the work among all agents of this machine.
+// groupName identifies the work among all agents of this machine.
 func (w *work) groupName() string {
 	sum := sha256.Sum256([]byte(w.host.cfg.Data))
 	return w.key.String() + "-" + hex.EncodeToString(sum[:4])

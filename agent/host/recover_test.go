@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/executor/executortest"
 	"github.com/signalbox-dev/signalbox/agent/host"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// attempt is a work that runs a script, on a host of its own.
+// attempt is a work that runs a script on its own host.
 type attempt struct {
 	*testing.T
 	dir   string
@@ -60,7 +60,7 @@ func (a *attempt) reach(phase executor.Phase) executor.Observation {
 			o = all[0]
 		}
 		return o.Phase == phase
-	}, time.Minute, 5*time.Millisecond, "not %s", phase)
+	}, time.Minute, 5*time.Millisecond, "phase %s not reached", phase)
 	return o
 }
 
@@ -68,7 +68,7 @@ func (a *attempt) path(name ...string) string {
 	return filepath.Join(append([]string{a.dir, "works", a.work.Key.String()}, name...)...)
 }
 
-func TestALostShimIsTold(t *testing.T) {
+func TestLostShimIsReported(t *testing.T) {
 	t.Parallel()
 	a := newAttempt(t, "sleep 300", nil)
 	a.apply()
@@ -89,11 +89,11 @@ func TestALostShimIsTold(t *testing.T) {
 	exit := a.reach(executor.PhaseExited).Exit
 	require.Equal(t, executor.ReasonLost, exit.Reason)
 	require.Equal(t, -1, exit.Code)
-	left, err := process.Of(running.Command.PID)
-	require.False(t, err == nil && left.Alive(), "the command outlived its shim")
+	left, err := shim.Lookup(running.Command.PID)
+	require.False(t, err == nil && left.Alive(), "the command is still running without its shim")
 }
 
-func TestLogsThatNobodyTakesEndTheCollectingInTime(t *testing.T) {
+func TestCollecting_timeoutWhileLogsRefused(t *testing.T) {
 	t.Parallel()
 	a := newAttempt(t, "echo x", func(c *host.Config) { c.CollectTimeout = 300 * time.Millisecond })
 	a.plane.RefuseLogs(1 << 30)
@@ -104,7 +104,7 @@ func TestLogsThatNobodyTakesEndTheCollectingInTime(t *testing.T) {
 	require.Empty(t, text)
 }
 
-func TestCollectingGoesOnUnderTheNextExecutor(t *testing.T) {
+func TestCollecting_continuesAfterRestart(t *testing.T) {
 	t.Parallel()
 	a := newAttempt(t, "echo x", nil)
 	a.plane.RefuseLogs(1 << 30)
@@ -121,7 +121,7 @@ func TestCollectingGoesOnUnderTheNextExecutor(t *testing.T) {
 	require.True(t, sound)
 }
 
-func TestAFetchThatNeverSucceedsEnds(t *testing.T) {
+func TestFetch_timeout(t *testing.T) {
 	t.Parallel()
 	a := newAttempt(t, "true", func(c *host.Config) { c.FetchTimeout = 300 * time.Millisecond })
 	ref := a.plane.Put("p.tar", executortest.Tar(t, map[string]string{"x": "y"}))
@@ -133,7 +133,7 @@ func TestAFetchThatNeverSucceedsEnds(t *testing.T) {
 	require.Positive(t, a.plane.Fetched(ref))
 }
 
-func TestHalfMadeAndHalfRemovedWorksAreCleared(t *testing.T) {
+func TestNew_incompleteWorksRemoved(t *testing.T) {
 	t.Parallel()
 	dir, plane := t.TempDir(), executortest.NewPlane(t)
 	for _, name := range []string{"wrk_half.1.1", ".removing-wrk_old.1.1"} {
@@ -147,7 +147,7 @@ func TestHalfMadeAndHalfRemovedWorksAreCleared(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-func TestAnotherWorksFolderIsRefused(t *testing.T) {
+func TestNew_folderOfAnotherWorkRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "works", "wrk_b.1.1")
@@ -155,10 +155,10 @@ func TestAnotherWorksFolderIsRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "assignment.json"), []byte(`{"work":{"work_id":"wrk_a"}}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "state.json"), []byte(`{}`), 0o600))
 	_, err := host.New(host.Config{Data: dir, Exec: []string{"x"}}, host.Deps{HTTP: &http.Client{}})
-	require.ErrorContains(t, err, "another work's")
+	require.ErrorContains(t, err, "names work")
 }
 
-func TestTheTokenIsKeptPrivate(t *testing.T) {
+func TestTokenFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	a := newAttempt(t, "sleep 300", nil)
 	a.apply()
@@ -180,7 +180,7 @@ func TestTheTokenIsKeptPrivate(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
-func TestTheReporterIsImportable(t *testing.T) {
+func TestReporterIsImportable(t *testing.T) {
 	t.Parallel()
 	a := newAttempt(t, "", nil)
 	a.work.Attempt.Command = []string{"python", "-c", "import signalbox, sys; print(signalbox.__name__, sys.prefix != sys.base_prefix)"}

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/limits"
 )
 
-func TestAWorkThatIsRemovedLeavesNoGroup(t *testing.T) {
+func TestWork_remove_deletesCgroup(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)

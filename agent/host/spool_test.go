@@ -15,23 +15,24 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// desk takes every report, or none, and keeps what was said on each route but that of the log.
-type desk struct {
+// fakeIngest is a fake ingest service. It accepts all requests, or only logs while away is set, and
+// records the bodies of each route.
+type fakeIngest struct {
 	*httptest.Server
-	mu   sync.Mutex
-	away bool
-	said map[string][]string
+	mu     sync.Mutex
+	away   bool
+	bodies map[string][]string
 }
 
-func newDesk(t *testing.T) *desk {
+func newFakeIngest(t *testing.T) *fakeIngest {
 	t.Helper()
-	d := &desk{said: map[string][]string{}}
+	d := &fakeIngest{bodies: map[string][]string{}}
 	d.Server = httptest.NewServer(http.HandlerFunc(d.take))
 	t.Cleanup(d.Close)
 	return d
 }
 
-func (d *desk) take(w http.ResponseWriter, r *http.Request) {
+func (d *fakeIngest) take(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var body any
@@ -42,25 +43,25 @@ func (d *desk) take(w http.ResponseWriter, r *http.Request) {
 	}
 	if json.NewDecoder(r.Body).Decode(&body) == nil {
 		raw, _ := json.Marshal(body)
-		d.said[route] = append(d.said[route], string(raw))
+		d.bodies[route] = append(d.bodies[route], string(raw))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write([]byte("{}"))
 }
 
-func (d *desk) have(route string) string {
+func (d *fakeIngest) received(route string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return strings.Join(d.said[route], "\n")
+	return strings.Join(d.bodies[route], "\n")
 }
 
-func (d *desk) be(away bool) {
+func (d *fakeIngest) setAway(away bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.away = away
 }
 
-// killedReporter reports and is killed before anything is delivered.
+// killedReporter reports a metric and is killed before it is delivered.
 const killedReporter = `
 import os, signalbox
 run = signalbox.init()
@@ -68,11 +69,12 @@ run.log({"mine/value": 2.5}, step=7)
 os.kill(os.getpid(), 9)
 `
 
-// reporter is an attempt whose process is killed with reports in its spool, while nobody takes them.
-func reporter(t *testing.T) (*attempt, *desk) {
+// reporter starts an attempt whose process is killed while the ingest service is away, so that
+// its reports stay in the spool.
+func reporter(t *testing.T) (*attempt, *fakeIngest) {
 	t.Helper()
-	d := newDesk(t)
-	d.be(true)
+	d := newFakeIngest(t)
+	d.setAway(true)
 	a := newAttempt(t, "", nil)
 	a.work.Attempt.Command = []string{"python", "-c", killedReporter}
 	a.work.Attempt.Environment.SDK = true
@@ -82,36 +84,36 @@ func reporter(t *testing.T) (*attempt, *desk) {
 	return a, d
 }
 
-func TestWhatAKilledProcessLeftInItsSpoolIsDelivered(t *testing.T) {
+func TestSpool_deliveredAfterKill(t *testing.T) {
 	t.Parallel()
 	a, d := reporter(t)
-	d.be(false)
-	require.Equal(t, 9, a.reach(executor.PhaseExited).Exit.Signal, "its end is its own")
-	require.Contains(t, d.have("metrics"), `"value":2.5`)
-	require.Contains(t, d.have("logs"), "1 of 1 report(s) delivered")
+	d.setAway(false)
+	require.Equal(t, 9, a.reach(executor.PhaseExited).Exit.Signal, "the delivery must not change the exit")
+	require.Contains(t, d.received("metrics"), `"value":2.5`)
+	require.Contains(t, d.received("logs"), "1 of 1 report(s) delivered")
 	left, err := os.ReadDir(a.path("spool"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
 
-func TestTheNextExecutorDeliversTheSpoolToWhereTheRoutesAreThen(t *testing.T) {
+func TestSpool_deliveredToNewEndpointAfterRestart(t *testing.T) {
 	t.Parallel()
 	a, d := reporter(t)
 	a.stop()
 	d.Close()
-	next := newDesk(t)
+	next := newFakeIngest(t)
 	a.host, a.stop = open(t, a.dir, a.plane, nil)
 	a.work.Attempt.IngestEndpoint = next.URL + "/api/ingest"
 	a.apply()
 	a.reach(executor.PhaseExited)
-	require.Equal(t, 1, strings.Count(next.have("metrics"), `"value":2.5`))
-	require.Empty(t, d.have("metrics"))
+	require.Equal(t, 1, strings.Count(next.received("metrics"), `"value":2.5`))
+	require.Empty(t, d.received("metrics"))
 }
 
-func TestAWorkThatIsForgottenDoesNotWaitForItsSpool(t *testing.T) {
+func TestSpool_goneWorkSkipsDelivery(t *testing.T) {
 	t.Parallel()
 	a, d := reporter(t)
 	require.NoError(t, a.host.Apply(t.Context(), nil))
 	require.Eventually(t, func() bool { return len(a.host.Observed()) == 0 }, time.Minute, 5*time.Millisecond)
-	require.Empty(t, d.have("metrics"))
+	require.Empty(t, d.received("metrics"))
 }

@@ -11,24 +11,24 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	"github.com/signalbox-dev/signalbox/agent/host/files"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// work is one execution: its folder, what is wanted of it, what is seen of it.
+// work is one execution: its folder, its desired state and its observation.
 type work struct {
 	host    *Host
 	key     executor.Key
 	dir     string
 	started bool
-	// before are the older executions that must be removed first.
+	// before are closed when the older executions of the work are removed.
 	before []<-chan struct{}
-	// stopping closes when the work shall end, killing when it shall end at once, leaving when it shall be
-	// forgotten, quiet when none of its processes is left, removed when its folder is gone.
+	// stopping is closed when the work must end, killing when it must end at once, leaving when
+	// it must be removed, quiet when no process of it is left, removed when its folder is gone.
 	stopping, killing, leaving, quiet, removed chan struct{}
-	// moved is told of a deadline that moved.
+	// moved receives a value when the deadline has changed.
 	moved   chan struct{}
 	quieted sync.Once
 
@@ -37,12 +37,12 @@ type work struct {
 	seen       executor.Observation
 }
 
-// assignment is what the work was given: its file is private.
+// assignment is the work as desired, with its secrets. Its file is private.
 type assignment struct {
 	Work executor.Work `json:"work"`
-	// Ingest is where the ingest routes are now, where that is not as in the spec any more.
+	// Ingest is the current ingest endpoint if it differs from the spec's.
 	Ingest string `json:"ingest,omitempty"`
-	// Token is the attempt's ingest token, Key the engine's.
+	// Token is the attempt's ingest token; Key is the engine's API key.
 	Token string `json:"token,omitempty"`
 	Key   string `json:"key,omitempty"`
 	GPUs  []int  `json:"gpus,omitempty"`
@@ -60,15 +60,15 @@ func bareWork(h *Host, key executor.Key, dir string) *work {
 	}
 }
 
-// newWork makes the folder of a new work; nothing runs before it is on disk.
+// newWork creates the folder of a new work. Nothing may run before it is on disk.
 func newWork(h *Host, d executor.Work) (*work, error) {
 	w := bareWork(h, d.Key, filepath.Join(h.worksDir(), d.Key.String()))
 	w.assignment = assignment{Work: d}
 	w.seen = executor.Observation{Key: d.Key, Phase: executor.PhasePending}
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder: %w", err)
+		return nil, fmt.Errorf("create the folder: %w", err)
 	}
-	if err := files.WriteJSON(w.path("state.json"), w.seen, files.Private); err != nil {
+	if err := localfile.WriteJSON(w.path("state.json"), w.seen, localfile.PrivateMode); err != nil {
 		return nil, err
 	}
 	if err := w.saveAssignment(); err != nil {
@@ -78,18 +78,18 @@ func newWork(h *Host, d executor.Work) (*work, error) {
 	return w, nil
 }
 
-// loadWork reads a work that an earlier executor took.
+// loadWork reads a work that an earlier executor created.
 func loadWork(h *Host, dir string) (*work, error) {
 	w := bareWork(h, executor.Key{}, dir)
-	if err := files.ReadJSON(w.path("assignment.json"), &w.assignment); err != nil {
+	if err := localfile.ReadJSON(w.path("assignment.json"), &w.assignment); err != nil {
 		return nil, err
 	}
-	if err := files.ReadJSON(w.path("state.json"), &w.seen); err != nil {
+	if err := localfile.ReadJSON(w.path("state.json"), &w.seen); err != nil {
 		return nil, err
 	}
 	w.key = w.assignment.Work.Key
 	if w.key.String() != filepath.Base(dir) {
-		return nil, errors.New("the assignment is another work's")
+		return nil, fmt.Errorf("the assignment names work %s", w.key)
 	}
 	if w.seen.Engine != nil {
 		w.seen.Engine.APIKey = secret.New(w.assignment.Key)
@@ -99,10 +99,11 @@ func loadWork(h *Host, dir string) (*work, error) {
 }
 
 func (w *work) saveAssignment() error {
-	return files.WriteJSON(w.path("assignment.json"), w.assignment, files.Private)
+	return localfile.WriteJSON(w.path("assignment.json"), w.assignment, localfile.PrivateMode)
 }
 
-// want takes a desire. It only ever goes from running to stopped to gone, and from grace to none.
+// want sets the desired state. It changes only from running to stopped to gone, and Force only from
+// false to true.
 func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,13 +118,14 @@ func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	}
 	now.Force = now.Force || force
 	if err := w.saveAssignment(); err != nil {
-		// It is told again with the next list; what counts now is that it ends.
-		w.host.deps.Log.WarnContext(ctx, "desire not saved", "work", w.key.String(), "error", err.Error())
+		// The next list contains the state again; the work must end now in any case.
+		w.host.deps.Log.WarnContext(ctx, "desired state not saved", "work", w.key.String(), "error", err.Error())
 	}
 	w.signalDesire()
 }
 
-// signalDesire tells the keeper; the caller holds the lock or owns the work.
+// signalDesire closes the channels that match the desired state. The caller holds the lock or is
+// the only user of the work.
 func (w *work) signalDesire() {
 	d := w.assignment.Work.Desired
 	if d != executor.DesiredRunning && !closed(w.stopping) {
@@ -148,7 +150,7 @@ func (w *work) observed() executor.Observation {
 	return seen
 }
 
-// see changes what is seen, on disk first.
+// see changes the observation, first on disk.
 func (w *work) see(change func(*executor.Observation)) error {
 	w.mu.Lock()
 	next := w.seen
@@ -157,7 +159,7 @@ func (w *work) see(change func(*executor.Observation)) error {
 		next.Engine = &report
 	}
 	change(&next)
-	err := files.WriteJSON(w.path("state.json"), next, files.Private)
+	err := localfile.WriteJSON(w.path("state.json"), next, localfile.PrivateMode)
 	if err == nil {
 		w.seen = next
 	}
@@ -170,9 +172,9 @@ func (w *work) detail(words string) error {
 	return w.see(func(o *executor.Observation) { o.Detail = words })
 }
 
-// keep sees the work through to its end, or to the end of ctx.
+// keep carries the work through to its removal, or until ctx ends.
 func (w *work) keep(ctx context.Context) {
-	defer w.hush()
+	defer w.markQuiet()
 	for _, removed := range w.before {
 		select {
 		case <-removed:
@@ -187,7 +189,7 @@ func (w *work) keep(ctx context.Context) {
 		w.host.deps.Log.ErrorContext(ctx, "work failed on this node", "work", w.key.String(), "error", err.Error())
 		w.abandon(ctx, err)
 	}
-	w.hush()
+	w.markQuiet()
 	select {
 	case <-ctx.Done():
 		return
@@ -201,8 +203,8 @@ func (w *work) keep(ctx context.Context) {
 	w.host.forget(w)
 }
 
-// hush tells Shutdown that no process of the work is left.
-func (w *work) hush() { w.quieted.Do(func() { close(w.quiet) }) }
+// markQuiet reports to Shutdown that no process of the work is left.
+func (w *work) markQuiet() { w.quieted.Do(func() { close(w.quiet) }) }
 
 func (w *work) live(ctx context.Context) error {
 	if w.observed().Phase == executor.PhaseExited {
@@ -214,8 +216,7 @@ func (w *work) live(ctx context.Context) error {
 	return w.keepAttempt(ctx)
 }
 
-// abandon ends a work that the node itself could not go on with, a full disk
-// for one.
+// abandon ends a work that the node cannot continue, for example because the disk is full.
 func (w *work) abandon(ctx context.Context, cause error) {
 	for _, dir := range w.runDirs() {
 		if w.host.control.Stop(dir, 0) == nil {
@@ -228,9 +229,9 @@ func (w *work) abandon(ctx context.Context, cause error) {
 	}
 }
 
-// exited is the last phase before gone.
+// exited records the exit; exited is the last phase before gone.
 func (w *work) exited(exit executor.Exit) error {
-	exit = w.judged(exit)
+	exit = w.withDeadlineReason(exit)
 	return w.see(func(o *executor.Observation) {
 		o.Phase, o.Detail = executor.PhaseExited, ""
 		if o.Exit == nil {
@@ -242,14 +243,14 @@ func (w *work) exited(exit executor.Exit) error {
 	})
 }
 
-// remove makes the folder vanish: first its name, so that a half removed work
-// is not taken for one.
+// remove deletes the folder. It is renamed first, so that an incompletely removed folder is not
+// loaded as a work.
 func (w *work) remove() error {
-	// The shim does it unless the kernel refuses; where it refuses still, a later executor cleans up.
+	// Usually the shim has removed the cgroup. If it is still busy, a later executor cleans it up.
 	_ = w.host.holder.Plan(w.groupName(), executor.Limits{}).Remove()
 	trash := filepath.Join(filepath.Dir(w.dir), removing+filepath.Base(w.dir))
 	if err := os.RemoveAll(trash); err != nil {
-		return fmt.Errorf("clear the way: %w", err)
+		return fmt.Errorf("remove the leftover folder: %w", err)
 	}
 	if err := os.Rename(w.dir, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("rename the folder: %w", err)
@@ -260,25 +261,24 @@ func (w *work) remove() error {
 	return nil
 }
 
-// runDirs are the folders in which shims of this work may be.
+// runDirs returns the folders in which shims of this work may run.
 func (w *work) runDirs() []string {
 	starts, _ := filepath.Glob(w.path("starts", "*"))
 	return append(starts, w.path("run"), w.path("flush"))
 }
 
-// shutdownGrace is what processes get when the whole agent stops, goneGrace when
-// the work has been given to somebody else.
+// shutdownGrace is the grace period when the agent stops its works; goneGrace is the one when the
+// work is removed.
 const (
 	shutdownGrace = time.Second
 	goneGrace     = 3 * time.Second
 )
 
-// await waits for the end of what runs in the folder and stops it when the work
-// shall end.
+// await waits for the end of the command in the folder, and stops it when the work must end.
 func (w *work) await(ctx context.Context, dir string, grace time.Duration) (executor.Exit, error) {
 	stopped, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
-	watcher.Go(func() { w.stopWhenTold(stopped, dir, grace) })
+	watcher.Go(func() { w.passOnStops(stopped, dir, grace) })
 	exit, found, err := w.host.control.Await(ctx, dir)
 	stop()
 	watcher.Wait()
@@ -288,8 +288,8 @@ func (w *work) await(ctx context.Context, dir string, grace time.Duration) (exec
 	return w.outcome(dir, exit, found), nil
 }
 
-// stopWhenTold passes on each reason to stop, the gentlest first.
-func (w *work) stopWhenTold(ctx context.Context, dir string, grace time.Duration) {
+// passOnStops passes each reason to stop on to the shim.
+func (w *work) passOnStops(ctx context.Context, dir string, grace time.Duration) {
 	stopping, killing, leaving, shutdown := w.stopping, w.killing, w.leaving, w.host.shutdown
 	for {
 		var within time.Duration
@@ -306,19 +306,19 @@ func (w *work) stopWhenTold(ctx context.Context, dir string, grace time.Duration
 			shutdown, within = nil, min(grace, shutdownGrace)
 		}
 		if err := w.host.control.Stop(dir, within); err != nil {
-			w.host.deps.Log.WarnContext(ctx, "stop not passed on", "work", w.key.String(), "error", err.Error())
+			w.host.deps.Log.WarnContext(ctx, "stop request not written", "work", w.key.String(), "error", err.Error())
 			_ = clock.Sleep(ctx, w.host.deps.Clock, w.host.retry.Wait(0))
 			stopping, killing, leaving, shutdown = w.stopping, w.killing, w.leaving, w.host.shutdown
 		}
 	}
 }
 
-// outcome translates what the shim left.
+// outcome converts the shim's exit.
 func (w *work) outcome(dir string, exit shim.Exit, found bool) executor.Exit {
 	e := executor.Exit{Code: exit.Code, Signal: exit.Signal}
 	switch {
 	case !found:
-		e = executor.Exit{Code: -1, Reason: executor.ReasonLost, Message: "the processes went away without an exit status"}
+		e = executor.Exit{Code: -1, Reason: executor.ReasonLost, Message: "the processes ended without an exit status"}
 		if w.host.control.StopRequested(dir) {
 			e.Reason = executor.ReasonStopped
 		}
@@ -327,7 +327,7 @@ func (w *work) outcome(dir string, exit shim.Exit, found bool) executor.Exit {
 	case exit.Failure != "":
 		e.Reason, e.Message = executor.ReasonStart, executor.Tail(exit.Failure, executor.MaxMessage)
 	case exit.OOM && exit.Code != 0:
-		e.Reason, e.Message = executor.ReasonOOM, "a process was killed at the memory limit of the work"
+		e.Reason, e.Message = executor.ReasonOOM, "a process was killed at the work's memory limit"
 	}
 	return e
 }

@@ -1,6 +1,6 @@
-// Command signalbox-setup makes what separate services start from: the internal CA and a certificate for
-// each service, the secrets of the installation, and the database with a role that owns and a role that
-// serves each schema. It may be run again: what exists is kept.
+// Command signalbox-setup creates what separate services start from: the internal CA and a certificate for
+// each service, the secrets of the installation, and the database with an owner role and a serving role
+// for each schema. It may be run again: what exists is kept.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command signalbox is the client of an installation. For now it holds the demo, which walks the whole
-// loop, and the verification of the audit; the other commands come with the areas that they steer.
+// Command signalbox is the client of an installation. It has two commands: demo runs the whole loop, and audit
+// verifies the audit.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command signalboxd is all of Signalbox in one process, for one machine.
+// Command signalboxd runs all of Signalbox in one process, for one machine.
 package main
 
 import (
@@ -10,9 +10,9 @@ import (
 	"os"
 
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
-	"github.com/signalbox-dev/signalbox/cmd/signalboxd/internal/single"
+	"github.com/signalbox-dev/signalbox/cmd/signalboxd/internal/allinone"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 func main() {
@@ -22,24 +22,24 @@ func main() {
 	os.Exit(status(realMain(os.Args[1:]), os.Stderr))
 }
 
-// status tells of an error and answers the exit status; to be asked for help is none.
+// status prints err and returns the exit status. A request for help is not an error.
 func status(err error, errOut io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if !errors.Is(err, run.ErrKilled) { // who killed it knows, and a log that nobody reads would hold it up
+	if !errors.Is(err, process.ErrKilled) { // a killed process must not block on writing to a full pipe
 		fmt.Fprintln(errOut, "signalboxd:", err)
 	}
 	return 1
 }
 
 func realMain(args []string) error {
-	o, done, err := single.Parse(args, os.Stdout, os.Stderr)
+	o, done, err := allinone.Parse(args, os.Stdout, os.Stderr)
 	if err != nil || done {
 		return err
 	}
 	if o.Exec, err = shim.Self(); err != nil {
 		return err
 	}
-	return single.Run(context.Background(), o)
+	return allinone.Run(context.Background(), o)
 }

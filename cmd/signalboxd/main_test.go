@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-func TestFlagsThatStartNothing(t *testing.T) {
+func TestRealMain_flags(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, realMain([]string{"--version"}))
 	require.NoError(t, realMain([]string{"--print-config", "--data", t.TempDir()}))
@@ -19,22 +19,22 @@ func TestFlagsThatStartNothing(t *testing.T) {
 	require.ErrorContains(t, realMain([]string{"serve"}), "unknown argument")
 }
 
-func TestAFlagIsHeldToItsSetting(t *testing.T) {
+func TestRealMain_invalidListen(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, realMain([]string{"--listen", "nowhere", "--data", t.TempDir()}), "SERVICE_LISTEN")
 }
 
-func TestToBeAskedForHelpIsNoFault(t *testing.T) {
+func TestStatus(t *testing.T) {
 	t.Parallel()
-	var said bytes.Buffer
+	var errOut bytes.Buffer
 	for _, arg := range []string{"-h", "--help"} {
-		require.Zero(t, status(realMain([]string{arg}), &said))
+		require.Zero(t, status(realMain([]string{arg}), &errOut))
 	}
-	require.Zero(t, status(nil, &said))
-	require.Empty(t, said.String(), "the usage is told already")
-	require.Equal(t, 1, status(realMain([]string{"serve"}), &said))
-	require.Contains(t, said.String(), `signalboxd: unknown argument "serve"`)
-	said.Reset()
-	require.Equal(t, 1, status(fmt.Errorf("%w: interrupt", run.ErrKilled), &said))
-	require.Empty(t, said.String(), "who kills waits for nothing, not for a terminal either")
+	require.Zero(t, status(nil, &errOut))
+	require.Empty(t, errOut.String(), "the flag package has printed the usage")
+	require.Equal(t, 1, status(realMain([]string{"serve"}), &errOut))
+	require.Contains(t, errOut.String(), `signalboxd: unknown argument "serve"`)
+	errOut.Reset()
+	require.Equal(t, 1, status(fmt.Errorf("%w: interrupt", process.ErrKilled), &errOut))
+	require.Empty(t, errOut.String(), "a killed process does not write to the terminal")
 }

@@ -8,7 +8,7 @@ import (
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 )
 
-// Client is the server as a client of itself, without a hop.
+// Client returns a client that calls the server directly, without a network.
 func (s *Server) Client() commonpeerv1.AuditPeerServiceClient { return local{s} }
 
 type local struct{ server *Server }

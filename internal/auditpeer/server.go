@@ -1,6 +1,6 @@
 // Package auditpeer serves a service's own part of the audit to auth, which merges all parts: its rows in
-// the order of lists, and what a walk over its chain finds. It promises that every service says this in the
-// same words, and that an answer is never larger than a message may be.
+// list order, and the result of verifying its chain. It promises that every service reports these in the same
+// form, and that a response never exceeds the maximum message size.
 package auditpeer
 
 import (
@@ -19,25 +19,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Server answers AuditPeerService from one schema.
+// Server implements AuditPeerService for one schema.
 type Server struct {
 	commonpeerv1.UnimplementedAuditPeerServiceServer
 
 	Service string
 	Pool    *pgxpool.Pool
-	// Keys vouch for signed heads, by id: the one in use and its predecessors.
+	// Keys verify signed heads, by ID: the current key and its predecessors.
 	Keys map[string]ed25519.PublicKey
-	// Kept are the heads outside the database.
+	// Kept is the file with the signed heads outside the database.
 	Kept  *audit.File
 	Clock clock.Clock
 }
 
-// sealedWithin is how long a row may wait for its seal and its head to be kept: the sealer's few seconds, and
-// the longest transaction that a row was written in.
+// sealedWithin is how long a row may wait until it is sealed and its head is kept: the sealer's few seconds plus
+// the longest transaction that writes a row.
 const sealedWithin = 2 * time.Minute
 
-// maxRows is the most whole rows of an answer, maxStates the bytes of their states: with all else they stay
-// well below the largest message.
+// maxRows limits the whole rows in a response and maxStates the bytes of their states. Together with all other
+// fields they stay well below the maximum message size.
 const (
 	maxRows   = 1000
 	maxStates = 2 << 20
@@ -80,12 +80,13 @@ func (s *Server) points(ctx context.Context, f audit.Filter, after audit.Point, 
 	return out, nil
 }
 
-// namedBreaks is how many breaks are told one by one.
+// namedBreaks is how many breaks are listed individually.
 const namedBreaks = 20
 
 // VerifyAudit implements AuditPeerService.
 func (s *Server) VerifyAudit(ctx context.Context, _ *commonpeerv1.VerifyAuditRequest) (*commonpeerv1.AuditChain, error) {
-	// Both before the database is read: a head that is kept while the walk begins would look like a cut.
+	// Read the clock and the kept heads before the database: a head that is kept while the verification starts
+	// would look as if the end of the log had been cut off.
 	due := s.Clock.Now().Add(-sealedWithin)
 	outside, err := s.Kept.Checkpoints()
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Server) VerifyAudit(ctx context.Context, _ *commonpeerv1.VerifyAuditReq
 	}, nil
 }
 
-// words tells all breaks in one text, empty where there are none.
+// words describes all breaks in one text. Without breaks the text is empty.
 func words(r audit.Report) string {
 	named := r.Breaks[:min(len(r.Breaks), namedBreaks)]
 	all := make([]string, 0, len(named)+1)

@@ -24,10 +24,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// part is one service's audit, served.
+// part is one service's audit with its server and a client.
 type part struct {
 	server *auditpeer.Server
 	client commonpeerv1.AuditPeerServiceClient
@@ -66,7 +66,7 @@ func (p *part) record(t *testing.T, entries ...audit.Entry) {
 	}))
 }
 
-// seal seals what is there under a key.
+// seal seals all unsealed rows with the key.
 func (p *part) seal(t *testing.T, keyID string, key ed25519.PrivateKey) {
 	t.Helper()
 	s, err := audit.NewSealer(audit.SealerConfig{
@@ -77,7 +77,7 @@ func (p *part) seal(t *testing.T, keyID string, key ed25519.PrivateKey) {
 	require.NoError(t, err)
 }
 
-func TestARowIsToldWhole(t *testing.T) {
+func TestServer_ListAudit(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.record(t, audit.Entry{
@@ -108,8 +108,8 @@ func TestARowIsToldWhole(t *testing.T) {
 	require.Equal(t, got.GetId(), rest.GetRows()[0].GetId())
 }
 
-// An answer of the longest states fits into a message, and says what it left out.
-func TestAnAnswerFitsIntoAMessage(t *testing.T) {
+// A response with the longest possible states fits into a message and marks the states that it left out.
+func TestServer_ListAudit_limitsResponseSize(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	long := strings.Repeat("x", audit.MaxState-2)
@@ -128,7 +128,7 @@ func TestAnAnswerFitsIntoAMessage(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAChainIsVerified(t *testing.T) {
+func TestServer_VerifyAudit_brokenRows(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for range 30 {
@@ -149,8 +149,8 @@ func TestAChainIsVerified(t *testing.T) {
 	require.True(t, strings.HasSuffix(chain.GetFault(), "; and 5 more"), chain.GetFault())
 }
 
-// The database's master takes rows, seals and heads away back to the beginning: the kept heads tell.
-func TestACutBackToNothingIsToldByTheKeptHeads(t *testing.T) {
+// If the database's administrator removes all rows, seals and heads, the kept heads reveal it.
+func TestServer_VerifyAudit_truncatedDatabase(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.record(t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})
@@ -162,7 +162,7 @@ func TestACutBackToNothingIsToldByTheKeptHeads(t *testing.T) {
 	require.Equal(t, "row 1: the end of the log was cut off", chain.GetFault())
 }
 
-func TestAPredecessorsSignaturesStillCount(t *testing.T) {
+func TestServer_VerifyAudit_formerKeys(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	public, next, err := ed25519.GenerateKey(rand.Reader)
@@ -173,14 +173,14 @@ func TestAPredecessorsSignaturesStillCount(t *testing.T) {
 	}
 	chain, err := p.client.VerifyAudit(t.Context(), &commonpeerv1.VerifyAuditRequest{})
 	require.NoError(t, err)
-	require.Contains(t, chain.GetFault(), "not of a known key")
+	require.Contains(t, chain.GetFault(), "the key is unknown")
 	p.server.Keys["k2"] = public
 	chain, err = p.client.VerifyAudit(t.Context(), &commonpeerv1.VerifyAuditRequest{})
 	require.NoError(t, err)
 	require.True(t, chain.GetOk(), chain.GetFault())
 }
 
-func TestAnUnreadableHeadFileIsNoCleanChain(t *testing.T) {
+func TestServer_VerifyAudit_unreadableHeads(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.server.Kept = audit.NewFile(t.TempDir())
@@ -188,7 +188,7 @@ func TestAnUnreadableHeadFileIsNoCleanChain(t *testing.T) {
 	require.ErrorContains(t, err, "read the heads")
 }
 
-func TestASealerThatStandsStillIsNoCleanChain(t *testing.T) {
+func TestServer_VerifyAudit_overdueSeals(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.record(t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})

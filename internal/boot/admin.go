@@ -10,9 +10,9 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/platform/listen"
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 const (
@@ -21,50 +21,51 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// HTTPWorker serves HTTP on a listener until its process drains; requests that run have until the
-// stop's deadline to finish, then they are cut.
-func HTTPWorker(name string, listener net.Listener, handler http.Handler) run.Worker {
+// HTTPWorker returns a worker that serves HTTP on listener until it is stopped. Open requests have until the
+// deadline of the stop to finish; then their connections are closed.
+func HTTPWorker(name string, listener net.Listener, handler http.Handler) process.Worker {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		DisableGeneralOptionsHandler: true, ConnState: listen.State,
+		DisableGeneralOptionsHandler: true, ConnState: httpguard.State,
 	}
-	return run.Worker{
+	return process.Worker{
 		Name: name,
 		Run: func(ctx context.Context) error {
-			// The context ends only after Stop, so what is still open then is cut.
+			// The context ends only after Stop. Connections that are still open then are closed.
 			defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve HTTP: %w", err)
 			}
 			<-ctx.Done()
-			_ = server.Close() // its errors are those of listeners that are closed already
+			_ = server.Close() // errors only report listeners that are closed already
 			return nil
 		},
 		Stop: server.Shutdown,
 	}
 }
 
-// Admin is the admin listener of a process: it says on /readyz whether all workers are ready.
+// Admin is the admin listener of a process. Its /readyz reports whether all workers are ready.
 type Admin struct {
-	run.Worker
+	process.Worker
 
-	answers *obs.Admin
-	delay   time.Duration
-	clock   clock.Clock
+	admin *obs.Admin
+	delay time.Duration
+	clock clock.Clock
 }
 
-// OpenAdmin listens for admins; delay is how long a balancer has to see that the process drains.
-func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration, workers ...run.Worker) (*Admin, error) {
+// OpenAdmin opens the admin listener. delay is how long Drain waits for load balancers to notice that the
+// process drains.
+func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration, workers ...process.Worker) (*Admin, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for admins on %s: %w", addr, err)
+		return nil, fmt.Errorf("open the admin listener on %s: %w", addr, err)
 	}
-	answers := obs.NewAdmin(o, clk, loaded, checks(workers)...)
-	return &Admin{Worker: HTTPWorker("admin", listener, answers.Handler()), answers: answers, delay: delay, clock: clk}, nil
+	admin := obs.NewAdmin(o, clk, loaded, checks(workers)...)
+	return &Admin{Worker: HTTPWorker("admin", listener, admin.Handler()), admin: admin, delay: delay, clock: clk}, nil
 }
 
-// checks ask the workers that can say whether they serve.
-func checks(workers []run.Worker) []obs.Check {
+// checks returns the readiness checks of the workers that have one.
+func checks(workers []process.Worker) []obs.Check {
 	var all []obs.Check
 	for _, w := range workers {
 		if w.Ready != nil {
@@ -74,14 +75,14 @@ func checks(workers []run.Worker) []obs.Check {
 	return all
 }
 
-// Drain says 503 on /readyz and waits until that is known.
+// Drain makes /readyz respond with 503 and waits until load balancers have had time to notice.
 func (a *Admin) Drain(ctx context.Context) {
-	a.answers.Drain()
-	_ = clock.Sleep(ctx, a.clock, a.delay) // its error is the end of ctx
+	a.admin.Drain()
+	_ = clock.Sleep(ctx, a.clock, a.delay) // fails only if ctx ends
 }
 
-// Attend lets the host have an admin listener where addr names one: it is started first and stopped last.
-func Attend(ctx context.Context, host *run.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
+// Attend adds an admin listener to the host unless addr is empty. It starts first and stops last.
+func Attend(ctx context.Context, host *process.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
 	if addr == "" {
 		return nil
 	}
@@ -89,7 +90,7 @@ func Attend(ctx context.Context, host *run.Host, addr string, o *obs.Obs, clk cl
 	if err != nil {
 		return err
 	}
-	host.Workers = append([]run.Worker{admin.Worker}, host.Workers...)
+	host.Workers = append([]process.Worker{admin.Worker}, host.Workers...)
 	host.Drain = admin.Drain
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 func telemetry(t *testing.T, out io.Writer) *obs.Obs {
@@ -32,7 +32,7 @@ func listener(t *testing.T) net.Listener {
 	return l
 }
 
-// get asks once, over a connection of its own.
+// get sends one GET request over its own connection and returns the status and the body.
 func get(ctx context.Context, url string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -47,12 +47,12 @@ func get(ctx context.Context, url string) (int, string, error) {
 	return resp.StatusCode, string(raw), err
 }
 
-// started runs a worker as a host does; stop ends it.
-func started(t *testing.T, w run.Worker, stopTimeout time.Duration) (stop func() error) {
+// started runs a worker in a host until stop is called.
+func started(t *testing.T, w process.Worker, stopTimeout time.Duration) (stop func() error) {
 	t.Helper()
-	ready := make(chan struct{}) // a host that is stopped before it has begun stops no worker
-	host := &run.Host{
-		Log: slog.New(slog.DiscardHandler), Workers: []run.Worker{w}, StopTimeout: stopTimeout,
+	ready := make(chan struct{}) // a host that is stopped before it is ready stops no worker
+	host := &process.Host{
+		Log: slog.New(slog.DiscardHandler), Workers: []process.Worker{w}, StopTimeout: stopTimeout,
 		Ready: func(context.Context) error { close(ready); return nil },
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -62,7 +62,7 @@ func started(t *testing.T, w run.Worker, stopTimeout time.Duration) (stop func()
 	return func() error { cancel(); return <-done }
 }
 
-// slow is a handler that is held until release, and tells that it was entered.
+// slow is a handler that closes entered and blocks until release.
 type slow struct{ entered, release chan struct{} }
 
 func (s slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -74,28 +74,28 @@ func (s slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestARequestThatRunsIsFinished(t *testing.T) {
+func TestHTTPWorker_Stop_finishesOpenRequests(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	s := slow{make(chan struct{}), make(chan struct{})}
 	stop := started(t, HTTPWorker("http", l, s), patience)
-	answers := make(chan string, 1)
-	go func() { _, body, _ := get(t.Context(), "http://"+l.Addr().String()); answers <- body }()
+	bodies := make(chan string, 1)
+	go func() { _, body, _ := get(t.Context(), "http://"+l.Addr().String()); bodies <- body }()
 	<-s.entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	require.Eventually(t, func() bool { _, _, err := get(t.Context(), "http://"+l.Addr().String()); return err != nil },
-		patience, time.Millisecond, "nothing new is taken")
+		patience, time.Millisecond, "new connections are refused")
 	close(s.release)
-	require.Equal(t, "finished", <-answers)
+	require.Equal(t, "finished", <-bodies)
 	require.NoError(t, <-stopped)
 }
 
-func TestARequestThatDoesNotEndIsCut(t *testing.T) {
+func TestHTTPWorker_Stop_cutsRequestsAtDeadline(t *testing.T) {
 	t.Parallel()
-	for name, worker := range map[string]func(net.Listener, http.Handler) run.Worker{
-		"of an admin": func(l net.Listener, h http.Handler) run.Worker { return HTTPWorker("http", l, h) },
-		"of a service's": func(l net.Listener, h http.Handler) run.Worker {
+	for name, worker := range map[string]func(net.Listener, http.Handler) process.Worker{
+		"HTTPWorker": func(l net.Listener, h http.Handler) process.Worker { return HTTPWorker("http", l, h) },
+		"holding": func(l net.Listener, h http.Handler) process.Worker {
 			return bare(t).holding(&plain{newKeys(t)}, h).worker("http", l)
 		},
 	} {
@@ -113,14 +113,14 @@ func TestARequestThatDoesNotEndIsCut(t *testing.T) {
 		<-s.entered
 		late, over := context.WithCancel(t.Context())
 		over()
-		require.ErrorIs(t, w.Stop(late), context.Canceled, "%s: that it was not waited for is told", name)
+		require.ErrorIs(t, w.Stop(late), context.Canceled, "%s: Stop reports that a request was not finished", name)
 		end()
 		require.NoError(t, <-ended, name)
 		require.Error(t, <-failed, name)
 	}
 }
 
-func TestAListenerThatBreaksIsAFailure(t *testing.T) {
+func TestHTTPWorker_Run_closedListener(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	require.NoError(t, l.Close())
@@ -128,7 +128,7 @@ func TestAListenerThatBreaksIsAFailure(t *testing.T) {
 	require.ErrorContains(t, err, "serve HTTP")
 }
 
-func TestAWorkerThatIsOnlyCancelledEnds(t *testing.T) {
+func TestHTTPWorker_Run_cancelledContext(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -145,10 +145,10 @@ func TestAWorkerThatIsOnlyCancelledEnds(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestReadyzAsksTheWorkers(t *testing.T) {
+func TestAdmin_readyz(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
-	workers := []run.Worker{
+	workers := []process.Worker{
 		{Name: "mute"},
 		{Name: "auth.grpc", Ready: func(context.Context) error {
 			if broken.Load() {
@@ -184,7 +184,7 @@ func TestReadyzAsksTheWorkers(t *testing.T) {
 	require.Contains(t, body, "draining")
 	select {
 	case <-drained:
-		require.Fail(t, "the balancer was not waited for")
+		require.Fail(t, "Drain did not wait for the balancer")
 	default:
 	}
 	clk.Advance(5 * time.Second)
@@ -192,15 +192,15 @@ func TestReadyzAsksTheWorkers(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-func TestAnAdminAddressInUseIsNamed(t *testing.T) {
+func TestAttend_addressInUse(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	t.Cleanup(func() { _ = l.Close() })
-	host := &run.Host{Workers: []run.Worker{{Name: "one"}}}
+	host := &process.Host{Workers: []process.Worker{{Name: "one"}}}
 	err := Attend(t.Context(), host, l.Addr().String(), telemetry(t, io.Discard), clock.Real(), nil, 0)
 	require.ErrorContains(t, err, l.Addr().String())
 	require.Len(t, host.Workers, 1)
-	require.NoError(t, Attend(t.Context(), host, "", nil, nil, nil, 0), "none is asked for")
+	require.NoError(t, Attend(t.Context(), host, "", nil, nil, nil, 0), "an empty address means no admin listener")
 	require.Len(t, host.Workers, 1)
 	require.Nil(t, host.Drain)
 }

@@ -3,16 +3,16 @@ package boot
 import (
 	"fmt"
 
-	"github.com/signalbox-dev/signalbox/platform/blob/driver"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// OpenBlobs opens the object store. The result's Handler is the gateway's, where the store needs one.
-func (e *Env) OpenBlobs(closers *run.Closers, c conf.Blob) (driver.Opened, error) {
-	opened, err := driver.Open(c, driver.Deps{PublicURL: e.PublicURL, Clock: e.Clock, IDs: e.IDs, Log: e.Log})
+// OpenBlobs opens the object store. If the store needs an HTTP handler, the gateway serves the result's Handler.
+func (e *Env) OpenBlobs(closers *process.Closers, c conf.Blob) (objectstore.Opened, error) {
+	opened, err := objectstore.Open(c, objectstore.Deps{PublicURL: e.PublicURL, Clock: e.Clock, IDs: e.IDs, Log: e.Log})
 	if err != nil {
-		return driver.Opened{}, fmt.Errorf("open the object store: %w", err)
+		return objectstore.Opened{}, fmt.Errorf("open the object store: %w", err)
 	}
 	if opened.Close != nil {
 		closers.Add("object store", opened.Close)

@@ -8,43 +8,43 @@ import (
 	"sync"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/listen"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/httpguard"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// Drainer is a service that words its own refusals: from Drain on it refuses what is new.
+// Drainer is a service that writes its own refusals: after Drain it refuses new requests.
 type Drainer interface{ Drain() }
 
-// Waiter is a service some of whose requests wait for something to happen: from EndWaits on none does.
+// Waiter is a service with requests that wait for an event: EndWaits ends the waits, and later requests do not wait.
 type Waiter interface{ EndWaits() }
 
-// codeDraining is the code of a refusal by a process that stops.
+// codeDraining is the error code with which a stopping process refuses requests.
 const codeDraining = "draining"
 
-// holding answers a service's own HTTP until its process stops. From then on what is new is refused with
-// 503, over listeners that stay open while what runs is finished; only then they close. A caller who comes
-// meanwhile so learns that another instance will answer, instead of meeting a closed port.
+// holding serves a service's own HTTP until its process stops. From then on it refuses new requests with 503,
+// and its listeners stay open until the running requests are finished. New callers so receive a response that
+// sends them to another instance, instead of finding a closed port.
 type holding struct {
 	next http.Handler
-	// refuse answers what is new while it drains.
+	// refuse handles new requests while draining.
 	refuse http.Handler
-	// told is called when draining begins; nil where no one needs to know.
-	told func()
+	// onDrain is called when draining begins, if it is not nil.
+	onDrain func()
 
 	mu       sync.Mutex
 	open     int
 	draining bool
-	empty    chan struct{} // closed when nothing is held any more
+	empty    chan struct{} // closed when draining and no request is open
 	newID    func() string
 }
 
 func (e *Env) holding(svc Service, handler http.Handler) *holding {
 	h := &holding{next: handler, refuse: http.HandlerFunc(e.refuseDraining), empty: make(chan struct{}), newID: e.newRequestID}
 	if own, ok := svc.(Drainer); ok {
-		h.refuse, h.told = handler, own.Drain
+		h.refuse, h.onDrain = handler, own.Drain
 	}
 	if own, ok := svc.(Waiter); ok {
-		h.told = own.EndWaits
+		h.onDrain = own.EndWaits
 	}
 	return h
 }
@@ -53,38 +53,38 @@ func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
 	fault.Write(w, fault.New(fault.Unavailable, codeDraining, "the server is shutting down"), e.newRequestID())
 }
 
-// worker serves on a listener. The first of several to stop drains them all.
-func (h *holding) worker(name string, listener net.Listener) run.Worker {
-	w := HTTPWorker(name, listen.Told(listener, h.newID), h)
+// worker returns a worker that serves on listener. The first worker to stop drains all of them.
+func (h *holding) worker(name string, listener net.Listener) process.Worker {
+	w := HTTPWorker(name, httpguard.JSONErrors(listener, h.newID), h)
 	shutdown := w.Stop
 	w.Stop = func(ctx context.Context) error {
-		_ = h.finish(ctx) // shutdown says so too
+		_ = h.finish(ctx) // shutdown returns the same error
 		return shutdown(ctx)
 	}
 	return w
 }
 
-// finish drains and waits until nothing is held.
+// finish drains and waits until no request is open.
 func (h *holding) finish(ctx context.Context) error {
 	h.drain()
 	select {
 	case <-h.empty:
 		return nil
-	default: // where both have come, what was finished counts
+	default: // if ctx has ended too, report that all requests are finished
 	}
 	select {
 	case <-h.empty:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("finish what is held: %w", ctx.Err())
+		return fmt.Errorf("finish open requests: %w", ctx.Err())
 	}
 }
 
-// Hold is a service's own HTTP for a process in which the edge serves it. The worker's stop ends it as that of a
-// process of its own would: what is new is refused, and what runs is finished.
-func (e *Env) Hold(svc Service, name string, handler http.Handler) (http.Handler, run.Worker) {
+// Hold returns a service's own HTTP for a process in which the edge serves it. Stopping the worker ends it as in
+// a separate process: new requests are refused, and running ones are finished.
+func (e *Env) Hold(svc Service, name string, handler http.Handler) (http.Handler, process.Worker) {
 	h := e.holding(svc, handler)
-	return h, run.Worker{Name: name, Stop: h.finish, Run: func(ctx context.Context) error {
+	return h, process.Worker{Name: name, Stop: h.finish, Run: func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}}
@@ -118,9 +118,9 @@ func (h *holding) leave() {
 }
 
 func (h *holding) drain() {
-	// Told first: what is entered in between is refused by the service and soon over.
-	if h.told != nil {
-		h.told()
+	// Notify the service first: it soon refuses any request that enters in between.
+	if h.onDrain != nil {
+		h.onDrain()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,7 +130,7 @@ func (h *holding) drain() {
 	}
 }
 
-// settle tells that nothing is held any more; nothing can be entered then. It needs the lock.
+// settle closes empty if the process drains and no request is open. None can enter after that. The caller holds mu.
 func (h *holding) settle() {
 	if h.draining && h.open == 0 {
 		close(h.empty)

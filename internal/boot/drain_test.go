@@ -20,19 +20,19 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// patience bounds every wait of these tests; none of them takes it when all is well.
+// patience bounds every wait in these tests. Tests that pass do not wait this long.
 const patience = time.Minute
 
-// gate is a handler whose requests are held until each is let go.
+// gate is a handler that holds each request until release.
 type gate struct {
 	entered chan string
-	release chan string // what is answered
+	release chan string // response bodies
 }
 
 func newGate() *gate { return &gate{entered: make(chan string, 16), release: make(chan string)} }
@@ -46,17 +46,17 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// worded is a service that words its refusals, as inference does.
+// worded is a service that writes its own refusals, as inference does.
 type worded struct {
 	*keys
 	*gate
 	draining atomic.Bool
-	told     chan struct{}
+	drained  chan struct{}
 }
 
 func (s *worded) Drain() {
 	if !s.draining.Swap(true) {
-		close(s.told)
+		close(s.drained)
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *worded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.gate.ServeHTTP(w, r)
 }
 
-// plain is a service that knows nothing of draining, as ingest.
+// plain is a service without Drain, as ingest is.
 type plain struct{ *keys }
 
 // bare is an Env without a database.
@@ -79,8 +79,8 @@ func bare(t *testing.T) *Env {
 	return NewEnv("auth", telemetry(t, io.Discard), clk, id.NewSource(clk, rand.Reader), rpc.Memory(rpc.ClientOptions{Clock: clk}).As("auth"))
 }
 
-// asked is an answer that comes later.
-func asked(t *testing.T, url string) <-chan string {
+// getLater sends a GET request in the background and returns a channel with its body.
+func getLater(t *testing.T, url string) <-chan string {
 	t.Helper()
 	out := make(chan string, 1)
 	go func() {
@@ -93,7 +93,7 @@ func asked(t *testing.T, url string) <-chan string {
 	return out
 }
 
-// refusedSoon asks until the refusal is there: from then on it stays.
+// refusedSoon repeats a request until it is refused, and returns the body of the refusal.
 func refusedSoon(t *testing.T, url string) string {
 	t.Helper()
 	var body string
@@ -105,38 +105,38 @@ func refusedSoon(t *testing.T, url string) string {
 	return body
 }
 
-func TestWhileAProcessDrainsItsHTTPRefusesAndFinishes(t *testing.T) {
+func TestHolding_drainRefusesNewAndFinishesOpenRequests(t *testing.T) {
 	t.Parallel()
 	e := bare(t)
-	svc := &worded{keys: newKeys(t), gate: newGate(), told: make(chan struct{})}
+	svc := &worded{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
 	l := listener(t)
 	url := "http://" + l.Addr().String()
 	stop := started(t, e.holding(svc, svc).worker("http", l), patience)
-	first, second := asked(t, url+"/first"), asked(t, url+"/second")
+	first, second := getLater(t, url+"/first"), getLater(t, url+"/second")
 	<-svc.entered
 	<-svc.entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	<-svc.told
+	<-svc.drained
 	require.Equal(t, "in its own words", refusedSoon(t, url))
 	svc.release <- "finished"
-	require.Equal(t, "in its own words", refusedSoon(t, url), "one of two is finished: the listener stays")
+	require.Equal(t, "in its own words", refusedSoon(t, url), "the listener stays open while one of two requests runs")
 	svc.release <- "finished"
 	require.Equal(t, []string{"finished", "finished"}, []string{<-first, <-second})
 	require.NoError(t, <-stopped)
 	_, _, err := get(t.Context(), url)
-	require.Error(t, err, "nothing listens any more")
-	require.Empty(t, svc.entered, "no refused request was begun")
+	require.Error(t, err, "the listener is closed")
+	require.Empty(t, svc.entered, "no refused request reached the handler")
 }
 
-func TestAServiceThatHasNoWordsOfItsOwnIsSpokenFor(t *testing.T) {
+func TestHolding_defaultRefusal(t *testing.T) {
 	t.Parallel()
 	e := bare(t)
 	svc, g := &plain{newKeys(t)}, newGate()
 	l := listener(t)
 	url := "http://" + l.Addr().String()
 	stop := started(t, e.holding(svc, g).worker("http", l), patience)
-	held := asked(t, url)
+	held := getLater(t, url)
 	<-g.entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
@@ -149,7 +149,7 @@ func TestAServiceThatHasNoWordsOfItsOwnIsSpokenFor(t *testing.T) {
 	var out map[string]any
 	require.NoError(t, json.NewDecoder(resp.Body).Decode(&out))
 	require.Equal(t, map[string]any{"detail": "the server is shutting down", "code": "draining"}, out)
-	require.True(t, resp.Close, "the next request goes elsewhere")
+	require.True(t, resp.Close, "the connection is closed, so that the next request goes to another instance")
 	require.NotEmpty(t, resp.Header.Get("Retry-After"))
 	require.Regexp(t, `^req_[0-9a-z]{26}$`, resp.Header.Get("X-Request-Id"))
 	g.release <- "finished"
@@ -157,7 +157,7 @@ func TestAServiceThatHasNoWordsOfItsOwnIsSpokenFor(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-func TestARequestThatIsCutIsHeldNoLonger(t *testing.T) {
+func TestHolding_releasesAbortedRequests(t *testing.T) {
 	t.Parallel()
 	e := bare(t)
 	entered := make(chan struct{})
@@ -173,10 +173,10 @@ func TestARequestThatIsCutIsHeldNoLonger(t *testing.T) {
 	<-entered
 	leave()
 	<-left
-	require.NoError(t, stop(), "a handler that panicked is over too")
+	require.NoError(t, stop(), "a handler that panicked counts as finished")
 }
 
-func TestDrainingTwiceIsDrainingOnce(t *testing.T) {
+func TestHolding_drain_isIdempotent(t *testing.T) {
 	t.Parallel()
 	h := &holding{next: http.NotFoundHandler(), refuse: http.NotFoundHandler(), empty: make(chan struct{})}
 	require.True(t, h.enter())
@@ -184,7 +184,7 @@ func TestDrainingTwiceIsDrainingOnce(t *testing.T) {
 	h.drain()
 	select {
 	case <-h.empty:
-		require.Fail(t, "one is held still")
+		require.Fail(t, "a request is still open")
 	default:
 	}
 	require.False(t, h.enter())
@@ -193,17 +193,17 @@ func TestDrainingTwiceIsDrainingOnce(t *testing.T) {
 	h.drain()
 }
 
-// TestAProcessDrains stops a whole process with a request on each of its two listeners: one over mutual TLS,
-// as the gateway relays, and one in the open.
-func TestAProcessDrains(t *testing.T) {
+// TestProcess_drainsBothListeners stops a whole process with one open request on each of its two listeners: the mutual TLS
+// listener for the gateway and the public plain HTTP listener.
+func TestProcess_drainsBothListeners(t *testing.T) {
 	t.Parallel()
 	ca, vars := installation(t, "auth")
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
 	httpAddr, openAddr, adminAddr := free(t), free(t), free(t)
 	vars = with(vars, "SERVICE_AUTH_LISTEN", free(t), "SERVICE_AUTH_HTTP_LISTEN", httpAddr, "SERVICE_AUTH_LISTEN_PUBLIC", openAddr,
 		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m")
-	svc := &worded{keys: newKeys(t), gate: newGate(), told: make(chan struct{})}
-	log, stop := process(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]run.Worker, error) {
+	svc := &worded{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
+	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
 		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
 			return nil, err
 		}
@@ -216,7 +216,7 @@ func TestAProcessDrains(t *testing.T) {
 	}}, vars)
 	require.Eventually(t, func() bool { return bytes.Contains([]byte(log.String()), []byte(`"serving"`)) }, patience, time.Millisecond)
 	relayed := gatewayOf(t, ca)
-	ask := func() string {
+	getRelayed := func() string {
 		resp, err := relayed.Get("https://" + httpAddr + "/relayed")
 		if err != nil {
 			return err.Error()
@@ -225,17 +225,17 @@ func TestAProcessDrains(t *testing.T) {
 		raw, _ := io.ReadAll(resp.Body)
 		return resp.Status + " " + string(raw)
 	}
-	first, second := asked(t, "http://"+openAddr+"/open"), make(chan string, 1)
-	go func() { second <- ask() }()
+	first, second := getLater(t, "http://"+openAddr+"/open"), make(chan string, 1)
+	go func() { second <- getRelayed() }()
 	require.ElementsMatch(t, []string{"/open", "/relayed"}, []string{<-svc.entered, <-svc.entered})
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	<-svc.told
+	<-svc.drained
 	require.Equal(t, "in its own words", refusedSoon(t, "http://"+openAddr))
-	require.Equal(t, "503 Service Unavailable in its own words", ask(), "both listeners drain at once")
+	require.Equal(t, "503 Service Unavailable in its own words", getRelayed(), "both listeners drain at once")
 	_, ready, err := get(t.Context(), "http://"+adminAddr+"/readyz")
 	require.NoError(t, err)
-	require.Contains(t, ready, "draining", "a balancer knew before")
+	require.Contains(t, ready, "draining", "/readyz reported it before")
 	svc.release <- "finished"
 	svc.release <- "finished"
 	require.Equal(t, []string{"finished", "200 OK finished"}, []string{<-first, <-second})
@@ -246,7 +246,7 @@ func TestAProcessDrains(t *testing.T) {
 	}
 }
 
-// gatewayOf is an HTTP client with the gateway's certificate, to the service auth.
+// gatewayOf creates an HTTP client for the service auth that has the gateway's certificate.
 func gatewayOf(t *testing.T, ca *pki.CA) *http.Client {
 	t.Helper()
 	pair, err := ca.IssueService("gateway", clock.Real().Now(), pki.DefaultServiceLife)
@@ -260,39 +260,39 @@ func gatewayOf(t *testing.T, ca *pki.CA) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// A process in which the edge serves a service's HTTP has no listener to close for it.
-func TestHTTPThatTheEdgeServesDrainsBeforeWhatItNeeds(t *testing.T) {
+// If the edge serves a service's HTTP, the service has no listener of its own to close.
+func TestEnv_Hold_drainsBeforeEdgeStops(t *testing.T) {
 	t.Parallel()
 	e := bare(t)
-	svc := &worded{keys: newKeys(t), gate: newGate(), told: make(chan struct{})}
+	svc := &worded{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}
 	handler, w := e.Hold(svc, "calls", svc)
 	l := listener(t)
 	url := "http://" + l.Addr().String()
 	edge := started(t, HTTPWorker("edge", l, handler), patience)
 	stop := started(t, w, patience)
-	held := asked(t, url)
+	held := getLater(t, url)
 	<-svc.entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	<-svc.told
+	<-svc.drained
 	require.Equal(t, "in its own words", refusedSoon(t, url))
 	select {
 	case err := <-stopped:
-		require.Fail(t, "it stopped over a call that runs", err)
+		require.Fail(t, "stopped while a call is running", err)
 	default:
 	}
 	svc.release <- "finished"
 	require.Equal(t, "finished", <-held)
 	require.NoError(t, <-stopped)
-	require.Equal(t, "in its own words", refusedSoon(t, url), "the edge serves still")
+	require.Equal(t, "in its own words", refusedSoon(t, url), "the edge still serves")
 	require.NoError(t, edge())
 
 	_, w = e.Hold(&plain{newKeys(t)}, "calls", http.NotFoundHandler())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, w.Stop(ctx), "nobody is there")
+	require.NoError(t, w.Stop(ctx), "no request is open")
 	handler, w = e.Hold(&plain{newKeys(t)}, "calls", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		require.ErrorIs(t, w.Stop(ctx), context.Canceled, "who does not end is told of")
+		require.ErrorIs(t, w.Stop(ctx), context.Canceled, "Stop reports an unfinished request")
 	}))
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 }

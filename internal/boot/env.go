@@ -1,6 +1,6 @@
-// Package boot is how every process of Signalbox starts: settings, logs, the network, the pool, the
-// object store, and then the service's own New. One service a process or all in one differ only in the
-// Env that they are given.
+// Package boot owns how every process of Signalbox starts: settings, logs, the network, the database pool,
+// the object store, and then the service's own New. One service per process and all services in one process
+// differ only in the Env that the services receive.
 package boot
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -39,7 +39,7 @@ type Env struct {
 	Pool    *pgxpool.Pool
 	Blobs   blob.Store
 	Keyring *secret.Keyring
-	// PublicURL is known once the gateway listens.
+	// PublicURL may be called once the gateway listens.
 	PublicURL func() string
 	Stop      conf.Stop
 	Sealing   Sealing
@@ -47,15 +47,15 @@ type Env struct {
 	conns map[string]*grpc.ClientConn
 }
 
-// Service is what each service's New answers.
+// Service is what each service's New returns.
 type Service interface {
 	Name() string
 	Register(r grpc.ServiceRegistrar)
-	Workers() []run.Worker
+	Workers() []process.Worker
 	Ready(ctx context.Context) error
 }
 
-// NewEnv makes the parts that need no settings.
+// NewEnv creates an Env with the parts that need no settings.
 func NewEnv(name string, o *obs.Obs, clk clock.Clock, ids *id.Source, network rpc.Network) *Env {
 	return &Env{
 		Name: name, Log: o.Logger(name), Obs: o, Clock: clk, IDs: ids, Rand: rand.Reader, Net: network,
@@ -63,9 +63,9 @@ func NewEnv(name string, o *obs.Obs, clk clock.Clock, ids *id.Source, network rp
 	}
 }
 
-// Dial is the connection to a service, made at the first ask and shared. It connects when it is used,
-// so services that need each other can start in any order.
-func (e *Env) Dial(closers *run.Closers, name string) (*grpc.ClientConn, error) {
+// Dial returns the connection to a service. It is created at the first call and shared. It connects at the first
+// use, so services that need each other can start in any order.
+func (e *Env) Dial(closers *process.Closers, name string) (*grpc.ClientConn, error) {
 	if c, ok := e.conns[name]; ok {
 		return c, nil
 	}
@@ -79,7 +79,7 @@ func (e *Env) Dial(closers *run.Closers, name string) (*grpc.ClientConn, error) 
 }
 
 // DialAll is Dial for several services.
-func (e *Env) DialAll(closers *run.Closers, names ...string) (map[string]*grpc.ClientConn, error) {
+func (e *Env) DialAll(closers *process.Closers, names ...string) (map[string]*grpc.ClientConn, error) {
 	out := make(map[string]*grpc.ClientConn, len(names))
 	for _, name := range names {
 		c, err := e.Dial(closers, name)
@@ -91,7 +91,7 @@ func (e *Env) DialAll(closers *run.Closers, names ...string) (map[string]*grpc.C
 	return out, nil
 }
 
-// Peers are dialled connections as what services make their clients from.
+// Peers converts dialled connections to the interface from which services create their clients.
 func Peers(dialled map[string]*grpc.ClientConn) map[string]grpc.ClientConnInterface {
 	out := make(map[string]grpc.ClientConnInterface, len(dialled))
 	for name, c := range dialled {
@@ -101,7 +101,7 @@ func Peers(dialled map[string]*grpc.ClientConn) map[string]grpc.ClientConnInterf
 }
 
 // OpenPool opens the service's schema.
-func (e *Env) OpenPool(ctx context.Context, closers *run.Closers, c conf.Postgres, unsafe bool) error {
+func (e *Env) OpenPool(ctx context.Context, closers *process.Closers, c conf.Postgres, unsafe bool) error {
 	pool, err := pg.Open(ctx, pg.Config{
 		URL: c.URL, MaxConns: c.MaxConns, StatementTimeout: c.StatementTimeout, AllowUnsafe: unsafe, Tracer: e.Obs.Tracer,
 	}, e.Name, e.Log)
@@ -113,7 +113,7 @@ func (e *Env) OpenPool(ctx context.Context, closers *run.Closers, c conf.Postgre
 	return nil
 }
 
-// AuthKeys asks auth for the keys that caller identities are signed with.
+// AuthKeys returns a function that fetches from auth the keys with which caller identities are signed.
 func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
 	client := authpeerv1.NewCredentialServiceClient(conn)
 	return func(ctx context.Context) ([]authn.PublicKey, error) {
@@ -129,13 +129,13 @@ func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
 	}
 }
 
-// RoleKeeper is the service that knows every role of a person in projects: auth.
+// RoleKeeper is the service that knows every project role of an account: auth.
 type RoleKeeper interface {
 	ProjectRoles(ctx context.Context, accountID string) ([]authn.ProjectRole, error)
 }
 
-// roles is whom a service asks for the roles of a person who has more than an identity carries: itself, or
-// auth over the connection that it has.
+// roles returns where a service looks up the roles of an account that has more of them than a caller identity
+// holds: the service itself if it is auth, else auth over the existing connection. It is nil without a connection.
 func (e *Env) roles(svc Service) authn.FetchRoles {
 	if keeper, ok := svc.(RoleKeeper); ok {
 		return keeper.ProjectRoles
@@ -159,7 +159,7 @@ func (e *Env) roles(svc Service) authn.FetchRoles {
 }
 
 // Serve turns a service into the workers of its process: its gRPC server on the listeners, and its loops.
-func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]run.Worker, error) {
+func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]process.Worker, error) {
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
 		NewRequestID: e.newRequestID,
@@ -174,7 +174,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 	if err := server.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", svc.Name(), err)
 	}
-	serve := run.Worker{
+	serve := process.Worker{
 		Name: svc.Name() + ".grpc",
 		Run:  func(ctx context.Context) error { return server.Serve(ctx, listeners...) },
 		Ready: func(ctx context.Context) error {
@@ -185,11 +185,11 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 			return nil
 		},
 	}
-	workers := []run.Worker{serve}
+	workers := []process.Worker{serve}
 	if loops := svc.Workers(); len(loops) > 0 {
-		workers = append(workers, run.Worker{
+		workers = append(workers, process.Worker{
 			Name: svc.Name() + ".loops",
-			Run:  func(ctx context.Context) error { return run.Group(ctx, loops...) },
+			Run:  func(ctx context.Context) error { return process.Group(ctx, loops...) },
 		})
 	}
 	if keeper, ok := svc.(SecretKeeper); ok {

@@ -19,20 +19,20 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// keys is a small service: it publishes one key.
+// keys is a minimal service that publishes one key.
 type keys struct {
 	authpeerv1.UnimplementedCredentialServiceServer
 
@@ -59,8 +59,8 @@ func (k *keys) Register(r grpc.ServiceRegistrar) {
 
 func (k *keys) Ready(context.Context) error { return k.ready }
 
-func (k *keys) Workers() []run.Worker {
-	return []run.Worker{{Name: "auth.loop", Run: func(ctx context.Context) error {
+func (k *keys) Workers() []process.Worker {
+	return []process.Worker{{Name: "auth.loop", Run: func(ctx context.Context) error {
 		k.looping.Add(1)
 		defer k.looping.Add(-1)
 		<-ctx.Done()
@@ -75,13 +75,13 @@ func newKeys(t *testing.T) *keys {
 	return &keys{key: key}
 }
 
-// env is the Env of a service on a bus, with a database of its own.
-func env(t *testing.T) (*Env, *rpc.Bus, *run.Closers) {
+// env creates the Env of a service on a bus, with its own database.
+func env(t *testing.T) (*Env, *rpc.Bus, *process.Closers) {
 	t.Helper()
 	clk := clock.Real()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clk})
 	e := NewEnv("auth", telemetry(t, io.Discard), clk, id.NewSource(clk, rand.Reader), bus.As("auth"))
-	closers := &run.Closers{}
+	closers := &process.Closers{}
 	t.Cleanup(func() { require.NoError(t, closers.Close(context.WithoutCancel(t.Context()))) })
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
 	require.NoError(t, e.OpenPool(t.Context(), closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true))
@@ -92,10 +92,10 @@ func env(t *testing.T) (*Env, *rpc.Bus, *run.Closers) {
 }
 
 // hosted runs workers until the test ends, and waits until they are ready.
-func hosted(t *testing.T, workers []run.Worker, readyTimeout time.Duration) (stop func() error) {
+func hosted(t *testing.T, workers []process.Worker, readyTimeout time.Duration) (stop func() error) {
 	t.Helper()
 	ready := make(chan struct{})
-	host := &run.Host{
+	host := &process.Host{
 		Log: slog.New(slog.DiscardHandler), Workers: workers, StopTimeout: patience, ReadyTimeout: readyTimeout,
 		Ready: func(context.Context) error { close(ready); return nil },
 	}
@@ -137,7 +137,7 @@ func TestServe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []authn.PublicKey{svc.key.Public()}, got)
 	_, err = authpeerv1.NewCredentialServiceClient(conn).Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{})
-	require.True(t, fault.Is(err, fault.Forbidden), "who may call is checked: %v", err)
+	require.True(t, fault.Is(err, fault.Forbidden), "the caller is checked: %v", err)
 	require.Eventually(t, func() bool { return svc.looping.Load() == 1 }, patience, time.Millisecond)
 
 	trail := audit.NewLog(e.Clock, e.IDs, "auth")
@@ -150,13 +150,13 @@ func TestServe(t *testing.T) {
 		raw, err := os.ReadFile(heads)
 		return err == nil && bytes.Contains(raw, []byte(e.Sealing.Key.ID))
 	},
-		patience, 20*time.Millisecond, "changes are sealed, outside of the database")
+		patience, 20*time.Millisecond, "signed heads are kept outside the database")
 
 	require.NoError(t, stop())
-	require.Zero(t, svc.looping.Load(), "its loops were waited for")
+	require.Zero(t, svc.looping.Load(), "stop waits for the loops")
 }
 
-func TestAServiceThatIsNotReadyIsNotServed(t *testing.T) {
+func TestServe_serviceNotReady(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)
 	svc := newKeys(t)
@@ -168,7 +168,7 @@ func TestAServiceThatIsNotReadyIsNotServed(t *testing.T) {
 	require.ErrorContains(t, hosted(t, workers, time.Millisecond)(), "schema is of version 3")
 }
 
-func TestAMethodWithoutAnAccessRuleDoesNotStart(t *testing.T) {
+func TestServe_methodWithoutAccessRule(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)
 	svc := newKeys(t)
@@ -180,11 +180,11 @@ func TestAMethodWithoutAnAccessRuleDoesNotStart(t *testing.T) {
 	require.ErrorContains(t, err, "signalbox.Bare/Do")
 }
 
-func TestKeysThatCannotBeHadAreAnError(t *testing.T) {
+func TestAuthKeys_authUnreachable(t *testing.T) {
 	t.Parallel()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
 	e := NewEnv("jobs", telemetry(t, io.Discard), clock.Real(), nil, bus.As("jobs"))
-	closers := &run.Closers{}
+	closers := &process.Closers{}
 	conns, err := e.DialAll(closers, "auth", "ingest")
 	require.NoError(t, err)
 	require.Len(t, conns, 2)
@@ -195,7 +195,7 @@ func TestKeysThatCannotBeHadAreAnError(t *testing.T) {
 	require.NoError(t, closers.Close(t.Context()))
 }
 
-func TestAPostgresThatMayLoseRowsIsRefused(t *testing.T) {
+func TestOpenPool_refusesUnsafePostgres(t *testing.T) {
 	t.Parallel()
 	e, _, closers := env(t)
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
@@ -214,11 +214,11 @@ func TestOpenBlobs(t *testing.T) {
 	opened, err := e.OpenBlobs(closers, conf.Blob{Driver: conf.BlobFS, Root: t.TempDir(), MaxMB: 1, SigningKey: secret.New("0123456789abcdef0123456789abcdef")})
 	require.NoError(t, err)
 	require.NotNil(t, opened.Handler)
-	require.IsType(t, &file.Store{}, e.Blobs)
+	require.IsType(t, &objectstore.FileStore{}, e.Blobs)
 	require.NoError(t, opened.Ready(t.Context()))
 }
 
-func TestNodesAreSignedByTheAuthority(t *testing.T) {
+func TestNodeCA_SignNode(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.NewCA(clock.Real().Now(), pki.DefaultCALife)
 	require.NoError(t, err)

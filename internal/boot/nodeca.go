@@ -7,13 +7,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// NodeCA signs node certificates with the internal authority.
+// NodeCA signs node certificates with the internal CA.
 type NodeCA struct {
 	CA    *pki.CA
 	Clock clock.Clock
 }
 
-// SignNode answers the node's certificate and the authority's.
+// SignNode returns the node's certificate and that of the CA.
 func (n NodeCA) SignNode(requestPEM []byte, nodeID string) (certPEM, caPEM []byte, err error) {
 	certPEM, err = n.CA.SignNode(requestPEM, nodeID, n.Clock.Now(), pki.DefaultNodeLife)
 	if err != nil {

@@ -17,40 +17,40 @@ import (
 
 	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/blob/driver"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Process is one service as a process of its own. Its settings: what all share, what each service has
-// under its own prefix, and the service's Config.
+// Process is one service in its own process. It has three sets of settings: those that all processes share,
+// those that each service has under its own prefix, and the service's Config.
 type Process struct {
 	*Env
 
 	Settings Settings
 	Own      ServiceSettings
-	Closers  *run.Closers
-	Wire     *rpc.Wire
-	Objects  driver.Opened
+	Closers  *process.Closers
+	Wire     *rpc.TCPNetwork
+	Objects  objectstore.Opened
 	Loaded   *conf.Loaded
 }
 
-// Spec is what a main tells of its service.
+// Spec describes a service to Main.
 type Spec struct {
 	Name string
-	// Config is the service's own, a pointer.
+	// Config is a pointer to the service's own settings.
 	Config any
-	// Migrations of its schema; nil for a process without one.
+	// Migrations opens the migrations of the service's schema; nil for a process without a schema.
 	Migrations func() (fs.FS, error)
-	// Build makes the service and answers the workers of the process.
-	Build func(ctx context.Context, p *Process) ([]run.Worker, error)
+	// Build creates the service and returns the workers of the process.
+	Build func(ctx context.Context, p *Process) ([]process.Worker, error)
 }
 
 // Main runs a service's process and exits.
@@ -60,22 +60,22 @@ func Main(spec Spec) {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2)
-	case errors.Is(err, run.ErrKilled):
-		os.Exit(1) // who killed it knows, and a log that nobody reads would hold it up
+	case errors.Is(err, process.ErrKilled):
+		os.Exit(1) // a killed process must not block on writing to a full pipe
 	default:
 		fmt.Fprintf(os.Stderr, "%sd: %v\n", spec.Name, err)
 		os.Exit(1)
 	}
 }
 
-// commandMigrate brings the schema to this version instead of serving.
+// commandMigrate migrates the schema to this version instead of serving.
 const commandMigrate = "migrate"
 
 func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string, out, errOut io.Writer) error {
 	flags := flag.NewFlagSet(spec.Name+"d", flag.ContinueOnError)
 	flags.SetOutput(errOut)
-	printConfig := flags.Bool("print-config", false, "show every setting, redacted, and end")
-	showVersion := flags.Bool("version", false, "show the version and end")
+	printConfig := flags.Bool("print-config", false, "show every setting, with secrets redacted, and exit")
+	showVersion := flags.Bool("version", false, "show the version and exit")
 	if err := flags.Parse(args); err != nil {
 		return flag.ErrHelp
 	}
@@ -85,9 +85,9 @@ func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string,
 	}
 	command := flags.Arg(0)
 	if flags.NArg() > 1 || (command != "" && command != commandMigrate) {
-		return fmt.Errorf("unknown command %q: want none, or %s", strings.Join(flags.Args(), " "), commandMigrate)
+		return fmt.Errorf("unknown command %q; want no command or %s", strings.Join(flags.Args(), " "), commandMigrate)
 	}
-	p := &Process{Closers: &run.Closers{}}
+	p := &Process{Closers: &process.Closers{}}
 	loaded, err := p.load(ctx, spec, from)
 	if err != nil {
 		return err
@@ -102,8 +102,8 @@ func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string,
 	return p.serve(ctx, spec, errOut)
 }
 
-// load reads the settings that all share, those that each service has under its own prefix, and the
-// service's Config; all faults together, so that a wrong installation is mended in one go.
+// load reads the settings that all processes share, those that each service has under its own prefix, and the
+// service's Config. It reports all faults together, so that they can be fixed at once.
 func (p *Process) load(ctx context.Context, spec Spec, from conf.Lookuper) (*conf.Loaded, error) {
 	return conf.LoadAll(ctx, from, []conf.Part{
 		{Config: &p.Settings},
@@ -117,7 +117,7 @@ func (p *Process) migrate(ctx context.Context, spec Spec) error {
 		return fmt.Errorf("%s has no schema", spec.Name)
 	}
 	if p.Own.Postgres.OwnerURL.IsZero() {
-		// The driver would take an empty URL for the server of this machine.
+		// The driver would connect to a server on this machine if the URL were empty.
 		return fmt.Errorf("SERVICE_%s_DATABASE_OWNER_URL must be set", strings.ToUpper(spec.Name))
 	}
 	files, err := spec.Migrations()
@@ -129,8 +129,8 @@ func (p *Process) migrate(ctx context.Context, spec Spec) error {
 
 func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err error) {
 	defer func() {
-		// Who kills waits for nothing.
-		if !errors.Is(err, run.ErrKilled) {
+		// A killed process exits at once.
+		if !errors.Is(err, process.ErrKilled) {
 			Close(ctx, p.Closers)
 		}
 	}()
@@ -141,9 +141,9 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	signals, stop := run.Signals()
+	signals, stop := process.Signals()
 	defer stop()
-	host := &run.Host{
+	host := &process.Host{
 		Log: p.Log, Signals: signals, Workers: workers, Closers: p.Closers,
 		ReadyTimeout: p.Settings.Stop.ReadyTimeout, StopTimeout: p.Settings.Stop.StopTimeout,
 		Ready: func(ctx context.Context) error {
@@ -157,17 +157,17 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 	return host.Run(ctx)
 }
 
-// closeTimeout bounds what a start that failed may take to close what it had opened.
+// closeTimeout limits how long a failed start may take to close what it has opened.
 const closeTimeout = 10 * time.Second
 
-// Close closes what a start that failed had opened. After a run the host has closed it all.
-func Close(ctx context.Context, closers *run.Closers) {
+// Close closes what a failed start has opened. After a run there is nothing left to close: the host has closed all.
+func Close(ctx context.Context, closers *process.Closers) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	_ = closers.Close(ctx) // the start's error is the one that is told
+	_ = closers.Close(ctx) // the error of the start is reported instead
 }
 
-// open makes the Env of the process from its settings.
+// open creates the Env of the process from its settings.
 func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 	o, err := obs.Setup(ctx, obs.Config{
 		Service: spec.Name, Version: version.Server(), LogLevel: p.Settings.Obs.LogLevel,
@@ -182,13 +182,13 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 		return err
 	}
 	for _, w := range p.Loaded.Warnings {
-		o.Log.WarnContext(ctx, "a setting that nothing reads", "setting", w)
+		o.Log.WarnContext(ctx, "unused setting", "setting", w)
 	}
 	p.Env = NewEnv(spec.Name, o, clk, id.NewSource(clk, rand.Reader), p.Wire)
 	p.Stop = p.Settings.Stop
 	p.PublicURL = func() string { return p.Settings.Public.URL }
 	if p.Settings.Public.URL == "" {
-		return errors.New("SERVICE_PUBLIC_URL must be set where services run apart")
+		return errors.New("SERVICE_PUBLIC_URL must be set if services run as separate processes")
 	}
 	if !p.Settings.Keyring.IsZero() {
 		if p.Keyring, err = secret.ParseKeyring(p.Settings.Keyring); err != nil {
@@ -210,7 +210,7 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 	return p.OpenPool(ctx, p.Closers, p.Own.Postgres, false)
 }
 
-func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.Wire, error) {
+func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.TCPNetwork, error) {
 	files, err := pki.OpenFiles(p.Settings.TLS.Cert, p.Settings.TLS.Key, p.Settings.TLS.CA)
 	if err != nil {
 		return nil, fmt.Errorf("SERVICE_TLS_*: %w", err)
@@ -226,7 +226,7 @@ func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.Wire, error) {
 }
 
 // ServeOn is Serve on the process's own listeners.
-func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]run.Worker, error) {
+func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]process.Worker, error) {
 	listener, err := p.Wire.Listen(svc.Name())
 	if err != nil {
 		return nil, fmt.Errorf("listen for services: %w", err)
@@ -242,7 +242,7 @@ func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]run.Worker, erro
 	return p.Serve(svc, keys, listeners...)
 }
 
-// NodeCA is the internal authority, for the one service that signs nodes.
+// NodeCA loads the internal CA, for jobs, which signs the certificates of nodes.
 func (p *Process) NodeCA() (NodeCA, error) {
 	ca, err := pki.LoadCA(p.Own.CADir)
 	if err != nil {
@@ -251,10 +251,10 @@ func (p *Process) NodeCA() (NodeCA, error) {
 	return NodeCA{CA: ca, Clock: p.Clock}, nil
 }
 
-// ServeBoth is ServeOn for a service that also reads and writes HTTP itself: for the gateway over mutual
-// TLS, and in the open where a balancer is pointed at it. Both refuse what is new when the process stops and
-// finish what they hold.
-func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKeys, handler http.Handler) ([]run.Worker, error) {
+// ServeBoth is ServeOn for a service that also serves HTTP itself: to the gateway over mutual TLS, and over plain
+// HTTP if a public listener for a balancer is set. When the process stops, both refuse new requests and finish
+// the running ones.
+func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKeys, handler http.Handler) ([]process.Worker, error) {
 	workers, err := p.ServeOn(svc, keys) //nolint:contextcheck // the internal listeners take no context.
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKe
 	}
 	open, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.Own.PublicListen)
 	if err != nil {
-		return nil, fmt.Errorf("listen in the open: %w", err)
+		return nil, fmt.Errorf("open the public listener: %w", err)
 	}
 	return append(workers, held.worker(svc.Name()+".public", open)), nil
 }

@@ -24,13 +24,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// output is a log that may be read while it is written.
+// output is a buffer that is safe for concurrent use.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -48,7 +48,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// call runs a process's main to its end.
+// call runs realMain to its end and returns its output.
 func call(t *testing.T, spec Spec, env map[string]string, args ...string) (out, errOut string, err error) {
 	t.Helper()
 	o, e := &output{}, &output{}
@@ -59,7 +59,7 @@ func call(t *testing.T, spec Spec, env map[string]string, args ...string) (out, 
 	return o.String(), e.String(), err
 }
 
-// installation is a folder of certificates and the settings of a process that uses them.
+// installation creates a folder of certificates and returns the CA and the settings of a process that uses them.
 func installation(t *testing.T, name string) (*pki.CA, map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestPrintConfigShowsNoSecret(t *testing.T) {
+func TestProcess_printConfigHidesSecrets(t *testing.T) {
 	t.Parallel()
 	_, env := installation(t, "auth")
 	out, _, err := call(t, Spec{Name: "auth"}, with(env, "SERVICE_AUTH_DATABASE_URL", "postgres://auth:hunter2@db/x"), "--print-config")
@@ -119,7 +119,7 @@ func TestPrintConfigShowsNoSecret(t *testing.T) {
 	require.NotContains(t, out, seed('a').Reveal())
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
+func TestProcess_missingSettings(t *testing.T) {
 	t.Parallel()
 	_, env := installation(t, "auth")
 	migrations := func() (fs.FS, error) { return fstest.MapFS{}, nil }
@@ -132,7 +132,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		"certificates":     {with(env, "SERVICE_TLS_CA", "", "SERVICE_TLS_CERT", "", "SERVICE_TLS_KEY", ""), nil, nil, "SERVICE_TLS_"},
 		"public URL":       {with(env, "SERVICE_PUBLIC_URL", ""), nil, nil, "SERVICE_PUBLIC_URL"},
 		"object store":     {with(env, "SERVICE_BLOB_ROOT", ""), nil, nil, "BLOB_ROOT"},
-		"a bad keyring":    {with(env, "SERVICE_KEYRING", "k1 short"), nil, nil, "SERVICE_KEYRING"},
+		"invalid keyring":  {with(env, "SERVICE_KEYRING", "k1 short"), nil, nil, "SERVICE_KEYRING"},
 		"audit key":        {with(env, "SERVICE_AUDIT_KEY", ""), migrations, nil, "SERVICE_AUDIT_KEY"},
 		"database":         {env, migrations, nil, "SERVICE_AUTH_DATABASE_URL must be set"},
 		"owner":            {env, migrations, []string{"migrate"}, "SERVICE_AUTH_DATABASE_OWNER_URL must be set"},
@@ -155,11 +155,11 @@ func TestMigrate(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := db.Pool("auth").Exec(t.Context(), `INSERT INTO thing (n) VALUES (1)`)
-	require.NoError(t, err, "the serving role may write what the owner made")
+	require.NoError(t, err, "the serving role may write to the owner's tables")
 }
 
-// process runs a main until stop.
-func process(t *testing.T, spec Spec, env map[string]string) (log *output, stop func() error) {
+// process runs realMain until stop is called.
+func startProcess(t *testing.T, spec Spec, env map[string]string) (log *output, stop func() error) {
 	t.Helper()
 	log = &output{}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -183,7 +183,7 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestAProcessOfItsOwn(t *testing.T) {
+func TestProcess_servesOnAllListeners(t *testing.T) {
 	t.Parallel()
 	ca, env := installation(t, "auth")
 	db := pgtest.New(t, pgtest.Schema{Name: "auth"})
@@ -192,8 +192,8 @@ func TestAProcessOfItsOwn(t *testing.T) {
 		"SERVICE_ADMIN_LISTEN", adminAddr, "SERVICE_STOP_TIMEOUT", "1m", "SERVICE_TYPO", "x")
 	svc := newKeys(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "relayed") })
-	log, stop := process(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]run.Worker, error) {
-		// The tests' server runs without fsync, which a process refuses.
+	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
+		// The tests' server runs without fsync, which OpenPool refuses unless it is allowed.
 		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
 			return nil, err
 		}
@@ -236,7 +236,7 @@ func TestAProcessOfItsOwn(t *testing.T) {
 	require.Error(t, err)
 }
 
-// handshake reads a byte over TLS, so that a refusal of the client's certificate is seen too.
+// handshake reads one byte over TLS, because a refused client certificate shows only then.
 func handshake(t *testing.T, addr string, cfg *tls.Config) error {
 	t.Helper()
 	conn, err := (&tls.Dialer{Config: cfg}).DialContext(t.Context(), "tcp", addr)
@@ -252,11 +252,11 @@ func handshake(t *testing.T, addr string, cfg *tls.Config) error {
 	return err
 }
 
-func TestABuildThatFailsClosesWhatItOpened(t *testing.T) {
+func TestProcess_failedBuildClosesResources(t *testing.T) {
 	t.Parallel()
 	_, env := installation(t, "gateway")
 	closed := false
-	_, _, err := call(t, Spec{Name: "gateway", Build: func(_ context.Context, p *Process) ([]run.Worker, error) {
+	_, _, err := call(t, Spec{Name: "gateway", Build: func(_ context.Context, p *Process) ([]process.Worker, error) {
 		p.Closers.Add("thing", func(context.Context) error { closed = true; return nil })
 		return nil, errors.New("no such thing")
 	}}, env)
@@ -264,18 +264,18 @@ func TestABuildThatFailsClosesWhatItOpened(t *testing.T) {
 	require.True(t, closed)
 }
 
-func TestListenersThatAreMissingOrTaken(t *testing.T) {
+func TestProcess_addressInUseAndMissingCA(t *testing.T) {
 	t.Parallel()
 	_, env := installation(t, "auth")
 	l := listener(t)
 	t.Cleanup(func() { _ = l.Close() })
 	taken := l.Addr().String()
-	build := func(_ context.Context, p *Process) ([]run.Worker, error) {
+	build := func(_ context.Context, p *Process) ([]process.Worker, error) {
 		return p.ServeOn(newKeys(t), nil)
 	}
 	_, _, err := call(t, Spec{Name: "auth", Build: build}, with(env, "SERVICE_AUTH_LISTEN", taken))
 	require.ErrorContains(t, err, taken)
-	_, _, err = call(t, Spec{Name: "auth", Build: func(_ context.Context, p *Process) ([]run.Worker, error) {
+	_, _, err = call(t, Spec{Name: "auth", Build: func(_ context.Context, p *Process) ([]process.Worker, error) {
 		_, err := p.NodeCA()
 		return nil, err
 	}}, with(env, "SERVICE_AUTH_CA_DIR", t.TempDir()))

@@ -4,31 +4,31 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// SecretKeeper is a service that keeps values under the installation's keyring.
-type SecretKeeper interface{ Sealed() []rewrap.Column }
+// SecretKeeper is a service with columns whose values are sealed with the installation's keyring.
+type SecretKeeper interface{ Sealed() []pg.SealedColumn }
 
-// How often a process looks for values under a former key. Only a start with another ring gives any, or a
-// process that was still writing with the former one.
+// How often a process looks for values under a former key. They occur only after a start with another keyring,
+// or if a process with the former keyring was still writing.
 const (
 	rewrapEvery  = time.Hour
 	rewrapJitter = 10 * time.Minute
 )
 
-// rewrapper moves sealed values to the key that the ring seals with.
-func (e *Env) rewrapper(keeper SecretKeeper) run.Worker {
+// rewrapper returns the worker that moves sealed values to the first key of the keyring.
+func (e *Env) rewrapper(keeper SecretKeeper) process.Worker {
 	name := e.Name + ".rewrap"
 	round := func(ctx context.Context) error {
-		moved, err := rewrap.Run(ctx, e.Pool, e.Keyring, keeper.Sealed()...)
+		moved, err := pg.Reseal(ctx, e.Pool, e.Keyring, keeper.Sealed()...)
 		if moved > 0 {
-			e.Log.InfoContext(ctx, "sealed values are under the keyring's first key now", "moved", moved)
+			e.Log.InfoContext(ctx, "moved sealed values to the first key of the keyring", "moved", moved)
 		}
 		return err
 	}
-	return run.Worker{Name: name, Run: func(ctx context.Context) error {
-		return run.Loop(ctx, e.Clock, rewrapEvery, rewrapJitter, run.Logged(e.Log, name, round))
+	return process.Worker{Name: name, Run: func(ctx context.Context) error {
+		return process.Loop(ctx, e.Clock, rewrapEvery, rewrapJitter, process.Logged(e.Log, name, round))
 	}}
 }

@@ -8,20 +8,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// keeping is a service with a column under the keyring; the audit's requests stand in for it.
+// keeping is a service with a sealed column. It uses audit_seal.hash, which holds no valid sealed value.
 type keeping struct{ *keys }
 
-func (keeping) Sealed() []rewrap.Column {
-	return []rewrap.Column{{Table: "audit_seal", Name: "hash", Key: "audit_id"}}
+func (keeping) Sealed() []pg.SealedColumn {
+	return []pg.SealedColumn{{Table: "audit_seal", Name: "hash", Key: "audit_id"}}
 }
 
-// A process moves what is under a former key when it starts, and says of what does not open.
-func TestAProcessLooksForValuesUnderAFormerKey(t *testing.T) {
+// A process looks for values under a former key when it starts and logs those that it cannot open.
+func TestProcess_rewrapsAtStart(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)
 	var err error

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// members is auth as the services ask it for roles, and as it asks itself.
+// members stands in for auth, with the RPC that other services call for roles and the method that auth itself uses.
 type members struct {
 	*keys
 	authpeerv1.UnimplementedAccountPeerServiceServer
@@ -25,7 +25,7 @@ func (m *members) Register(r grpc.ServiceRegistrar) {
 
 func (m *members) ListProjectRoles(_ context.Context, in *authpeerv1.ListProjectRolesRequest) (*authpeerv1.ListProjectRolesResponse, error) {
 	if in.GetAccountId() == "usr_down" {
-		return nil, fault.New(fault.Unavailable, "", "the database is away")
+		return nil, fault.New(fault.Unavailable, "", "database is unavailable")
 	}
 	return &authpeerv1.ListProjectRolesResponse{Roles: []*authpeerv1.ProjectRole{{ProjectId: "prj_1", Role: in.GetAccountId()}}}, nil
 }
@@ -34,7 +34,7 @@ func (m *members) ProjectRoles(_ context.Context, accountID string) ([]authn.Pro
 	return []authn.ProjectRole{{Project: "prj_own", Role: accountID}}, nil
 }
 
-func TestServicesAskAuthForRolesAndAuthAsksItself(t *testing.T) {
+func TestEnv_roles(t *testing.T) {
 	t.Parallel()
 	e, bus, closers := env(t)
 	svc := &members{keys: newKeys(t)}
@@ -49,12 +49,12 @@ func TestServicesAskAuthForRolesAndAuthAsksItself(t *testing.T) {
 	require.Equal(t, []authn.ProjectRole{{Project: "prj_own", Role: "viewer"}}, own)
 
 	jobs := NewEnv("jobs", e.Obs, e.Clock, e.IDs, bus.As("jobs"))
-	require.Nil(t, jobs.roles(svc.keys), "who has no connection to auth asks nobody")
+	require.Nil(t, jobs.roles(svc.keys), "without a connection to auth there is no role lookup")
 	_, err = jobs.Dial(closers, "auth")
 	require.NoError(t, err)
-	told, err := jobs.roles(svc.keys)(t.Context(), "editor")
+	fetched, err := jobs.roles(svc.keys)(t.Context(), "editor")
 	require.NoError(t, err)
-	require.Equal(t, []authn.ProjectRole{{Project: "prj_1", Role: "editor"}}, told)
+	require.Equal(t, []authn.ProjectRole{{Project: "prj_1", Role: "editor"}}, fetched)
 	_, err = jobs.roles(svc.keys)(t.Context(), "usr_down")
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.NoError(t, stop())

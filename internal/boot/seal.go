@@ -12,20 +12,20 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/auditpeer"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Sealing is how the audit of a process's schemas is sealed.
+// Sealing holds the keys and the folder with which the audit of a process's schemas is sealed.
 type Sealing struct {
 	Key authn.SigningKey
-	// Keys vouch for the heads: those of Key and of its predecessors, by id.
+	// Keys verify the signed heads: the public keys of Key and of its predecessors, by ID.
 	Keys map[string]ed25519.PublicKey
-	// Dir keeps the signed heads, a file a service.
+	// Dir holds the signed heads, one file per service.
 	Dir string
 }
 
-// OpenSealing reads the settings; both are needed, because a log that its database's master can rewrite
+// OpenSealing reads the settings. Both are required: an audit that the database's administrator can rewrite
 // proves nothing.
 func OpenSealing(a Audit) (Sealing, error) {
 	if a.Key.IsZero() || a.Dir == "" {
@@ -43,19 +43,19 @@ func OpenSealing(a Audit) (Sealing, error) {
 		s.Keys[key.ID] = key.Public().Key
 	}
 	if err := os.MkdirAll(a.Dir, 0o700); err != nil {
-		return Sealing{}, fmt.Errorf("make SERVICE_AUDIT_DIR: %w", err)
+		return Sealing{}, fmt.Errorf("create SERVICE_AUDIT_DIR: %w", err)
 	}
 	return s, nil
 }
 
-// sealingKey reads one seed; an example is as open as none.
+// sealingKey reads one seed. It rejects example keys, because anyone may know them.
 func sealingKey(text string) (authn.SigningKey, error) {
 	seed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(seed) != ed25519.SeedSize {
 		return authn.SigningKey{}, fmt.Errorf("SERVICE_AUDIT_KEY: want base64 of %d bytes", ed25519.SeedSize)
 	}
 	if !secret.LooksRandom(seed) {
-		return authn.SigningKey{}, errors.New("SERVICE_AUDIT_KEY is not random: an example key?")
+		return authn.SigningKey{}, errors.New("SERVICE_AUDIT_KEY is not random; it looks like an example key")
 	}
 	key, err := authn.SigningKeyFromSeed(seed)
 	if err != nil {
@@ -64,22 +64,22 @@ func sealingKey(text string) (authn.SigningKey, error) {
 	return key, nil
 }
 
-// AuditPeer serves the audit of the Env's schema.
+// AuditPeer returns the server for the audit of the Env's schema.
 func (e *Env) AuditPeer() *auditpeer.Server {
 	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Kept: e.kept(), Clock: e.Clock}
 }
 
-// kept are the heads outside the database.
+// kept returns the file with the signed heads, which is outside the database.
 func (e *Env) kept() *audit.File { return audit.NewFile(filepath.Join(e.Sealing.Dir, e.Name+".jsonl")) }
 
-// sealer is the worker that seals the audit of the Env's schema.
-func (e *Env) sealer() (run.Worker, error) {
+// sealer returns the worker that seals the audit of the Env's schema.
+func (e *Env) sealer() (process.Worker, error) {
 	s, err := audit.NewSealer(audit.SealerConfig{
 		Service: e.Name, Pool: e.Pool, Clock: e.Clock, Log: e.Log, Key: e.Sealing.Key.Private, KeyID: e.Sealing.Key.ID,
 		Keep: e.kept(),
 	})
 	if err != nil {
-		return run.Worker{}, fmt.Errorf("make the %s sealer: %w", e.Name, err)
+		return process.Worker{}, fmt.Errorf("create the %s sealer: %w", e.Name, err)
 	}
-	return run.Worker{Name: e.Name + ".audit", Run: s.Run}, nil
+	return process.Worker{Name: e.Name + ".audit", Run: s.Run}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// seed is 32 bytes that look drawn, as settings write them.
+// seed returns 32 random-looking bytes in the encoding of the settings.
 func seed(b byte) secret.String {
 	sum := sha256.Sum256([]byte{b})
 	return secret.New(base64.StdEncoding.EncodeToString(sum[:]))
@@ -37,11 +37,11 @@ func TestOpenSealing(t *testing.T) {
 	both, err := OpenSealing(Audit{Key: secret.New(seed('b').Reveal() + "\n" + seed('a').Reveal() + "\n"), Dir: dir})
 	require.NoError(t, err)
 	require.Equal(t, other.Key.ID, both.Key.ID, "the first one signs")
-	require.Len(t, both.Keys, 2, "the others still vouch")
+	require.Len(t, both.Keys, 2, "the others still verify")
 	require.Equal(t, s.Key.Public().Key, both.Keys[s.Key.ID])
 }
 
-func TestSealingThatProvesNothingIsRefused(t *testing.T) {
+func TestOpenSealing_invalidSettings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -54,9 +54,9 @@ func TestSealingThatProvesNothingIsRefused(t *testing.T) {
 		"no folder":  {Audit{Key: seed('a')}, "must be set"},
 		"not base64": {Audit{Key: secret.New("!!!"), Dir: dir}, "want base64 of 32 bytes"},
 		"too short":  {Audit{Key: secret.New(base64.StdEncoding.EncodeToString([]byte("short-secret"))), Dir: dir}, "want base64 of 32 bytes"},
-		"an example": {Audit{Key: secret.New(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32)))), Dir: dir}, "an example key?"},
-		"an old one": {Audit{Key: secret.New(seed('a').Reveal() + "\nshort-secret"), Dir: dir}, "want base64 of 32 bytes"},
-		"a file":     {Audit{Key: seed('a'), Dir: filepath.Join(file, "audit")}, "make SERVICE_AUDIT_DIR"},
+		"example":    {Audit{Key: secret.New(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32)))), Dir: dir}, "looks like an example key"},
+		"old key":    {Audit{Key: secret.New(seed('a').Reveal() + "\nshort-secret"), Dir: dir}, "want base64 of 32 bytes"},
+		"file":       {Audit{Key: seed('a'), Dir: filepath.Join(file, "audit")}, "create SERVICE_AUDIT_DIR"},
 	} {
 		_, err := OpenSealing(tc.a)
 		require.ErrorContains(t, err, tc.want, name)

@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// typed is a key of 32 bytes that nobody drew.
+// typed returns a key of 32 bytes that is not random.
 func typed(word string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(word, 32))[:32])
 }
 
-// badSecrets are values with which no process of its own may start, by setting: missing, short, and examples.
-// Without a key of signed URLs the object store draws one and keeps it in its folder.
+// badSecrets lists, by setting, values with which a separate process must not start: missing, short, and examples.
+// If the key of signed URLs is missing, the object store generates one and saves it in its folder.
 func badSecrets() map[string][]string {
 	short := base64.StdEncoding.EncodeToString([]byte("9vK2mTq7Lw4zR8sXc1Yb6Nd3Pf5Gh0J"))
 	return map[string][]string{
@@ -34,8 +34,8 @@ func badSecrets() map[string][]string {
 	}
 }
 
-// Every secret that a process reads is in the table: a new one is refused its example too, or this fails.
-func TestEverySecretSettingIsInTheTable(t *testing.T) {
+// Every secret setting must be in the table, so that examples of a new one are rejected too.
+func TestBadSecrets_coverEverySecretSetting(t *testing.T) {
 	t.Parallel()
 	shared, err := conf.Describe(Settings{})
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestEverySecretSettingIsInTheTable(t *testing.T) {
 	require.ElementsMatch(t, want, slices.Collect(maps.Keys(badSecrets())))
 }
 
-func TestNoProcessStartsWithADefaultOrEmptySecret(t *testing.T) {
+func TestProcess_rejectsDefaultAndEmptySecrets(t *testing.T) {
 	t.Parallel()
 	_, env := installation(t, "auth")
 	env = with(env, "SERVICE_AUTH_DATABASE_URL", "postgres://signalbox_auth:9vK2mTq7Lw4z@127.0.0.1:1/x",
@@ -69,7 +69,7 @@ func TestNoProcessStartsWithADefaultOrEmptySecret(t *testing.T) {
 				args = []string{"migrate"}
 			}
 			if name == "SERVICE_KEYRING" && value == "" {
-				continue // only some need one: TestAServiceThatSealsNeedsAKeyring
+				continue // not every service needs one: see TestServe_secretKeeperNeedsKeyring
 			}
 			_, _, err := call(t, spec, one, args...)
 			want := strings.TrimPrefix(name, "SERVICE_BLOB_")
@@ -81,13 +81,13 @@ func TestNoProcessStartsWithADefaultOrEmptySecret(t *testing.T) {
 	}
 }
 
-func TestAServiceThatSealsNeedsAKeyring(t *testing.T) {
+func TestServe_secretKeeperNeedsKeyring(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)
 	l, err := e.Net.Listen("auth")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	var workers []run.Worker
+	var workers []process.Worker
 	workers, err = e.Serve(keeping{newKeys(t)}, nil, l)
 	require.ErrorContains(t, err, "SERVICE_KEYRING must be set")
 	require.Empty(t, workers)

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Settings are what every process of an installation shares.
+// Settings are the settings that all processes of an installation share.
 type Settings struct {
 	Obs    conf.Obs    `env:", prefix=SERVICE_"`
 	Stop   conf.Stop   `env:", prefix=SERVICE_"`
@@ -21,34 +21,34 @@ type Settings struct {
 	Audit   Audit         `env:", prefix=SERVICE_"`
 }
 
-// Audit is how the record of changes is sealed.
+// Audit holds the settings for sealing the audit.
 type Audit struct {
 	Key secret.String `env:"AUDIT_KEY" doc:"seeds of the Ed25519 keys of the audit's heads, base64 of 32 bytes each, the signing one first, then those whose signatures still count"`
 	Dir string        `env:"AUDIT_DIR" doc:"folder outside the database that keeps the signed heads"`
 }
 
-// ServiceSettings are what each service has for itself, under its own prefix.
+// ServiceSettings are the settings that each service has under its own prefix.
 type ServiceSettings struct {
 	Listen   conf.Listen
 	Postgres conf.Postgres
-	// HTTPListen is where ingest and inference take the bytes that the gateway relays.
+	// HTTPListen is the address on which ingest and inference accept the requests that the gateway relays.
 	HTTPListen string `env:"HTTP_LISTEN" doc:"ingest and inference: address for the gateway's relayed requests"`
-	// PublicListen is decisions.md's second, public listener of ingest and inference.
-	PublicListen string `env:"LISTEN_PUBLIC" doc:"ingest and inference: plain HTTP address for a balancer; off where empty"`
-	// AgentListen is where jobs takes agents.
+	// PublicListen is the address of the second, public listener of ingest and inference; see decisions.md.
+	PublicListen string `env:"LISTEN_PUBLIC" doc:"ingest and inference: plain HTTP address for a balancer; off if empty"`
+	// AgentListen is the address on which jobs accepts agents.
 	AgentListen string `env:"AGENT_LISTEN" doc:"jobs: address for agents"`
-	// AgentAddress is what agents are told to dial.
-	AgentAddress string `env:"AGENT_ADDRESS" doc:"jobs: host:port under which agents reach the agent listener"`
-	CADir        string `env:"CA_DIR" doc:"jobs: folder of the internal authority, which signs the certificates of nodes"`
+	// AgentAddress is the address that agents dial.
+	AgentAddress string `env:"AGENT_ADDRESS" doc:"jobs: host:port at which agents reach the agent listener"`
+	CADir        string `env:"CA_DIR" doc:"jobs: folder of the internal CA, which signs the certificates of nodes"`
 }
 
-// Validate implements the check of conf.Load.
+// Validate rejects an invalid SERVICE_PEERS. conf.Load calls it.
 func (s *Settings) Validate() error {
 	_, err := s.addresses()
 	return err
 }
 
-// addresses reads SERVICE_PEERS.
+// addresses parses SERVICE_PEERS.
 func (s *Settings) addresses() (map[string]string, error) {
 	peers := map[string]string{}
 	for pair := range strings.SplitSeq(s.Peers, ",") {
@@ -57,10 +57,10 @@ func (s *Settings) addresses() (map[string]string, error) {
 		}
 		name, addr, ok := strings.Cut(pair, "=")
 		if _, _, err := net.SplitHostPort(addr); !ok || name == "" || err != nil {
-			return nil, conf.Faultf("SERVICE_PEERS", "want name=host:port, got %q", pair)
+			return nil, conf.Errorf("SERVICE_PEERS", "want name=host:port, got %q", pair)
 		}
 		if _, twice := peers[name]; twice {
-			return nil, conf.Faultf("SERVICE_PEERS", "%s is given twice", name)
+			return nil, conf.Errorf("SERVICE_PEERS", "%s is given twice", name)
 		}
 		peers[name] = addr
 	}

@@ -23,8 +23,8 @@ func TestPeers(t *testing.T) {
 		"empty address":  {"auth=", nil, `got "auth="`},
 		"no name":        {"=a:1", nil, `got "=a:1"`},
 		"no port":        {"auth=host", nil, `got "auth=host"`},
-		"a URL":          {"auth=http://a:1", nil, "SERVICE_PEERS"},
-		"one twice":      {"auth=a:1,auth=b:2", nil, "auth is given twice"},
+		"URL":            {"auth=http://a:1", nil, "SERVICE_PEERS"},
+		"duplicate name": {"auth=a:1,auth=b:2", nil, "auth is given twice"},
 	} {
 		s := &Settings{Peers: tc.text}
 		got, err := s.addresses()
@@ -39,7 +39,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// load reads a process's settings from these.
+// load reads a process's settings from env.
 func load(t *testing.T, env map[string]string, own any) (*Process, *conf.Loaded, error) {
 	t.Helper()
 	p := &Process{}
@@ -47,7 +47,7 @@ func load(t *testing.T, env map[string]string, own any) (*Process, *conf.Loaded,
 	return p, loaded, err
 }
 
-func TestAllFaultsAreToldTogether(t *testing.T) {
+func TestProcess_load_reportsAllFaults(t *testing.T) {
 	t.Parallel()
 	own := &struct {
 		Hours int `env:"SERVICE_JWT_HOURS, default=8"`
@@ -65,18 +65,18 @@ func TestAllFaultsAreToldTogether(t *testing.T) {
 	require.ErrorContains(t, err, "SERVICE_PEERS")
 }
 
-func TestSharedAndOwnSettings(t *testing.T) {
+func TestProcess_load_sharedAndOwnSettings(t *testing.T) {
 	t.Parallel()
 	p, loaded, err := load(t, map[string]string{
 		"SERVICE_AUTH_LISTEN": "127.0.0.1:1", "SERVICE_JOBS_LISTEN": "127.0.0.1:2", "SERVICE_PUBLIC_URL": "https://x.example",
 		"SERVICE_KEYRING": "k1 AAAA", "SERVICE_JOB_TOKEN": "ing_x", "SERVICE_PERS": "auth=a:1",
 	}, &struct{}{})
 	require.NoError(t, err)
-	require.Equal(t, "127.0.0.1:1", p.Own.Listen.Addr, "its own, not another service's")
+	require.Equal(t, "127.0.0.1:1", p.Own.Listen.Addr, "the service's own address, not that of another service")
 	require.Equal(t, "https://x.example", p.Settings.Public.URL)
 	require.EqualValues(t, 8, p.Own.Postgres.MaxConns)
-	require.Contains(t, joined(loaded.Warnings), "SERVICE_PERS", "a name that is mistyped is warned of")
-	require.NotContains(t, joined(loaded.Warnings), "SERVICE_JOB_TOKEN", "what belongs to training code is not")
+	require.Contains(t, joined(loaded.Warnings), "SERVICE_PERS", "an unknown name causes a warning")
+	require.NotContains(t, joined(loaded.Warnings), "SERVICE_JOB_TOKEN", "a name for training code does not")
 }
 
 func joined(list []string) (all string) {

@@ -25,31 +25,32 @@ type ChatMessage struct {
 	Content string `json:"content"`
 }
 
-// Ask is a greedy request for the answer to one question.
+// Ask returns a request for the greedy completion of one question.
 func Ask(question string) ChatRequest {
 	return ChatRequest{Model: "default", MaxTokens: 16, Messages: []ChatMessage{{Role: "user", Content: question}}}
 }
 
-type chatAnswer struct {
+type chatResponse struct {
 	Choices []struct {
 		Message ChatMessage `json:"message"`
 		Delta   ChatMessage `json:"delta"`
 	} `json:"choices"`
 }
 
-// Chat asks a deployment plainly and answers the text.
+// Chat sends a question to a deployment without streaming and returns the text of the response.
 func (c *Client) Chat(ctx context.Context, deployment, question string) (string, error) {
-	var out chatAnswer
+	var out chatResponse
 	if err := c.Post(ctx, "/inference/"+deployment+"/v1/chat/completions", Ask(question), &out); err != nil {
 		return "", err
 	}
 	if len(out.Choices) == 0 {
-		return "", errors.New("the engine answered without a choice")
+		return "", errors.New("the engine's response has no choices")
 	}
 	return strings.TrimSpace(out.Choices[0].Message.Content), nil
 }
 
-// ChatStream asks a deployment for a stream and answers the text and how many events carried it.
+// ChatStream sends a question to a deployment with streaming. It returns the text of the response and the number
+// of events with text.
 func (c *Client) ChatStream(ctx context.Context, deployment, question string) (text string, events int, err error) {
 	in := Ask(question)
 	in.Stream = true
@@ -60,17 +61,17 @@ func (c *Client) ChatStream(ctx context.Context, deployment, question string) (t
 	path := c.base + "/inference/" + deployment + "/v1/chat/completions"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(raw))
 	if err != nil {
-		return "", 0, fmt.Errorf("make the question: %w", err)
+		return "", 0, fmt.Errorf("create the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	var b strings.Builder
 	done := false
 	_, err = c.stream(req, "", func(e Event) error {
-		// The stream is read to its end behind the mark too: a caller who hangs up at the mark has left early.
+		// Read the stream to its end even after [DONE]: the server would treat an earlier close as a disconnect.
 		if done = done || e.Data == "[DONE]"; done {
 			return nil
 		}
-		var out chatAnswer
+		var out chatResponse
 		if err := json.Unmarshal([]byte(e.Data), &out); err != nil {
 			return fmt.Errorf("decode a chunk: %w", err)
 		}
@@ -80,7 +81,7 @@ func (c *Client) ChatStream(ctx context.Context, deployment, question string) (t
 		}
 		return nil
 	})
-	// Not every engine writes [DONE]; a clean end is one too.
+	// Not every engine sends [DONE]; a clean end of the stream counts too.
 	if done || errors.Is(err, ErrCut) {
 		err = nil
 	}

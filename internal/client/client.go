@@ -1,6 +1,5 @@
 // Package client speaks the REST API as any client would: JSON over HTTP, bearer credentials, signed
-// uploads and Server-Sent Events. The command line, the demo and the suites use it; none of them knows
-// another way in.
+// uploads and Server-Sent Events. The command line, the demo and the test suites use only this client.
 package client
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// maxBody bounds what is read of an answer.
+// maxBody is the number of bytes that are read from a response body at most.
 const maxBody = 32 << 20
 
 // Client is one caller of one installation.
@@ -28,31 +27,31 @@ type Client struct {
 	key   string
 }
 
-// New makes a client of the installation at base, without a credential. A nil transport is the
-// standard library's.
+// New creates a client of the installation at base, without a credential. A nil transport means
+// http.DefaultTransport.
 func New(base string, transport http.RoundTripper) *Client {
 	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport}}
 }
 
-// With answers a client that presents the token.
+// With returns a client that sends the token.
 func (c *Client) With(token secret.String) *Client {
 	return &Client{base: c.base, http: c.http, token: token}
 }
 
-// Keyed answers a client whose requests carry an Idempotency-Key, so that a creation whose answer was
+// Keyed returns a client whose requests carry an Idempotency-Key, so that a creation whose response was
 // lost can be sent again.
 func (c *Client) Keyed(key string) *Client {
 	return &Client{base: c.base, http: c.http, token: c.token, key: key}
 }
 
-// Base is the address of the installation.
+// Base returns the URL of the installation.
 func (c *Client) Base() string { return c.base }
 
-// Error is an answer that is not a success.
+// Error is a response with a status outside 200 to 299.
 type Error struct {
 	Status int
 	Code   string
-	// Detail is the text of `detail`, or its JSON where it is a list.
+	// Detail is the text of `detail`, its JSON if it is not a string, or the whole body if there is no `detail`.
 	Detail string
 	Body   []byte
 }
@@ -60,14 +59,14 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
 
-// Answer is a whole response.
+// Answer holds a whole response.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Call sends a request and reads the whole answer, whatever its status. A nil body sends none.
+// Call sends a request and reads the whole response, whatever its status. If body is nil the request has no body.
 func (c *Client) Call(ctx context.Context, method, path string, body any) (*Answer, error) {
 	var reader io.Reader
 	if body != nil {
@@ -79,7 +78,7 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (*Answ
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, reader)
 	if err != nil {
-		return nil, fmt.Errorf("make %s %s: %w", method, path, err)
+		return nil, fmt.Errorf("create the request %s %s: %w", method, path, err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -106,7 +105,8 @@ func (c *Client) send(req *http.Request) (*Answer, error) {
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: raw}, nil
 }
 
-// Do sends a request and decodes a success into out, which may be nil. Any other status is an *Error.
+// Do sends a request and decodes a successful response into out, which may be nil. For any other status it
+// returns an *Error.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any) error {
 	a, err := c.Call(ctx, method, path, body)
 	if err != nil {
@@ -160,12 +160,12 @@ func (c *Client) Upload(ctx context.Context, method, target string, headers map[
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("make the upload: %w", err)
+		return fmt.Errorf("create the upload request: %w", err)
 	}
 	for k, v := range headers {
 		req.Header.Set(k, v)
 	}
-	// The URL carries its own authority: no bearer goes to a store.
+	// The signed URL is the credential: the bearer token must not reach the object store.
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("upload: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// serving answers a client of a server with this handler.
+// serving starts a server with the handler and returns a client of it.
 func serving(t *testing.T, h http.HandlerFunc) *Client {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -23,7 +23,7 @@ func serving(t *testing.T, h http.HandlerFunc) *Client {
 	return New(server.URL+"/", server.Client().Transport)
 }
 
-func TestDoSendsWhatItWasGiven(t *testing.T) {
+func TestClient_Post(t *testing.T) {
 	t.Parallel()
 	c := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "Bearer tok", r.Header.Get("Authorization"))
@@ -66,7 +66,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestUploadsCarryNoBearer(t *testing.T) {
+func TestClient_Upload_noBearer(t *testing.T) {
 	t.Parallel()
 	c := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		require.Empty(t, r.Header.Get("Authorization"))
@@ -78,7 +78,7 @@ func TestUploadsCarryNoBearer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// events answers a handler that writes a stream and ends.
+// events returns a handler that writes lines as a stream and ends it.
 func events(lines string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -86,7 +86,7 @@ func events(lines string) http.HandlerFunc {
 	}
 }
 
-func TestFollowReadsEventsUntilEOF(t *testing.T) {
+func TestClient_Follow(t *testing.T) {
 	t.Parallel()
 	c := serving(t, events(": hello\n\nid: 1\nevent: line\ndata: a\ndata: b\n\nid:2\ndata:c\n\nid: 2\nevent: eof\ndata: {}\n\nid: 9\ndata: never\n\n"))
 	var seen []Event
@@ -96,7 +96,7 @@ func TestFollowReadsEventsUntilEOF(t *testing.T) {
 	require.Equal(t, []Event{{ID: "1", Name: "line", Data: "a\nb"}, {ID: "2", Data: "c"}, {ID: "2", Name: "eof", Data: "{}"}}, seen)
 }
 
-func TestFollowTellsACut(t *testing.T) {
+func TestClient_Follow_cut(t *testing.T) {
 	t.Parallel()
 	c := serving(t, events("id: 1\ndata: a\n\n"))
 	last, err := c.Follow(t.Context(), "/s", "", func(Event) error { return nil })
@@ -167,7 +167,7 @@ func TestChatStream(t *testing.T) {
 	}
 }
 
-func TestACutChatIsAnError(t *testing.T) {
+func TestClient_ChatStream_cut(t *testing.T) {
 	t.Parallel()
 	c := serving(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"4\"}}]}\n\n")
@@ -179,7 +179,7 @@ func TestACutChatIsAnError(t *testing.T) {
 	require.NotErrorIs(t, err, ErrCut)
 }
 
-func TestAnEndedContextIsTold(t *testing.T) {
+func TestClient_Call_cancelledContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -187,12 +187,12 @@ func TestAnEndedContextIsTold(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestAnEventWithoutDataMovesThePlace(t *testing.T) {
+func TestClient_Follow_eventWithoutData(t *testing.T) {
 	t.Parallel()
 	c := serving(t, events("id: 1\ndata: a\n\nid: 5\n\n: hello\n\ndata: b\n\n"))
 	var seen []Event
 	last, err := c.Follow(t.Context(), "/s", "", func(e Event) error { seen = append(seen, e); return nil })
 	require.ErrorIs(t, err, ErrCut)
 	require.Equal(t, "5", last)
-	require.Equal(t, []Event{{ID: "1", Data: "a"}, {Data: "b"}}, seen, "an event has its own id or none")
+	require.Equal(t, []Event{{ID: "1", Data: "a"}, {Data: "b"}}, seen, "an event does not inherit an earlier ID")
 }

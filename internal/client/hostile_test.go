@@ -15,24 +15,24 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestACredentialGoesToItsInstallationOnly(t *testing.T) {
+func TestClient_dropsTokenOnRedirectAndUpload(t *testing.T) {
 	t.Parallel()
 	other := make(chan http.Header, 4)
 	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { other <- r.Header; w.WriteHeader(http.StatusOK) }))
 	t.Cleanup(foreign.Close)
-	// Another name of the same machine is another host.
+	// Another name for the same machine counts as another host.
 	elsewhere := strings.Replace(foreign.URL, "127.0.0.1", "localhost", 1)
 	c := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
 	})
 	c = c.With(secret.New("tok"))
 	require.NoError(t, c.Get(t.Context(), "/api/x", nil, nil))
-	require.Empty(t, (<-other).Get("Authorization"), "a redirect does not take the bearer along")
+	require.Empty(t, (<-other).Get("Authorization"), "a redirect to another host drops the bearer token")
 	require.NoError(t, c.Upload(t.Context(), http.MethodPut, foreign.URL, nil, []byte("x")))
 	require.Empty(t, (<-other).Get("Authorization"))
 }
 
-func TestClientsOfOneInstallationDoNotShareWhatTheyCarry(t *testing.T) {
+func TestClient_With_doesNotChangeOriginal(t *testing.T) {
 	t.Parallel()
 	seen := make(chan http.Header, 8)
 	bare := serving(t, func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header })
@@ -42,7 +42,7 @@ func TestClientsOfOneInstallationDoNotShareWhatTheyCarry(t *testing.T) {
 		require.NoError(t, c.Post(t.Context(), "/x", nil, nil))
 		h := <-seen
 		require.Equal(t, want, [2]string{h.Get("Authorization"), h.Get("Idempotency-Key")})
-		require.Empty(t, h.Get("Content-Type"), "no body has no type")
+		require.Empty(t, h.Get("Content-Type"), "a request without a body has no content type")
 	}
 }
 
@@ -54,22 +54,22 @@ func TestQueriesAreEscaped(t *testing.T) {
 	require.Equal(t, "name=a+b%26c%3Dd&q=%C3%A9", got)
 }
 
-func TestAnswersThatCannotBeTaken(t *testing.T) {
+func TestClient_Get_invalidResponses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		status int
 		body   string
 		want   string
 	}{
-		"no JSON":            {200, "<html>", "decode GET /x"},
-		"another type":       {200, `{"id":3}`, "decode GET /x"},
-		"half of one":        {200, `{"id":"a"`, "decode GET /x"},
-		"a redirect to none": {304, "", "304: "},
-		"an empty fault":     {500, "", "500: "},
-		"a fault of null":    {500, "null", "500: null"},
-		"a detail of null":   {500, `{"detail":null}`, "500: "},
-		"a detail of a kind": {409, `{"detail":{"at":"x"}}`, `409: {"at":"x"}`},
-		"a list":             {422, `[1]`, "422: [1]"},
+		"not JSON":         {200, "<html>", "decode GET /x"},
+		"wrong type":       {200, `{"id":3}`, "decode GET /x"},
+		"truncated JSON":   {200, `{"id":"a"`, "decode GET /x"},
+		"not modified":     {304, "", "304: "},
+		"empty body":       {500, "", "500: "},
+		"null body":        {500, "null", "500: null"},
+		"null detail":      {500, `{"detail":null}`, "500: "},
+		"object as detail": {409, `{"detail":{"at":"x"}}`, `409: {"at":"x"}`},
+		"list as body":     {422, `[1]`, "422: [1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,17 +83,17 @@ func TestAnswersThatCannotBeTaken(t *testing.T) {
 	}
 }
 
-func TestEverySuccessIsOne(t *testing.T) {
+func TestClient_Do_successStatuses(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 201, 202, 204} {
 		c := serving(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		var out struct{ ID string }
 		require.NoError(t, c.Post(t.Context(), "/x", map[string]int{}, &out), status)
-		require.Empty(t, out.ID, "an answer without a body leaves what was there")
+		require.Empty(t, out.ID, "a response without a body leaves out unchanged")
 	}
 }
 
-func TestAnAnswerThatIsCutIsNone(t *testing.T) {
+func TestClient_Get_truncatedBody(t *testing.T) {
 	t.Parallel()
 	c := serving(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -104,7 +104,7 @@ func TestAnAnswerThatIsCutIsNone(t *testing.T) {
 	require.Empty(t, out.ID)
 }
 
-func TestAFaultNeverShowsTheCredential(t *testing.T) {
+func TestClient_errorsHideCredentials(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -113,11 +113,11 @@ func TestAFaultNeverShowsTheCredential(t *testing.T) {
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "hunter2")
 	require.ErrorContains(t, c.Post(t.Context(), "/x", make(chan int), nil), "encode the body")
-	require.ErrorContains(t, c.Get(t.Context(), "/x\x7f", nil, nil), "make GET")
+	require.ErrorContains(t, c.Get(t.Context(), "/x\x7f", nil, nil), "create the request GET")
 	require.Error(t, c.Upload(t.Context(), "BAD METHOD", "http://x", nil, nil))
 }
 
-func TestAnUploadThatIsRefusedIsAFault(t *testing.T) {
+func TestClient_Upload_refused(t *testing.T) {
 	t.Parallel()
 	c := serving(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
@@ -127,10 +127,10 @@ func TestAnUploadThatIsRefusedIsAFault(t *testing.T) {
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, 403, e.Status)
-	require.LessOrEqual(t, len(e.Body), 4096, "a store's word is read a little only")
+	require.LessOrEqual(t, len(e.Body), 4096, "only the start of an object store's response is read")
 }
 
-func TestWhatStreamsMayHold(t *testing.T) {
+func TestClient_Follow_streamFormats(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		text string
@@ -138,13 +138,13 @@ func TestWhatStreamsMayHold(t *testing.T) {
 		last string
 		err  error
 	}{
-		"lines of both kinds":   {"data: a\r\n\r\nevent: eof\ndata: x\n\n", []Event{{Data: "a"}, {Name: "eof", Data: "x"}}, "", nil},
+		"CRLF and LF":           {"data: a\r\n\r\nevent: eof\ndata: x\n\n", []Event{{Data: "a"}, {Name: "eof", Data: "x"}}, "", nil},
 		"fields without spaces": {"id:3\nevent:e\ndata:a\n\nevent:eof\n\n", []Event{{ID: "3", Name: "e", Data: "a"}, {Name: "eof"}}, "3", nil},
-		"one space is taken":    {"data:  a\n\nevent: eof\n\n", []Event{{Data: " a"}, {Name: "eof"}}, "", nil},
+		"one space is trimmed":  {"data:  a\n\nevent: eof\n\n", []Event{{Data: " a"}, {Name: "eof"}}, "", nil},
 		"colons in the data":    {"data: a: b\n\nevent: eof\n\n", []Event{{Data: "a: b"}, {Name: "eof"}}, "", nil},
 		"unknown fields":        {"retry: 5\nx: y\ndata\n\nevent: eof\n\n", []Event{{Data: ""}, {Name: "eof"}}, "", nil},
 		"no end":                {"id: 1\ndata: a\n\nid: 2\ndata: half", []Event{{ID: "1", Data: "a"}}, "1", ErrCut},
-		"nothing":               {"", nil, "", ErrCut},
+		"empty stream":          {"", nil, "", ErrCut},
 		"comments only":         {": a\n\n: b\n\n", nil, "", ErrCut},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,16 +158,16 @@ func TestWhatStreamsMayHold(t *testing.T) {
 	}
 }
 
-func TestALineOfAStreamIsBounded(t *testing.T) {
+func TestClient_Follow_lineTooLong(t *testing.T) {
 	t.Parallel()
 	c := serving(t, events("id: 1\ndata: a\n\ndata: "+strings.Repeat("x", maxLine)+"\n\n"))
 	last, err := c.Follow(t.Context(), "/s", "", func(Event) error { return nil })
 	require.ErrorContains(t, err, "read the stream")
-	require.NotErrorIs(t, err, ErrCut, "it is no end that a client comes back from")
+	require.NotErrorIs(t, err, ErrCut, "a client must not resume after this error")
 	require.Equal(t, "1", last)
 }
 
-func TestAReaderWhoLeavesAStreamFreesItsServer(t *testing.T) {
+func TestClient_Follow_cancelClosesStream(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
 	c := serving(t, func(w http.ResponseWriter, r *http.Request) {
@@ -182,16 +182,16 @@ func TestAReaderWhoLeavesAStreamFreesItsServer(t *testing.T) {
 	<-left
 }
 
-func TestChatsThatGoWrong(t *testing.T) {
+func TestClient_chatErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		body, want string
 		stream     bool
 	}{
-		"no choice":          {`{"choices":[]}`, "without a choice", false},
-		"no JSON":            {`ok`, "decode POST", false},
-		"a chunk of rubbish": {"data: {\n\n", "decode a chunk", true},
-		"an error event":     {`data: {"error":{"message":"engine connection lost"}}` + "\n\ndata: x\n\n", "decode a chunk", true},
+		"no choices":    {`{"choices":[]}`, "has no choices", false},
+		"not JSON":      {`ok`, "decode POST", false},
+		"invalid chunk": {"data: {\n\n", "decode a chunk", true},
+		"error event":   {`data: {"error":{"message":"engine connection lost"}}` + "\n\ndata: x\n\n", "decode a chunk", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,19 +20,19 @@ type Event struct {
 // EventEOF is the name of a stream's last event.
 const EventEOF = "eof"
 
-// ErrCut says that a stream ended cleanly but before its event `eof`.
+// ErrCut reports that a stream ended cleanly but before its event `eof`.
 var ErrCut = errors.New("the stream ended before eof")
 
-// maxLine bounds one line of a stream.
+// maxLine is the maximum length of one line of a stream, in bytes.
 const maxLine = 8 << 20
 
 // Follow reads a stream and calls on for each event until the event `eof`, the end of ctx, or an error
-// of on. It answers the id of the last event, from which the next call resumes; ErrCut says that the
+// of on. It returns the ID of the last event, from which the next call resumes. The error is ErrCut if the
 // stream ended before `eof`.
 func (c *Client) Follow(ctx context.Context, path, lastID string, on func(Event) error) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
-		return lastID, fmt.Errorf("make the stream: %w", err)
+		return lastID, fmt.Errorf("create the stream request: %w", err)
 	}
 	req.Header.Set("Accept", "text/event-stream")
 	if lastID != "" {
@@ -41,7 +41,7 @@ func (c *Client) Follow(ctx context.Context, path, lastID string, on func(Event)
 	return c.stream(req, lastID, on)
 }
 
-// stream sends the request and reads events; an event named eof ends it.
+// stream sends the request and reads events until an event named eof.
 func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) (string, error) {
 	if !c.token.IsZero() {
 		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
@@ -66,7 +66,7 @@ func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) 
 			continue
 		}
 		if e.Name == "" && data == nil {
-			// An event without data is not handed on, but where the stream stands is known by it.
+			// An event without name and data is not passed to on, but its ID still marks the position in the stream.
 			if e.ID != "" {
 				lastID, e.ID = e.ID, ""
 			}

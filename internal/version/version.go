@@ -1,5 +1,5 @@
-// Package version says which build this is: what `make build` linked in (scripts/version.sh), else the commit
-// that the go command wrote down, else dev. The same commit gives the same words to everyone.
+// Package version owns the name of the build: the one that `make build` links in (scripts/version.sh), else the
+// commit that the go command recorded, else dev. The same commit always gives the same name.
 package version
 
 import "runtime/debug"
@@ -7,13 +7,13 @@ import "runtime/debug"
 // API is the JobSpec dialect that this control plane speaks.
 const API = "service/v1"
 
-// Core is the version of the JobSpec's and recipes' semantics.
+// Core is the version of the semantics of JobSpecs and recipes.
 const Core = "1"
 
 // build is set by the linker: -X .../internal/version.build=v1.2.3.
-var build string //nolint:gochecknoglobals // the linker can set nothing else.
+var build string //nolint:gochecknoglobals // the linker can only set variables.
 
-// Server names the running build; it is for bug reports and not to be branched on.
+// Server returns the name of the running build. It is for bug reports; code must not depend on it.
 func Server() string {
 	if build != "" {
 		return build
@@ -25,10 +25,10 @@ func Server() string {
 	return ofCommit(info.Settings)
 }
 
-// unknown is a build without a commit: of an archive, or a test's.
+// unknown is the name of a build without a commit: from an archive, or of a test.
 const unknown = "dev"
 
-// revisionLength is that of a commit in scripts/version.sh.
+// revisionLength is the length of an abbreviated commit, the same as in scripts/version.sh.
 const revisionLength = 12
 
 func ofCommit(settings []debug.BuildSetting) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheServerIsNamed(t *testing.T) {
+func TestServer_name(t *testing.T) {
 	t.Parallel()
 	if build != "" {
 		require.Equal(t, build, Server())
@@ -20,7 +20,7 @@ func TestTheServerIsNamed(t *testing.T) {
 	require.Regexp(t, `^dev(-[0-9a-f]{12}(-dirty)?)?$`, Server())
 }
 
-func TestTheCommitIsNamedWhereNothingIsLinkedIn(t *testing.T) {
+func TestOfCommit(t *testing.T) {
 	t.Parallel()
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
@@ -34,13 +34,13 @@ func TestTheCommitIsNamedWhereNothingIsLinkedIn(t *testing.T) {
 	require.Equal(t, "dev", ofCommit([]debug.BuildSetting{setting("vcs.revision", "short")}))
 }
 
-func TestTheDialectIsTheSpecifications(t *testing.T) {
+func TestDialectMatchesSpecification(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "service/v1", API)
 	require.NotEmpty(t, Core)
 }
 
-// checkout is a repository of its own, whose commits are the same at every run.
+// checkout is a temporary repository whose commit hashes are the same in every run.
 type checkout struct {
 	t   *testing.T
 	dir string
@@ -71,7 +71,7 @@ func (c checkout) commit(text string) {
 	c.git("commit", "--quiet", "-m", text)
 }
 
-// version is what the script says of a folder.
+// version returns the output of the script for a folder.
 func version(t *testing.T, dir string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join("..", "..", "scripts", "version.sh"), dir).Output()
@@ -79,45 +79,45 @@ func version(t *testing.T, dir string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-func TestTheScriptNamesTheCommit(t *testing.T) {
+func TestVersionScript_commit(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	require.Empty(t, version(t, c.dir), "no commit yet")
 	c.commit("one")
 	first := version(t, c.dir)
-	require.Regexp(t, `^dev-[0-9a-f]{12}$`, first, "a clone without tags")
+	require.Regexp(t, `^dev-[0-9a-f]{12}$`, first, "a checkout without tags")
 	again := newCheckout(t)
 	again.commit("one")
-	require.Equal(t, first, version(t, again.dir), "the same commit elsewhere")
+	require.Equal(t, first, version(t, again.dir), "the same commit in another checkout")
 	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "file"), []byte("changed"), 0o600))
 	require.Equal(t, first+"-dirty", version(t, c.dir))
 	c.commit("two")
 	require.NotEqual(t, first, version(t, c.dir))
 }
 
-func TestTheScriptNamesTheTag(t *testing.T) {
+func TestVersionScript_tag(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	c.commit("one")
 	c.git("tag", "nightly")
-	require.Regexp(t, `^dev-`, version(t, c.dir), "a tag that is no version")
+	require.Regexp(t, `^dev-`, version(t, c.dir), "a tag that is not a version is ignored")
 	c.git("tag", "v1.2.3")
 	require.Equal(t, "v1.2.3", version(t, c.dir))
 	c.commit("two")
 	require.Regexp(t, `^v1\.2\.3-1-g[0-9a-f]{12}$`, version(t, c.dir))
 }
 
-func TestTheScriptSaysNothingOfAnArchive(t *testing.T) {
+func TestVersionScript_archive(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, version(t, t.TempDir()))
 	c := newCheckout(t)
 	c.commit("one")
 	unpacked := filepath.Join(c.dir, "unpacked")
 	require.NoError(t, os.Mkdir(unpacked, 0o700))
-	require.Empty(t, version(t, unpacked), "the repository around it is another's")
+	require.Empty(t, version(t, unpacked), "the repository around the folder does not count")
 }
 
-func TestTheBuildIsLinkedIn(t *testing.T) {
+func TestBuildIsLinkedIn(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "gatewayd")
 	const module = "github.com/signalbox-dev/signalbox"
@@ -127,7 +127,7 @@ func TestTheBuildIsLinkedIn(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "-ldflags", "-X "+module+"/internal/version.build=v9.8.7", module+"/gateway/cmd/gatewayd")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	said, err := exec.CommandContext(t.Context(), program, "--version").Output()
+	printed, err := exec.CommandContext(t.Context(), program, "--version").Output()
 	require.NoError(t, err)
-	require.Equal(t, "v9.8.7\n", string(said))
+	require.Equal(t, "v9.8.7\n", string(printed))
 }

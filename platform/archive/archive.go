@@ -1,11 +1,14 @@
-// Package archive judges archives that people submit before anything unpacks them: tar files, plain or in gzip.
+// Package archive validates uploaded archives before anything unpacks them: tar files, plain or gzipped.
 //
-// It promises, of an archive that passes, that every member is a plain file or folder whose path stays inside
-// the folder that it is unpacked into, on file systems that tell upper from lower case and on those that do not;
-// that no file is one that holds secrets by its name; and that all of it is no larger than the limit, also for
-// a reader that unpacks whatever follows the end. It reads bytes once and keeps none.
+// It promises that in an archive that passes:
+//   - every member is a regular file or a folder, and its path stays inside the folder it is unpacked into,
+//     on case-sensitive and on case-insensitive file systems;
+//   - no file has a name that usually holds secrets;
+//   - the unpacked size is within the limit, including anything after the end of the tar, which some readers unpack.
 //
-// A refusal is a fault that names its gate, as those of submissions do: package, or sensitive_file.
+// It reads the bytes once and keeps none of them.
+//
+// A rejected archive is a fault whose code is the gate that rejected it: package or sensitive_file.
 package archive
 
 import (
@@ -19,31 +22,31 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// The gates that refuse an archive.
+// The gates that reject an archive.
 const (
 	GatePackage   = "package"
 	GateSensitive = "sensitive_file"
 )
 
-// The bounds that no installation moves.
+// Fixed bounds, not configurable.
 const (
-	// MaxEntries is the most members.
+	// MaxEntries is the maximum number of members.
 	MaxEntries = 100_000
-	// MaxDepth is the most folders above a file.
+	// MaxDepth is the maximum number of segments in a member's path.
 	MaxDepth = 32
-	// maxRatio is how many bytes one packed byte may become, once there are more than freeBytes of them.
+	// maxRatio is the maximum ratio of unpacked to packed bytes. It applies once more than freeBytes are unpacked.
 	maxRatio  = 200
 	freeBytes = 8 << 20
 )
 
-// Facts are what an archive has.
+// Facts describes an inspected archive.
 type Facts struct {
 	Entries int
-	// Bytes of all files.
-	Bytes int64
+	Bytes   int64 // total size of all files
 }
 
-// Inspect reads an archive of so many packed bytes to its end; limit is the most that it may unpack to.
+// Inspect reads an archive to its end and validates it. packed is its size in bytes as uploaded, limit the
+// maximum number of bytes its files may unpack to.
 func Inspect(r io.Reader, packed, limit int64) (Facts, error) {
 	in := bufio.NewReader(r)
 	w := &walk{limit: limit, names: map[string]bool{}}
@@ -52,25 +55,25 @@ func Inspect(r io.Reader, packed, limit int64) (Facts, error) {
 		return Facts{}, err
 	}
 	if err := w.members(tar.NewReader(plain)); err != nil {
-		return Facts{}, w.told(err)
+		return Facts{}, w.classify(err)
 	}
-	// What follows the end of a tar is not looked at by this reader; others go on.
+	// archive/tar stops at the end marker, but some readers continue, so the rest counts toward the limit too.
 	if _, err := io.Copy(io.Discard, plain); err != nil {
-		return Facts{}, w.told(err)
+		return Facts{}, w.classify(err)
 	}
 	return w.facts, nil
 }
 
-// walk is one reading of one archive.
+// walk is the state of one inspection.
 type walk struct {
 	limit int64
 	facts Facts
-	// names are the folded paths that are taken: true for a file, false for a folder.
+	// names holds the lower-cased paths seen so far: true for a file, false for a folder.
 	names map[string]bool
 	from  *counted
 }
 
-// open takes the gzip off, where there is one, and bounds what comes out.
+// open returns a reader of the plain tar, gunzipped if necessary, that limits how much can be read.
 func (w *walk) open(in *bufio.Reader, packed int64) (io.Reader, error) {
 	magic, err := in.Peek(2)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -82,7 +85,7 @@ func (w *walk) open(in *bufio.Reader, packed int64) (io.Reader, error) {
 	}
 	unpacked, err := gzip.NewReader(in)
 	if err != nil {
-		return nil, w.told(err)
+		return nil, w.classify(err)
 	}
 	w.from.from, w.from.packed = unpacked, packed
 	return w.from, nil
@@ -93,7 +96,7 @@ func (w *walk) members(in *tar.Reader) error {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			if w.facts.Entries == 0 {
-				return refuse("it is empty, or no tar file")
+				return refuse("the package is empty or not a tar file")
 			}
 			return nil
 		}
@@ -101,7 +104,7 @@ func (w *walk) members(in *tar.Reader) error {
 			return err
 		}
 		if w.facts.Entries++; w.facts.Entries > MaxEntries {
-			return refuse("it has more than %d members", MaxEntries)
+			return refuse("the package has more than %d members", MaxEntries)
 		}
 		if err := w.member(h); err != nil {
 			return err
@@ -113,8 +116,8 @@ func (w *walk) members(in *tar.Reader) error {
 	}
 }
 
-// told makes what is wrong with the archive a refusal; an error of the reader behind stays one.
-func (w *walk) told(err error) error {
+// classify turns an error in the archive itself into a fault. An error of the underlying reader is passed on.
+func (w *walk) classify(err error) error {
 	var known *fault.Error
 	switch {
 	case errors.As(err, &known):
@@ -122,7 +125,7 @@ func (w *walk) told(err error) error {
 	case w.from.broken != nil:
 		return fmt.Errorf("read an archive: %w", err)
 	default:
-		return refuse("it is no tar file that can be read to its end")
+		return refuse("the package is not a complete tar file")
 	}
 }
 
@@ -131,5 +134,6 @@ func refuse(format string, args ...any) error {
 }
 
 func tooLarge(limit int64) error {
-	return fault.New(fault.TooLarge, GatePackage, GatePackage+": it unpacks to more than the %d MiB that this installation takes", limit>>20)
+	return fault.New(fault.TooLarge, GatePackage,
+		GatePackage+": the package unpacks to more than the installation's limit of %d MiB", limit>>20)
 }

@@ -18,7 +18,7 @@ import (
 
 const limit = 1 << 20
 
-// tape is a tar file under way.
+// tape builds a tar file.
 type tape struct {
 	t *testing.T
 	b bytes.Buffer
@@ -71,20 +71,20 @@ func inspect(data []byte) (archive.Facts, error) {
 	return archive.Inspect(bytes.NewReader(data), int64(len(data)), limit)
 }
 
-func TestAPlainPackagePasses(t *testing.T) {
+func TestInspect_validPackage(t *testing.T) {
 	t.Parallel()
 	data := newTape(t).folder("./").folder("src/").file("./src/train.py", "print(1)").file("src/.env.example", "A=").file("README", "").
 		file("src/environment.py", "x").file(strings.Repeat("d/", archive.MaxDepth-1)+"deep", "y").end()
-	for name, form := range map[string][]byte{"plain": data, "in gzip": packed(t, data)} {
+	for name, form := range map[string][]byte{"plain": data, "gzipped": packed(t, data)} {
 		facts, err := inspect(form)
 		require.NoError(t, err, name)
 		require.Equal(t, archive.Facts{Entries: 7, Bytes: 12}, facts, name)
 	}
 	_, err := inspect(newTape(t).file("full", strings.Repeat("x", limit)).end())
-	require.NoError(t, err, "up to the limit")
+	require.NoError(t, err, "exactly the limit")
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestInspect_rejections(t *testing.T) {
 	t.Parallel()
 	one := func(h tar.Header) []byte { return newTape(t).put(h, "").end() }
 	named := func(name string) []byte { return newTape(t).file(name, "x").end() }
@@ -96,43 +96,43 @@ func TestWhatIsRefused(t *testing.T) {
 		gate string
 		kind fault.Kind
 	}{
-		"nothing":             {nil, archive.GatePackage, fault.Refused},
-		"no tar":              {[]byte(strings.Repeat("no tar ", 200)), archive.GatePackage, fault.Refused},
-		"a zip":               {append([]byte("PK\x03\x04"), make([]byte, 1000)...), archive.GatePackage, fault.Refused},
-		"no members":          {newTape(t).end(), archive.GatePackage, fault.Refused},
-		"cut":                 {good[:700], archive.GatePackage, fault.Refused},
-		"cut gzip":            {packed(t, good)[:40], archive.GatePackage, fault.Refused},
-		"half a gzip header":  {[]byte("\x1f\x8b"), archive.GatePackage, fault.Refused},
-		"a false checksum":    {flipped, archive.GatePackage, fault.Refused},
-		"outside":             {named("../a"), archive.GatePackage, fault.Refused},
-		"outside on a way":    {named("a/../../b"), archive.GatePackage, fault.Refused},
-		"inside on a detour":  {named("a/../b"), archive.GatePackage, fault.Refused},
-		"absolute":            {named("/etc/passwd"), archive.GatePackage, fault.Refused},
-		"a backslash":         {named(`..\a`), archive.GatePackage, fault.Refused},
-		"a line break":        {named("a\nb"), archive.GatePackage, fault.Refused},
-		"two slashes":         {named("a//b"), archive.GatePackage, fault.Refused},
-		"too deep":            {named(strings.Repeat("d/", archive.MaxDepth) + "a"), archive.GatePackage, fault.Refused},
-		"a long path":         {named(strings.Repeat("d", 1025)), archive.GatePackage, fault.Refused},
-		"a symlink":           {one(tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), archive.GatePackage, fault.Refused},
-		"a hard link":         {one(tar.Header{Name: "a", Typeflag: tar.TypeLink, Linkname: "b"}), archive.GatePackage, fault.Refused},
-		"a device":            {one(tar.Header{Name: "a", Typeflag: tar.TypeChar}), archive.GatePackage, fault.Refused},
-		"a pipe":              {one(tar.Header{Name: "a", Typeflag: tar.TypeFifo}), archive.GatePackage, fault.Refused},
-		"set uid":             {one(tar.Header{Name: "a", Typeflag: tar.TypeReg, Mode: 0o4755}), archive.GatePackage, fault.Refused},
-		"twice":               {newTape(t).file("a", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
-		"twice by a dot":      {newTape(t).file("a", "1").file("./a", "2").end(), archive.GatePackage, fault.Refused},
-		"twice by case":       {newTape(t).file("a/B", "1").file("A/b", "2").end(), archive.GatePackage, fault.Refused},
-		"a file then folder":  {newTape(t).file("a", "1").file("a/b", "2").end(), archive.GatePackage, fault.Refused},
-		"a folder then file":  {newTape(t).file("a/b", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
-		"too large":           {newTape(t).file("a", strings.Repeat("x", limit)).file("b", "x").end(), archive.GatePackage, fault.TooLarge},
-		"too large in gzip":   {packed(t, newTape(t).file("a", strings.Repeat("xyz", limit/2)).end()), archive.GatePackage, fault.TooLarge},
-		"an env file":         {named("src/.env"), archive.GateSensitive, fault.Refused},
-		"an env file by case": {named("src/.ENV"), archive.GateSensitive, fault.Refused},
-		"an env of a kind":    {named(".env.production"), archive.GateSensitive, fault.Refused},
-		"a certificate":       {named("tls/server.pem"), archive.GateSensitive, fault.Refused},
-		"a key":               {named("id_rsa"), archive.GateSensitive, fault.Refused},
-		"a key of a kind":     {named(".ssh/id_rsa_work"), archive.GateSensitive, fault.Refused},
-		"a newer key":         {named("id_ed25519"), archive.GateSensitive, fault.Refused},
-		"passwords":           {named(".netrc"), archive.GateSensitive, fault.Refused},
+		"empty input":          {nil, archive.GatePackage, fault.Refused},
+		"not a tar":            {[]byte(strings.Repeat("no tar ", 200)), archive.GatePackage, fault.Refused},
+		"zip":                  {append([]byte("PK\x03\x04"), make([]byte, 1000)...), archive.GatePackage, fault.Refused},
+		"no members":           {newTape(t).end(), archive.GatePackage, fault.Refused},
+		"truncated tar":        {good[:700], archive.GatePackage, fault.Refused},
+		"truncated gzip":       {packed(t, good)[:40], archive.GatePackage, fault.Refused},
+		"partial gzip header":  {[]byte("\x1f\x8b"), archive.GatePackage, fault.Refused},
+		"wrong gzip checksum":  {flipped, archive.GatePackage, fault.Refused},
+		"outside":              {named("../a"), archive.GatePackage, fault.Refused},
+		"outside via inside":   {named("a/../../b"), archive.GatePackage, fault.Refused},
+		"inside with dots":     {named("a/../b"), archive.GatePackage, fault.Refused},
+		"absolute":             {named("/etc/passwd"), archive.GatePackage, fault.Refused},
+		"backslash":            {named(`..\a`), archive.GatePackage, fault.Refused},
+		"line break":           {named("a\nb"), archive.GatePackage, fault.Refused},
+		"two slashes":          {named("a//b"), archive.GatePackage, fault.Refused},
+		"too deep":             {named(strings.Repeat("d/", archive.MaxDepth) + "a"), archive.GatePackage, fault.Refused},
+		"long path":            {named(strings.Repeat("d", 1025)), archive.GatePackage, fault.Refused},
+		"symlink":              {one(tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), archive.GatePackage, fault.Refused},
+		"hard link":            {one(tar.Header{Name: "a", Typeflag: tar.TypeLink, Linkname: "b"}), archive.GatePackage, fault.Refused},
+		"device":               {one(tar.Header{Name: "a", Typeflag: tar.TypeChar}), archive.GatePackage, fault.Refused},
+		"named pipe":           {one(tar.Header{Name: "a", Typeflag: tar.TypeFifo}), archive.GatePackage, fault.Refused},
+		"setuid":               {one(tar.Header{Name: "a", Typeflag: tar.TypeReg, Mode: 0o4755}), archive.GatePackage, fault.Refused},
+		"duplicate":            {newTape(t).file("a", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
+		"duplicate with dot":   {newTape(t).file("a", "1").file("./a", "2").end(), archive.GatePackage, fault.Refused},
+		"duplicate by case":    {newTape(t).file("a/B", "1").file("A/b", "2").end(), archive.GatePackage, fault.Refused},
+		"file, then folder":    {newTape(t).file("a", "1").file("a/b", "2").end(), archive.GatePackage, fault.Refused},
+		"folder, then file":    {newTape(t).file("a/b", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
+		"too large":            {newTape(t).file("a", strings.Repeat("x", limit)).file("b", "x").end(), archive.GatePackage, fault.TooLarge},
+		"too large, gzipped":   {packed(t, newTape(t).file("a", strings.Repeat("xyz", limit/2)).end()), archive.GatePackage, fault.TooLarge},
+		"env file":             {named("src/.env"), archive.GateSensitive, fault.Refused},
+		"env file, upper case": {named("src/.ENV"), archive.GateSensitive, fault.Refused},
+		"env file with suffix": {named(".env.production"), archive.GateSensitive, fault.Refused},
+		"certificate":          {named("tls/server.pem"), archive.GateSensitive, fault.Refused},
+		"RSA key":              {named("id_rsa"), archive.GateSensitive, fault.Refused},
+		"RSA key with suffix":  {named(".ssh/id_rsa_work"), archive.GateSensitive, fault.Refused},
+		"Ed25519 key":          {named("id_ed25519"), archive.GateSensitive, fault.Refused},
+		"netrc":                {named(".netrc"), archive.GateSensitive, fault.Refused},
 	} {
 		_, err := inspect(c.data)
 		require.True(t, fault.Is(err, c.kind) && fault.HasCode(err, c.gate), "%s: %v", name, err)
@@ -140,7 +140,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// zeros gives bytes of a tar whose one file is as long as it says, and counts what was asked for.
+// zeros is a reader of left zero bytes. It counts the bytes read.
 type zeros struct{ left, read int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -154,7 +154,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-func TestABombIsNotUnpackedToItsEnd(t *testing.T) {
+func TestInspect_compressionBomb(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -166,23 +166,23 @@ func TestABombIsNotUnpackedToItsEnd(t *testing.T) {
 	require.NoError(t, errors.Join(out.Close(), w.Close()))
 	data := b.Bytes()
 	_, err = archive.Inspect(bytes.NewReader(data), int64(len(data)), limit)
-	require.True(t, fault.Is(err, fault.TooLarge), "its header says it: %v", err)
+	require.True(t, fault.Is(err, fault.TooLarge), "size in the header: %v", err)
 	_, err = archive.Inspect(bytes.NewReader(data), int64(len(data)), 4<<30)
-	require.True(t, fault.Is(err, fault.TooLarge), "its ratio: %v", err)
+	require.True(t, fault.Is(err, fault.TooLarge), "compression ratio: %v", err)
 	require.ErrorContains(t, err, "200 times")
 }
 
-func TestWhatFollowsTheEndCountsToo(t *testing.T) {
+func TestInspect_bytesAfterEndCountTowardLimit(t *testing.T) {
 	t.Parallel()
 	data := newTape(t).file("a", "x").end()
 	_, err := inspect(append(bytes.Clone(data), make([]byte, 4096)...))
-	require.NoError(t, err, "padding is usual")
+	require.NoError(t, err, "zero padding after the end is normal")
 	tail := append(packed(t, data), packed(t, make([]byte, 64<<20))...)
 	_, err = inspect(tail)
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 
-// broken fails in the middle.
+// broken returns errDisk at the end of from.
 type broken struct{ from io.Reader }
 
 var errDisk = errors.New("the disk is gone")
@@ -195,10 +195,10 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestAReaderThatFailsIsNoFaultOfTheArchive(t *testing.T) {
+func TestInspect_readerError(t *testing.T) {
 	t.Parallel()
 	data := newTape(t).file("a", strings.Repeat("x", 4096)).end()
-	for name, form := range map[string][]byte{"plain": data, "in gzip": packed(t, fmt.Append(nil, data))} {
+	for name, form := range map[string][]byte{"plain": data, "gzipped": packed(t, fmt.Append(nil, data))} {
 		_, err := archive.Inspect(broken{bytes.NewReader(form[:len(form)/2])}, int64(len(form)), limit)
 		require.ErrorIs(t, err, errDisk, name)
 		require.False(t, fault.Is(err, fault.Refused), name)

@@ -9,18 +9,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// overhead is what headers and padding may add to the bytes of the files.
+// overhead is how many bytes headers and padding may add to the bytes of the files.
 const overhead = 256 << 20
 
-// counted reads unpacked bytes up to a bound, and refuses what grows too much on the way.
+// counted reads unpacked bytes. It fails when there are more than most of them, or when the compression ratio
+// exceeds maxRatio.
 type counted struct {
-	from io.Reader
-	most int64
-	// packed is how many bytes these come from; 0 where nothing was packed.
-	packed int64
+	from   io.Reader
+	most   int64
+	packed int64 // size of the gzip stream; 0 if the archive is not compressed
 	n      int64
-	// broken is an error that is not the archive's own fault.
-	broken error
+	broken error // an error of the underlying reader, as opposed to one in the archive
 }
 
 // Read implements io.Reader.
@@ -31,15 +30,15 @@ func (c *counted) Read(p []byte) (int, error) {
 	case c.n > c.most:
 		return 0, tooLarge(c.most - overhead)
 	case c.packed > 0 && c.n > freeBytes && c.n/maxRatio > c.packed:
-		return 0, fault.New(fault.TooLarge, GatePackage, GatePackage+": it unpacks to more than %d times its size", maxRatio)
-	case err != nil && !errors.Is(err, io.EOF) && !own(err):
+		return 0, fault.New(fault.TooLarge, GatePackage, GatePackage+": the package unpacks to more than %d times its size", maxRatio)
+	case err != nil && !errors.Is(err, io.EOF) && !malformed(err):
 		c.broken = err
 	}
 	return n, err
 }
 
-// own says whether an error tells of bytes that are no gzip.
-func own(err error) bool {
+// malformed reports whether err means that the bytes are not valid gzip.
+func malformed(err error) bool {
 	var corrupt flate.CorruptInputError
 	return errors.As(err, &corrupt) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)
 }

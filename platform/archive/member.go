@@ -8,18 +8,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// member judges the kind, the path and the name of one member.
+// member checks the type, the path and the name of one member.
 func (w *walk) member(h *tar.Header) error {
 	folder := h.Typeflag == tar.TypeDir
 	if !folder && h.Typeflag != tar.TypeReg {
 		return refuse("%s is neither a file nor a folder", shown(h.Name))
 	}
 	if h.Mode&0o7000 != 0 {
-		return refuse("%s runs with another's rights", shown(h.Name))
+		return refuse("%s has a setuid, setgid or sticky bit", shown(h.Name))
 	}
 	name := strings.TrimSuffix(strings.TrimPrefix(h.Name, "./"), "/")
 	if folder && (name == "" || name == ".") {
-		return nil // the folder itself, as tar writes it
+		return nil // tar writes the top folder itself as "./"
 	}
 	if name == "" || !inside(name) {
 		return refuse("%s is not a plain path inside the package", shown(h.Name))
@@ -28,29 +28,29 @@ func (w *walk) member(h *tar.Header) error {
 		return err
 	}
 	if !folder && Sensitive(name) {
-		return fault.New(fault.Refused, GateSensitive, GateSensitive+": %s may hold a secret and does not belong into a package", shown(name))
+		return fault.New(fault.Refused, GateSensitive, GateSensitive+": %s may hold a secret; remove it from the package", shown(name))
 	}
 	return nil
 }
 
-// inside says whether a path has one spelling, and that inside its folder.
+// inside reports whether name is a clean relative path that stays inside its folder.
 func inside(name string) bool {
 	odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
 	return name == path.Clean(name) && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../") &&
 		!strings.ContainsFunc(name, odd) && strings.Count(name, "/") < MaxDepth && len(name) <= 1024
 }
 
-// take refuses a path that is there already, by another case too, and one that is a file and a folder.
+// take records a path. It rejects a duplicate, ignoring case, and a path that is both a file and a folder.
 func (w *walk) take(name string, folder bool) error {
 	folded := strings.ToLower(name)
 	if file, taken := w.names[folded]; taken && (file || !folder) {
-		return refuse("%s is there twice", shown(name))
+		return refuse("%s appears twice", shown(name))
 	}
 	w.names[folded] = !folder
 	for dir := path.Dir(folded); dir != "."; dir = path.Dir(dir) {
 		file, taken := w.names[dir]
 		if file {
-			return refuse("%s is a file and a folder", shown(dir))
+			return refuse("%s is both a file and a folder", shown(dir))
 		}
 		if taken {
 			break
@@ -60,7 +60,7 @@ func (w *walk) take(name string, folder bool) error {
 	return nil
 }
 
-// Sensitive says whether a file is by its name one that holds secrets.
+// Sensitive reports whether a file name is one that usually holds secrets.
 func Sensitive(name string) bool {
 	base := strings.ToLower(path.Base(name))
 	for _, pattern := range patterns() {
@@ -71,14 +71,14 @@ func Sensitive(name string) bool {
 	return false
 }
 
-// patterns are the names of the specification, and those that are their like.
+// patterns returns the name patterns of the specification, plus similar ones.
 func patterns() []string {
 	return []string{
 		".env", ".env.*", "*.pem", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.p12", "*.pfx", ".netrc", ".pypirc", ".pgpass", ".htpasswd",
 	}
 }
 
-// harmless are templates without values, which packages rightly have.
+// harmless reports whether a name is that of a template without values, which packages may contain.
 func harmless(base string) bool {
 	switch base {
 	case ".env.example", ".env.sample", ".env.template":
@@ -88,7 +88,7 @@ func harmless(base string) bool {
 	}
 }
 
-// shown is a member's name as a refusal may repeat it.
+// shown makes a member's name safe for a message: printable and at most 128 characters.
 func shown(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

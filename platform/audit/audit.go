@@ -1,11 +1,11 @@
-// Package audit owns the record of who changed what. A row is written in the
-// transaction of the change, so there is no change without its row. A sealer
-// chains the committed rows by hash and signs the head of the chain, at most some
-// seconds behind; Verify then names each row that was edited, deleted, moved,
-// put in or cut off. Signed heads are kept outside the database too, because a database
-// alone cannot prove that its end was not cut.
+// Package audit owns the record of who changed what. Each row is written in the
+// transaction of the change, so every change has a row. A sealer links the
+// committed rows into a hash chain and signs the head of the chain; it is at most
+// a few seconds behind. Verify then reports every row that was edited, deleted,
+// moved, inserted or truncated. Signed heads are also kept outside the database,
+// because a database alone cannot prove that its end was not cut off.
 //
-// The server's role may add rows and read them; it can edit or delete none.
+// The server's database role may insert and read rows, but not edit or delete them.
 package audit
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// MaxState is the most bytes of a Before or an After that are kept; of a larger
-// one its length and its digest are.
+// MaxState is the maximum size in bytes of a stored Before or After. A larger one
+// is replaced by its length and its digest.
 const MaxState = 64 << 10
 
-// Actor is who did it. Work that is put off keeps it and hands it in later.
+// Actor is who made a change. Deferred work stores it and passes it in later.
 type Actor struct {
 	Kind       string `json:"kind"`
 	ID         string `json:"id"`
@@ -43,14 +43,14 @@ type Actor struct {
 type Entry struct {
 	Action               string // "job.cancel"
 	TargetKind, TargetID string
-	// Before and After are what changed, as JSON; secret.String prints redacted in
-	// it. nil is nothing.
+	// Before and After are the states to encode as JSON, or nil. A secret.String
+	// is encoded redacted.
 	Before, After any
-	// Actor is the caller of the context unless set.
+	// Actor defaults to the caller in the context.
 	Actor *Actor
 }
 
-// Row is an entry as it was written.
+// Row is a stored entry.
 type Row struct {
 	ID     string
 	Seq    int64
@@ -59,25 +59,25 @@ type Row struct {
 	Action string
 
 	TargetKind, TargetID string
-	Before, After        json.RawMessage // the exact text, or nil
+	Before, After        json.RawMessage // the exact stored text, or nil
 }
 
-// IDs makes identifiers: an *id.Source.
+// IDs generates identifiers; *id.Source implements it.
 type IDs interface{ New(p id.Prefix) string }
 
-// Log writes the audit of one service.
+// Log writes the audit log of one service.
 type Log struct {
 	clock   clock.Clock
 	ids     IDs
 	service string
 }
 
-// NewLog makes a log; background work is recorded as done by service.
+// NewLog returns a Log that records background work as done by service.
 func NewLog(clk clock.Clock, ids IDs, service string) *Log {
 	return &Log{clock: clk, ids: ids, service: service}
 }
 
-// Actor is who a change under ctx is recorded as.
+// Actor returns the actor recorded for a change made under ctx.
 func (l *Log) Actor(ctx context.Context) Actor {
 	c, ok := authn.FromContext(ctx)
 	if !ok {
@@ -95,7 +95,7 @@ WITH written AS (
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING seq, id)
 INSERT INTO audit_pending (seq, audit_id) SELECT seq, id FROM written`
 
-// Record writes the entry in tx, the transaction of the change.
+// Record inserts the entry in tx, which must be the transaction of the change.
 func (l *Log) Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 	before, err := state(e.Before)
 	if err != nil {
@@ -117,7 +117,7 @@ func (l *Log) Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 	return nil
 }
 
-// state is the text that is kept of a Before or an After.
+// state returns the JSON stored for a Before or an After.
 func state(v any) (json.RawMessage, error) {
 	if v == nil {
 		return nil, nil
@@ -126,7 +126,7 @@ func state(v any) (json.RawMessage, error) {
 	encoder := json.NewEncoder(&buf)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		return nil, fmt.Errorf("write the audited state: %w", err)
+		return nil, fmt.Errorf("encode the audited state: %w", err)
 	}
 	raw := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	if len(raw) <= MaxState {
@@ -135,7 +135,7 @@ func state(v any) (json.RawMessage, error) {
 	return digest(raw), nil
 }
 
-// digest stands for a state that is too long: what was cut can still be proven.
+// digest replaces a state that is too long. With the digest the original can still be proven.
 func digest(raw []byte) json.RawMessage {
 	sum := sha256.Sum256(raw)
 	return fmt.Appendf(nil, `{"bytes":%d,"sha256":"%s","truncated":true}`, len(raw), hex.EncodeToString(sum[:]))

@@ -26,15 +26,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 const keyID = "k1"
 
-// locked lets sealers that run at once write to one place.
+// locked is a buffer that concurrent sealers can log to.
 type locked struct {
 	mu sync.Mutex
 	w  bytes.Buffer
@@ -60,7 +60,7 @@ type bench struct {
 	public ed25519.PublicKey
 	key    ed25519.PrivateKey
 	file   *audit.File
-	said   *locked // what one sealer after the other logged
+	logged *locked // log output of all sealers
 }
 
 func setup(t *testing.T) *bench {
@@ -71,16 +71,16 @@ func setup(t *testing.T) *bench {
 	require.NoError(t, err)
 	return &bench{
 		pool: db.Pool("jobs"), owner: db.OwnerPool("jobs"), clock: clk, public: public, key: key,
-		log:  audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
-		file: audit.NewFile(filepath.Join(t.TempDir(), "heads", "jobs.jsonl")),
-		said: &locked{},
+		log:    audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
+		file:   audit.NewFile(filepath.Join(t.TempDir(), "heads", "jobs.jsonl")),
+		logged: &locked{},
 	}
 }
 
 func (b *bench) sealer(t *testing.T) *audit.Sealer {
 	t.Helper()
 	s, err := audit.NewSealer(audit.SealerConfig{
-		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.NewTextHandler(b.said, nil)), Key: b.key, KeyID: keyID, Keep: b.file,
+		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.NewTextHandler(b.logged, nil)), Key: b.key, KeyID: keyID, Keep: b.file,
 	})
 	require.NoError(t, err)
 	return s
@@ -105,7 +105,7 @@ func (b *bench) record(ctx context.Context, t *testing.T, entries ...audit.Entry
 	}))
 }
 
-// filled is a log of rounds of five rows, each round under a head of its own.
+// filled returns a bench with rounds of five sealed rows, each round with its own signed head.
 func filled(t *testing.T, rounds int) *bench {
 	t.Helper()
 	b := setup(t)
@@ -124,7 +124,7 @@ func filled(t *testing.T, rounds int) *bench {
 	return b
 }
 
-func TestARowTellsWhoDidWhat(t *testing.T) {
+func TestLog_Record_rowContent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	user := authn.NewContext(obs.WithRequestID(t.Context(), "req_1"), &authn.Caller{
@@ -140,10 +140,10 @@ func TestARowTellsWhoDidWhat(t *testing.T) {
 	b.clock.Advance(time.Second)
 	b.record(t.Context(), t, audit.Entry{Action: "job.reap", TargetKind: "job", TargetID: "job_1", Before: json.RawMessage(`{"a":1}`)})
 	b.clock.Advance(time.Second)
-	kept := b.log.Actor(user) // as a job of the queue would keep it
+	kept := b.log.Actor(user) // as a queued job stores it
 	b.record(t.Context(), t, audit.Entry{Action: "hardware.set", TargetKind: "config", TargetID: "1", Actor: &kept})
 
-	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	ada := audit.Actor{Kind: "user", ID: "usr_1", Name: "ada", SessionID: "ses_1", ClientAddr: "192.0.2.1", RequestID: "req_1"}
 	start := b.clock.Now().Add(-2 * time.Second)
@@ -169,26 +169,26 @@ func TestARowTellsWhoDidWhat(t *testing.T) {
 		"by target": {TargetKind: "job", TargetID: "job_1"},
 		"by time":   {From: start.Add(time.Second), To: start.Add(2 * time.Second)},
 	} {
-		got, err := audit.List(t.Context(), b.pool, f, page.Page{Limit: 10})
+		got, err := audit.List(t.Context(), b.pool, f, request.Page{Limit: 10})
 		require.NoError(t, err, name)
 		require.Empty(t, cmp.Diff(want[1:2], got), name)
 	}
-	got, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 1, Offset: 1})
+	got, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 1, Offset: 1})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want[1:2], got))
 }
 
-func TestAnOversizedStateIsCutDown(t *testing.T) {
+func TestLog_Record_oversizedState(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i", After: strings.Repeat("x", audit.MaxState)})
-	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Less(t, len(all[0].After), 200)
 	require.Contains(t, string(all[0].After), `"bytes":65538`)
 }
 
-func TestNoRowWithoutItsChange(t *testing.T) {
+func TestLog_Record_rolledBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	boom := errors.New("boom")
@@ -202,14 +202,14 @@ func TestNoRowWithoutItsChange(t *testing.T) {
 	require.Zero(t, n)
 }
 
-func TestAStateUpToTheCapIsKeptWord(t *testing.T) {
+func TestLog_Record_stateSizeLimit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for size, whole := range map[int]bool{audit.MaxState - 2: true, audit.MaxState - 1: false} { // and two quotes
 		text := strings.Repeat("x", size)
 		target := fmt.Sprint(size)
 		b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: target, Before: text, After: text})
-		rows, err := audit.List(t.Context(), b.pool, audit.Filter{TargetID: target}, page.Page{Limit: 10})
+		rows, err := audit.List(t.Context(), b.pool, audit.Filter{TargetID: target}, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, rows, 1)
 		for _, kept := range []json.RawMessage{rows[0].Before, rows[0].After} {
@@ -217,18 +217,18 @@ func TestAStateUpToTheCapIsKeptWord(t *testing.T) {
 			if !whole {
 				sum := sha256.Sum256([]byte(`"` + text + `"`))
 				require.JSONEq(t, fmt.Sprintf(`{"truncated":true,"bytes":%d,"sha256":"%x"}`, size+2, sum), string(kept),
-					"what was cut can still be proven")
+					"the digest of the full state")
 			}
 		}
 	}
 }
 
-func TestAStateThatCannotBeWrittenFailsTheChange(t *testing.T) {
+func TestLog_Record_unencodableStateFailsTransaction(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]audit.Entry{
-		"before":      {Before: func() {}},
-		"after":       {After: map[string]any{"x": make(chan int)}},
-		"a zero byte": {Action: "a\x00b"},
+		"before":    {Before: func() {}},
+		"after":     {After: map[string]any{"x": make(chan int)}},
+		"zero byte": {Action: "a\x00b"},
 	} {
 		b := setup(t)
 		err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -236,13 +236,13 @@ func TestAStateThatCannotBeWrittenFailsTheChange(t *testing.T) {
 			return b.log.Record(ctx, tx, e)
 		})
 		require.Error(t, err, name)
-		rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+		rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, rows, name)
 	}
 }
 
-func TestNoSecretIsInAState(t *testing.T) {
+func TestLog_Record_redactsSecrets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	type inner struct{ Keys []secret.String }

@@ -13,8 +13,8 @@ const (
 	checkpointDomain = "signalbox audit checkpoint v1"
 )
 
-// encoding is bytes that only one list of fields can give: each field with its
-// length, an absent one told from an empty one.
+// encoding is an unambiguous encoding of a list of fields: each field carries its
+// length, and an absent field differs from an empty one.
 type encoding []byte
 
 func (e encoding) bytes(b []byte) encoding {
@@ -34,7 +34,7 @@ func (e encoding) optional(b []byte) encoding {
 	return e.bytes(b)
 }
 
-// canonical is all of a row. A row that is gone has no bytes at all.
+// canonical encodes all fields of a row. A deleted row (nil) encodes to no bytes.
 func canonical(r *Row) []byte {
 	if r == nil {
 		return nil
@@ -44,20 +44,20 @@ func canonical(r *Row) []byte {
 		text(r.Action).text(r.TargetKind).text(r.TargetID).optional(r.Before).optional(r.After).text(r.Actor.RequestID)
 }
 
-// link is the hash at a position: of everything up to and with the row.
+// link returns the chain hash at a position. It covers the row and, through previous, every row before it.
 func link(service string, position int64, previous []byte, auditID string, row *Row) []byte {
 	sum := sha256.Sum256(encoding(nil).text(chainDomain).text(service).number(position).bytes(previous).text(auditID).bytes(canonical(row)))
 	return sum[:]
 }
 
-// genesis is what the first link follows.
+// genesis is the hash that precedes the first link.
 func genesis() []byte { return make([]byte, sha256.Size) }
 
 // Checkpoint is a signed head of the chain of one service.
 type Checkpoint struct {
 	Service   string    `json:"service"`
 	Position  int64     `json:"position"`
-	Previous  int64     `json:"previous"` // the position of the head before, 0 for the first
+	Previous  int64     `json:"previous"` // position of the head before this one, 0 for the first
 	Hash      []byte    `json:"hash"`
 	At        time.Time `json:"at"`
 	KeyID     string    `json:"key_id"`
@@ -68,7 +68,7 @@ func (c *Checkpoint) signed() []byte {
 	return encoding(nil).text(checkpointDomain).text(c.Service).number(c.Position).number(c.Previous).bytes(c.Hash).number(c.At.UnixMicro()).text(c.KeyID)
 }
 
-// Valid reports whether one of the keys signed it.
+// Valid reports whether the checkpoint carries a valid signature of the key named by KeyID.
 func (c *Checkpoint) Valid(keys map[string]ed25519.PublicKey) bool {
 	key, ok := keys[c.KeyID]
 	return ok && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, c.signed(), c.Signature)

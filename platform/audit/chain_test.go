@@ -18,9 +18,9 @@ func sample() *Row {
 	}
 }
 
-// Logs that were sealed years ago must verify: these bytes never change. A change
-// of the format is a new domain word beside the old one.
-func TestTheFormatOfTheChainStays(t *testing.T) {
+// Logs sealed years ago must still verify, so these bytes never change. A new
+// format needs a new domain string next to the old one.
+func TestChainFormat_stable(t *testing.T) {
 	t.Parallel()
 	hash := link("jobs", 3, genesis(), "aud_1", sample())
 	require.Equal(t, "466b6214885b7b6405c6b41e1ec43aa250b50653f253534ee8c684e9d6e97bfc", hex.EncodeToString(hash))
@@ -32,17 +32,17 @@ func TestTheFormatOfTheChainStays(t *testing.T) {
 	require.True(t, c.Valid(map[string]ed25519.PublicKey{"k1": key.Public().(ed25519.PublicKey)}))
 }
 
-func TestEveryPartOfALinkCounts(t *testing.T) {
+func TestLink_dependsOnEveryInput(t *testing.T) {
 	t.Parallel()
 	other := genesis()
 	other[0] = 1
 	seen := map[string]string{}
 	for name, hash := range map[string][]byte{
-		"as it is":          link("jobs", 3, genesis(), "aud_1", sample()),
-		"another service":   link("auth", 3, genesis(), "aud_1", sample()),
-		"another position":  link("jobs", 4, genesis(), "aud_1", sample()),
-		"another past":      link("jobs", 3, other, "aud_1", sample()),
-		"another id":        link("jobs", 3, genesis(), "aud_2", sample()),
+		"unchanged":         link("jobs", 3, genesis(), "aud_1", sample()),
+		"other service":     link("auth", 3, genesis(), "aud_1", sample()),
+		"other position":    link("jobs", 4, genesis(), "aud_1", sample()),
+		"other previous":    link("jobs", 3, other, "aud_1", sample()),
+		"other id":          link("jobs", 3, genesis(), "aud_2", sample()),
 		"no row":            link("jobs", 3, genesis(), "aud_1", nil),
 		"text moved across": link("jobs3", 0, genesis(), "aud_1", sample()),
 	} {
@@ -51,7 +51,7 @@ func TestEveryPartOfALinkCounts(t *testing.T) {
 	}
 }
 
-func TestASignatureBindsEveryField(t *testing.T) {
+func TestCheckpoint_signatureCoversEveryField(t *testing.T) {
 	t.Parallel()
 	public, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestASignatureBindsEveryField(t *testing.T) {
 		"hash":      func(c *Checkpoint) { c.Hash = append([]byte{1}, genesis()[1:]...) },
 		"time":      func(c *Checkpoint) { c.At = c.At.Add(time.Microsecond) },
 		"key":       func(c *Checkpoint) { c.KeyID = "k2" },
-		"no key":    func(c *Checkpoint) { c.KeyID = "k3" },
+		"unknown":   func(c *Checkpoint) { c.KeyID = "k3" },
 		"signature": func(c *Checkpoint) { c.Signature = c.Signature[:63] },
 	} {
 		bad := good
@@ -75,9 +75,9 @@ func TestASignatureBindsEveryField(t *testing.T) {
 	}
 }
 
-// Two lists of fields never have the same bytes: cut one text at random places
-// and compare with every other way to cut it.
-func TestTheEncodingIsUnambiguous(t *testing.T) {
+// Different lists of fields must never encode to the same bytes. The test splits one text into three fields at
+// random places and checks that no two splits collide.
+func TestEncoding_unambiguous(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	const text = "\x00\x00\x01a\x01\x00\x00\x00\x01b"

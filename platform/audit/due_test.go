@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// due is what is asked for after everything that was written is due.
+// due returns the trust with Due set to now, so that everything written before now must be sealed and kept.
 func (b *bench) due(t *testing.T) audit.Trust {
 	t.Helper()
 	trust := b.trust(t)
@@ -20,19 +20,19 @@ func (b *bench) due(t *testing.T) audit.Trust {
 	return trust
 }
 
-// While no sealer works, rows could be edited and nobody would see it: that is told.
-func TestASealerThatStandsStillIsTold(t *testing.T) {
+// While no sealer runs, edits of unsealed rows go unnoticed, so overdue rows are reported.
+func TestVerify_overdueUnsealedRow(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 1)
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})
 	report, err := audit.Verify(t.Context(), b.pool, b.due(t))
 	require.NoError(t, err)
-	require.Nil(t, report.Broken(), "it may still come")
+	require.Nil(t, report.Broken(), "the row is not due yet")
 	b.clock.Advance(time.Minute)
 	report, err = audit.Verify(t.Context(), b.pool, b.due(t))
 	require.NoError(t, err)
 	require.Len(t, report.Breaks, 1)
-	require.Contains(t, report.Broken().String(), ": the row has not been sealed in time")
+	require.Contains(t, report.Broken().String(), ": the row was not sealed in time")
 	_, err = b.sealer(t).RunOnce(t.Context())
 	require.NoError(t, err)
 	report, err = audit.Verify(t.Context(), b.pool, b.due(t))
@@ -40,8 +40,9 @@ func TestASealerThatStandsStillIsTold(t *testing.T) {
 	require.Nil(t, report.Broken())
 }
 
-// Whoever takes the kept heads away could cut the log next: that is told, also when new heads have come.
-func TestHeadsThatWereTakenAwayAreMissed(t *testing.T) {
+// After removing the kept heads an attacker could truncate the log, so missing heads are reported, even if newer
+// heads have been kept since.
+func TestVerify_missingOutsideHeads(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	path := filepath.Join(t.TempDir(), "heads.jsonl")

@@ -13,16 +13,16 @@ import (
 	"sync"
 )
 
-// File keeps signed heads as lines of JSON in a file that only grows.
+// File is a Keeper that appends signed heads to a file, one JSON object per line.
 type File struct {
 	path string
 	mu   sync.Mutex
 }
 
-// NewFile names the file; it is made with the first head.
+// NewFile returns a File for path. The file is created with the first head.
 func NewFile(path string) *File { return &File{path: path} }
 
-// Put implements Keeper: the heads are on disk when it answers.
+// Put implements Keeper. The heads are synced to disk when it returns.
 func (f *File) Put(_ context.Context, heads ...Checkpoint) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -30,21 +30,21 @@ func (f *File) Put(_ context.Context, heads ...Checkpoint) error {
 	for i := range heads {
 		line, err := json.Marshal(heads[i])
 		if err != nil {
-			return fmt.Errorf("write a head: %w", err)
+			return fmt.Errorf("encode a head: %w", err)
 		}
-		// The line break comes first, so that a line cut short by a crash ends here.
+		// The line break comes first, so that it also ends a line truncated by a crash.
 		lines = append(append(lines, '\n'), line...)
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return fmt.Errorf("make the folder of the heads: %w", err)
+		return fmt.Errorf("create the folder of the heads file: %w", err)
 	}
 	out, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the file of the heads: %w", err)
+		return fmt.Errorf("open the heads file: %w", err)
 	}
 	_, err = out.Write(lines)
 	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return fmt.Errorf("keep a head: %w", err)
+		return fmt.Errorf("write the heads file: %w", err)
 	}
 	return nil
 }
@@ -58,14 +58,14 @@ func (f *File) Last(context.Context) (last int64, err error) {
 	return last, err
 }
 
-// Checkpoints reads all that was kept. A line that a crash cut short is left out.
+// Checkpoints returns all heads in the file. It skips a line that was truncated by a crash.
 func (f *File) Checkpoints() ([]Checkpoint, error) {
 	in, err := os.Open(f.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the file of the heads: %w", err)
+		return nil, fmt.Errorf("open the heads file: %w", err)
 	}
 	defer func() { _ = in.Close() }()
 	var out []Checkpoint
@@ -79,7 +79,7 @@ func (f *File) Checkpoints() ([]Checkpoint, error) {
 			return out, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the heads: %w", err)
+			return nil, fmt.Errorf("read the heads file: %w", err)
 		}
 	}
 }

@@ -8,27 +8,27 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Filter narrows a list; zero fields do not.
+// Filter narrows a list. Zero fields match everything.
 type Filter struct {
 	Actor                        string // an id or a name
 	Action, TargetKind, TargetID string
-	From, To                     time.Time // From included, To not
+	From, To                     time.Time // From is inclusive, To exclusive
 }
 
-// Point is a place in the order of lists, which is by time and then by id, newest first.
+// Point is a position in a list. Lists are ordered by time, then by id, newest first.
 type Point struct {
 	At time.Time
 	ID string
 }
 
-// IsZero reports whether it is the place before the newest row.
+// IsZero reports whether p is the position before the newest row.
 func (p Point) IsZero() bool { return p.ID == "" && p.At.IsZero() }
 
-// Compare is negative where p stands before o in a list.
+// Compare returns a negative number if p comes before o in a list.
 func (p Point) Compare(o Point) int {
 	if n := o.At.Compare(p.At); n != 0 {
 		return n
@@ -36,17 +36,18 @@ func (p Point) Compare(o Point) int {
 	return strings.Compare(o.ID, p.ID)
 }
 
-// json read as text, so that not a space of it is lost.
+// JSON columns are read as text, to preserve them byte for byte.
 const columns = `a.id, a.seq, a.at, a.actor_kind, a.actor_id, a.actor_name, a.session_id, a.client_addr,
 	a.action, a.target_kind, a.target_id, a.before::text, a.after::text, a.request_id`
 
-// query is a list being asked for. Only what narrows is written, so that each list has a plan for itself.
+// query builds a list statement. It contains only the conditions that are set, so that each combination gets its
+// own query plan.
 type query struct {
 	where []string
 	args  []any
 }
 
-// arg is the name of a value in the statement.
+// arg adds a value and returns its placeholder.
 func (q *query) arg(value any) string {
 	q.args = append(q.args, value)
 	return fmt.Sprintf("$%d", len(q.args))
@@ -64,7 +65,7 @@ func (q *query) bound(condition string, t time.Time) {
 	}
 }
 
-// newest begins a list after a place.
+// newest returns the query of the rows that match f and come after a position.
 func newest(f Filter, after Point) *query {
 	q := &query{}
 	if f.Actor != "" {
@@ -82,7 +83,7 @@ func newest(f Filter, after Point) *query {
 	return q
 }
 
-// sql is the whole statement.
+// sql returns the complete statement.
 func (q *query) sql(columns string, limit, offset int) string {
 	where := ""
 	if len(q.where) > 0 {
@@ -91,12 +92,12 @@ func (q *query) sql(columns string, limit, offset int) string {
 	return "SELECT " + columns + " FROM audit a" + where + " ORDER BY a.at DESC, a.id DESC LIMIT " + q.arg(limit) + " OFFSET " + q.arg(offset)
 }
 
-// List answers a page of the rows that match, newest first.
-func List(ctx context.Context, db pg.Querier, f Filter, p page.Page) ([]Row, error) {
+// List returns one page of the matching rows, newest first.
+func List(ctx context.Context, db pg.Querier, f Filter, p request.Page) ([]Row, error) {
 	return rows(ctx, db, newest(f, Point{}), p.Limit, p.Offset)
 }
 
-// After answers the rows that match and follow a place, newest first.
+// After returns the matching rows that come after a position, newest first.
 func After(ctx context.Context, db pg.Querier, f Filter, after Point, limit int) ([]Row, error) {
 	return rows(ctx, db, newest(f, after), limit, 0)
 }
@@ -105,38 +106,39 @@ func rows(ctx context.Context, db pg.Querier, q *query, limit, offset int) ([]Ro
 	sql := q.sql(columns, limit, offset)
 	found, err := db.Query(ctx, sql, q.args...)
 	if err != nil {
-		return nil, fmt.Errorf("list the audit: %w", err)
+		return nil, fmt.Errorf("list the audit log: %w", err)
 	}
 	list, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (Row, error) {
 		var r Row
 		return r, row.Scan(r.into()...)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the audit: %w", err)
+		return nil, fmt.Errorf("list the audit log: %w", err)
 	}
 	return list, nil
 }
 
-// Points answers where the rows stand that match and follow a place: what is skipped is not read whole.
+// Points returns the positions of the matching rows that come after a position. It is cheaper than After for rows
+// that are only skipped.
 func Points(ctx context.Context, db pg.Querier, f Filter, after Point, limit int) ([]Point, error) {
 	q := newest(f, after)
 	sql := q.sql("a.at, a.id", limit, 0)
 	found, err := db.Query(ctx, sql, q.args...)
 	if err != nil {
-		return nil, fmt.Errorf("list the places of the audit: %w", err)
+		return nil, fmt.Errorf("list the positions of the audit log: %w", err)
 	}
 	list, err := pgx.CollectRows(found, pgx.RowToStructByPos[Point])
 	if err != nil {
-		return nil, fmt.Errorf("list the places of the audit: %w", err)
+		return nil, fmt.Errorf("list the positions of the audit log: %w", err)
 	}
 	return list, nil
 }
 
-// Point is where the row stands.
+// Point returns the row's position in a list.
 func (r *Row) Point() Point { return Point{At: r.At, ID: r.ID} }
 
-// Shorten puts the length and the digest of a state in the place of those that are beyond the budget,
-// counted from the first row: an answer that does not fit is told so, state by state.
+// Shorten limits the total size of the states in a list. It replaces each state beyond the budget, counted in bytes
+// from the first row, with its length and digest.
 func Shorten(list []Row, budget int) {
 	for i := range list {
 		for _, state := range []*[]byte{(*[]byte)(&list[i].Before), (*[]byte)(&list[i].After)} {
@@ -147,7 +149,7 @@ func Shorten(list []Row, budget int) {
 	}
 }
 
-// shortest is the length of a digest; what is no longer is never replaced.
+// shortest is the approximate size of a digest. States up to this size are never replaced.
 const shortest = 128
 
 func (r *Row) into() []any {

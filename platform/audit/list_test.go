@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Rows of one moment stand by their ids: a list that is read on from a place misses none and repeats none.
-func TestAListIsReadOnFromAPlace(t *testing.T) {
+// Rows with the same time are ordered by id, so paging skips and repeats none of them.
+func TestAfter_pagesThroughWholeList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for i := range 12 {
@@ -24,7 +24,7 @@ func TestAListIsReadOnFromAPlace(t *testing.T) {
 		}
 		b.record(t.Context(), t, audit.Entry{Action: []string{"a", "b", "c"}[i%3], TargetKind: "k", TargetID: fmt.Sprint(i)})
 	}
-	whole, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 50})
+	whole, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, whole, 12)
 	require.True(t, slices.IsSortedFunc(whole, func(x, y audit.Row) int { return x.Point().Compare(y.Point()) }))
@@ -49,23 +49,23 @@ func TestAListIsReadOnFromAPlace(t *testing.T) {
 	require.Equal(t, slices.DeleteFunc(slices.Clone(whole[4:]), func(r audit.Row) bool { return r.Action != "b" }), some)
 }
 
-func TestAnActorIsFoundByIDAndByName(t *testing.T) {
+func TestList_filtersByActorIDOrName(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "1", Actor: &audit.Actor{Kind: "user", ID: "usr_1", Name: "ada"}},
 		audit.Entry{Action: "a", TargetKind: "k", TargetID: "2", Actor: &audit.Actor{Kind: "user", ID: "usr_2", Name: "eve"}})
 	for _, actor := range []string{"usr_1", "ada"} {
-		found, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: actor}, page.Page{Limit: 5})
+		found, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: actor}, request.Page{Limit: 5})
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 		require.Equal(t, "1", found[0].TargetID)
 	}
-	none, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: "' OR '1'='1"}, page.Page{Limit: 5})
+	none, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: "' OR '1'='1"}, request.Page{Limit: 5})
 	require.NoError(t, err)
 	require.Empty(t, none)
 }
 
-func TestStatesBeyondTheBudgetAreToldByTheirDigest(t *testing.T) {
+func TestShorten_replacesStatesBeyondBudget(t *testing.T) {
 	t.Parallel()
 	long := json.RawMessage(`"` + strings.Repeat("x", 998) + `"`)
 	short := json.RawMessage(`{"a":1}`)
@@ -80,5 +80,5 @@ func TestStatesBeyondTheBudgetAreToldByTheirDigest(t *testing.T) {
 	require.Nil(t, list[2].Before)
 	audit.Shorten(list, 0)
 	require.Less(t, len(list[0].Before), 130)
-	require.Equal(t, short, list[1].Before, "what is no longer than a digest stays")
+	require.Equal(t, short, list[1].Before, "a state no longer than a digest is kept")
 }

@@ -13,26 +13,26 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// How far behind the sealer may be: a round every 2 to 3 s, each a batch or more.
+// The sealer runs a round every 2 to 3 s and seals in batches until nothing is left.
 const (
 	every  = 2 * time.Second
 	jitter = time.Second
 	batch  = 500
 )
 
-// Keeper takes signed heads to where the database's masters cannot follow.
+// Keeper stores signed heads out of reach of the database's administrators.
 type Keeper interface {
 	Put(ctx context.Context, heads ...Checkpoint) error
-	// Last is the highest position that it has a head of, 0 for none.
+	// Last returns the highest position of a stored head, 0 if there is none.
 	Last(ctx context.Context) (int64, error)
 }
 
-// SealerConfig is what a sealer works with.
+// SealerConfig configures a Sealer.
 type SealerConfig struct {
-	Service string // whose schema the pool reaches
+	Service string // the service whose schema Pool uses
 	Pool    *pgxpool.Pool
 	Clock   clock.Clock
 	Log     *slog.Logger
@@ -42,24 +42,24 @@ type SealerConfig struct {
 }
 
 // Sealer chains the committed rows of one schema and signs the head. Any number
-// of replicas may run one; a lock lets one at a time work.
+// of replicas may run one; a lock ensures that only one works at a time.
 type Sealer struct {
 	cfg  SealerConfig
-	kept int64 // the position of the newest head handed to Keep, below 0 before Keep was asked
+	kept int64 // position of the newest head passed to Keep; negative until Keep.Last was read
 }
 
-// NewSealer makes a sealer.
+// NewSealer returns a Sealer. It fails if the config is incomplete.
 func NewSealer(cfg SealerConfig) (*Sealer, error) {
 	if len(cfg.Key) != ed25519.PrivateKeySize || cfg.KeyID == "" || cfg.Service == "" || cfg.Keep == nil {
-		return nil, errors.New("audit: a sealer needs a service, an Ed25519 key with its id, and a place to keep heads")
+		return nil, errors.New("audit: SealerConfig must have Service, an Ed25519 Key, KeyID and Keep")
 	}
 	return &Sealer{cfg: cfg, kept: -1}, nil
 }
 
-// Run seals until ctx is over. A round that fails is logged and tried again: the
-// rows wait.
+// Run seals until ctx is done. A failed round is logged and retried; the rows stay
+// pending meanwhile.
 func (s *Sealer) Run(ctx context.Context) error {
-	return run.Loop(ctx, s.cfg.Clock, every, jitter, run.Logged(s.cfg.Log, "audit_sealer", func(ctx context.Context) error {
+	return process.Loop(ctx, s.cfg.Clock, every, jitter, process.Logged(s.cfg.Log, "audit_sealer", func(ctx context.Context) error {
 		for {
 			n, err := s.RunOnce(ctx)
 			if err != nil || n < batch {
@@ -69,7 +69,7 @@ func (s *Sealer) Run(ctx context.Context) error {
 	}))
 }
 
-// RunOnce seals one batch of what is committed and says how many rows it sealed.
+// RunOnce seals one batch of committed rows and returns the number of rows processed.
 func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	var sealed int
 	if err := s.resume(ctx); err != nil {
@@ -85,15 +85,14 @@ func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("seal the audit of %s: %w", s.cfg.Service, err)
+		return 0, fmt.Errorf("seal the audit log of %s: %w", s.cfg.Service, err)
 	}
-	// After the commit: a head outside that the database does not have would look
-	// like a cut. A crash in between is made good by the next round.
+	// Keep the head only after the commit: an external head that the database does not have would look
+	// like a truncated log. After a crash in between, the next round keeps it.
 	return sealed, s.keep(ctx)
 }
 
-// keep hands on what is committed, also by the sealers beside this one, so that each place that keeps heads has
-// them from the first one on.
+// keep passes committed heads to Keep, including those signed by other replicas, so that every Keeper holds all heads.
 func (s *Sealer) keep(ctx context.Context) error {
 	for {
 		heads, err := checkpointsAfter(ctx, s.cfg.Pool, s.cfg.Service, s.kept)
@@ -101,7 +100,7 @@ func (s *Sealer) keep(ctx context.Context) error {
 			return err
 		}
 		if err := s.cfg.Keep.Put(ctx, heads...); err != nil {
-			return fmt.Errorf("keep the heads of the audit of %s: %w", s.cfg.Service, err)
+			return fmt.Errorf("keep the audit heads of %s: %w", s.cfg.Service, err)
 		}
 		s.kept = heads[len(heads)-1].Position
 		if len(heads) < batch {
@@ -110,16 +109,16 @@ func (s *Sealer) keep(ctx context.Context) error {
 	}
 }
 
-// resume asks once how far heads are kept. While this sealer lives it does not ask again: what is taken away
-// meanwhile is not put back in silence. A place that has none takes the database's word for what was before,
-// which is told: a log that was cut before that cannot be told from a whole one here.
+// resume reads the last kept position, once. It does not read it again while the sealer runs, so that heads removed
+// in the meantime are not silently restored. If Keep has no heads, all of them are copied from the database. That
+// is logged, because a log that was truncated before then cannot be detected.
 func (s *Sealer) resume(ctx context.Context) error {
 	if s.kept >= 0 {
 		return nil
 	}
 	last, err := s.cfg.Keep.Last(ctx)
 	if err != nil {
-		return fmt.Errorf("look how far the heads of the audit of %s are kept: %w", s.cfg.Service, err)
+		return fmt.Errorf("read the position of the last kept audit head of %s: %w", s.cfg.Service, err)
 	}
 	if last == 0 {
 		heads, err := checkpointsAfter(ctx, s.cfg.Pool, s.cfg.Service, 0)
@@ -127,7 +126,7 @@ func (s *Sealer) resume(ctx context.Context) error {
 			return err
 		}
 		if len(heads) > 0 {
-			s.cfg.Log.WarnContext(ctx, "no heads of the audit were kept outside the database: they are taken from it",
+			s.cfg.Log.WarnContext(ctx, "no audit heads are kept outside the database yet; copying them from the database",
 				"first_signed_at", heads[0].At)
 		}
 	}
@@ -135,7 +134,7 @@ func (s *Sealer) resume(ctx context.Context) error {
 	return nil
 }
 
-// lockSealing holds until the end of the transaction.
+// lockSealing tries to take the sealer's lock, which is held until the end of the transaction.
 func lockSealing(ctx context.Context, tx pgx.Tx) (mine bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox audit ' || current_schema(), 0))`).Scan(&mine)
 	if err != nil {
@@ -144,13 +143,13 @@ func lockSealing(ctx context.Context, tx pgx.Tx) (mine bool, err error) {
 	return mine, nil
 }
 
-// pending is a row that waits to be sealed; row is nil if it is gone already.
+// pending is a row that is waiting to be sealed.
 type pending struct {
 	seq     int64
 	auditID string
-	row     *Row
-	// sealed is true where a seal stands already. Only the server's role can have asked for a second one, which
-	// would hold up all behind it.
+	row     *Row // nil if the row was deleted
+	// sealed is true if the row already has a seal. Only a forged pending entry can cause this. It is skipped,
+	// because a second seal would fail and block all entries after it.
 	sealed bool
 }
 
@@ -183,7 +182,7 @@ func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
 	return len(waiting), nil
 }
 
-// head signs the end of the chain.
+// head queues the insert of a signed head at position.
 func (s *Sealer) head(todo *pgx.Batch, previous, position int64, hash []byte) {
 	c := Checkpoint{Service: s.cfg.Service, Position: position, Previous: previous, Hash: hash, At: s.cfg.Clock.Now(), KeyID: s.cfg.KeyID}
 	c.Signature = ed25519.Sign(s.cfg.Key, c.signed())
@@ -195,7 +194,7 @@ func takePending(ctx context.Context, tx pgx.Tx) ([]pending, error) {
 	rows, err := tx.Query(ctx, `SELECT p.seq, p.audit_id, EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = p.audit_id), a.id IS NOT NULL
 		FROM audit_pending p LEFT JOIN audit a ON a.id = p.audit_id ORDER BY p.seq LIMIT $1`, batch)
 	if err != nil {
-		return nil, fmt.Errorf("look for rows to seal: %w", err)
+		return nil, fmt.Errorf("read the pending rows: %w", err)
 	}
 	waiting, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (p pending, err error) {
 		var there bool
@@ -205,7 +204,7 @@ func takePending(ctx context.Context, tx pgx.Tx) ([]pending, error) {
 		return p, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for rows to seal: %w", err)
+		return nil, fmt.Errorf("read the pending rows: %w", err)
 	}
 	byID := make(map[string]*Row, len(waiting))
 	ids := make([]string, 0, len(waiting))
@@ -216,7 +215,7 @@ func takePending(ctx context.Context, tx pgx.Tx) ([]pending, error) {
 	return waiting, fill(ctx, tx, ids, byID)
 }
 
-// fill reads the rows of these ids into the places that wait for them.
+// fill reads the rows with these ids into the non-nil rows of into.
 func fill(ctx context.Context, q pg.Querier, ids []string, into map[string]*Row) error {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM audit a WHERE a.id = ANY($1)`, ids)
 	if err != nil {
@@ -227,7 +226,7 @@ func fill(ctx context.Context, q pg.Querier, ids []string, into map[string]*Row)
 		if place := into[r.ID]; place != nil {
 			*place = r
 		}
-		r.Before, r.After = nil, nil // the next row must not write into these bytes
+		r.Before, r.After = nil, nil // so that the next scan does not overwrite these bytes
 		return nil
 	})
 	if err != nil {
@@ -247,8 +246,8 @@ func lastSeal(ctx context.Context, q pg.Querier) (position int64, hash []byte, e
 	return position, hash, nil
 }
 
-// checkpointsAfter are the next heads after a position, a batch at most. One that no seal stands under is not a
-// head of this chain: the server's role may write such rows, and they are not to be kept as if they were.
+// checkpointsAfter returns the heads after a position, at most one batch. It skips heads without a matching seal:
+// the server's role can insert such rows, but they are not heads of this chain and must not be kept.
 func checkpointsAfter(ctx context.Context, q pg.Querier, service string, position int64) ([]Checkpoint, error) {
 	rows, err := q.Query(ctx, `SELECT c.position, c.previous, c.hash, c.at, c.key_id, c.signature
 		FROM audit_checkpoint c JOIN audit_seal s ON s.position = c.position AND s.hash = c.hash

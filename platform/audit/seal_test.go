@@ -17,11 +17,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-func TestTheSealerFollowsCommits(t *testing.T) {
+func TestSealer_sealsInCommitOrder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := b.sealer(t)
-	// A row that is written first and committed last must not be left out.
+	// A row that is inserted first and committed last must not be skipped.
 	slow, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, b.log.Record(t.Context(), slow, audit.Entry{Action: "slow", TargetKind: "k", TargetID: "i"}))
@@ -39,10 +39,10 @@ func TestTheSealerFollowsCommits(t *testing.T) {
 
 	report, err := audit.Verify(t.Context(), b.pool, b.trust(t))
 	require.NoError(t, err)
-	require.Equal(t, audit.Report{Service: "jobs", Sealed: 2, Heads: 4}, report, "two heads, each here and outside")
+	require.Equal(t, audit.Report{Service: "jobs", Sealed: 2, Heads: 4}, report, "two heads, each in the database and outside")
 }
 
-func TestManySealersMakeOneChain(t *testing.T) {
+func TestSealer_concurrentSealersMakeOneChain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	group, ctx := errgroup.WithContext(t.Context())
@@ -75,7 +75,7 @@ func TestManySealersMakeOneChain(t *testing.T) {
 	require.EqualValues(t, 40, report.Sealed)
 }
 
-func TestMoreThanABatch(t *testing.T) {
+func TestSealer_Run_multipleBatches(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	entries := make([]audit.Entry, 1203)
@@ -89,7 +89,7 @@ func TestMoreThanABatch(t *testing.T) {
 	require.Eventually(t, func() bool {
 		report, err := audit.Verify(t.Context(), b.pool, b.trust(t))
 		require.NoError(t, err)
-		require.Nil(t, report.Broken(), "sealed rows and waiting rows are both well")
+		require.Nil(t, report.Broken(), "the log is intact while rows are pending")
 		return report.Sealed == 1203 && report.Pending == 0
 	}, time.Minute, 20*time.Millisecond)
 	cancel()
@@ -102,7 +102,7 @@ func (f *failing) Put(context.Context, ...audit.Checkpoint) error { return f.err
 
 func (*failing) Last(context.Context) (int64, error) { return 0, nil }
 
-func TestAHeadThatCouldNotBeKeptIsKeptLater(t *testing.T) {
+func TestSealer_retriesFailedKeep(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})
@@ -120,7 +120,7 @@ func TestAHeadThatCouldNotBeKeptIsKeptLater(t *testing.T) {
 	require.Len(t, b.trust(t).Outside, 1)
 }
 
-func TestALineCutShortHidesNoOther(t *testing.T) {
+func TestFile_Checkpoints_skipsTruncatedLine(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "heads.jsonl")
 	file := audit.NewFile(path)
@@ -140,7 +140,7 @@ func TestALineCutShortHidesNoOther(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-func TestASealerNeedsItsParts(t *testing.T) {
+func TestNewSealer_incompleteConfig(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []audit.SealerConfig{
 		{},
@@ -153,8 +153,8 @@ func TestASealerNeedsItsParts(t *testing.T) {
 	}
 }
 
-// What the server's role may write holds up no sealing and takes no place among the kept heads.
-func TestWhatTheServersRoleWritesHoldsUpNothing(t *testing.T) {
+// The server's role can insert pending entries and heads. Forged ones neither block the sealer nor reach the kept heads.
+func TestSealer_ignoresForgedRows(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 1)
 	for _, sql := range []string{
@@ -181,17 +181,17 @@ func TestWhatTheServersRoleWritesHoldsUpNothing(t *testing.T) {
 		kept = append(kept, c.Position)
 	}
 	require.Equal(t, []int64{5, 6, 7}, kept)
-	require.NotNil(t, b.tampered(t, b.trust(t)), "the false head is told")
+	require.NotNil(t, b.tampered(t, b.trust(t)), "the forged head is reported")
 }
 
-// A place that begins to keep heads later gets those that were before it, and those that others sealed.
-func TestEveryPlaceThatKeepsHeadsHasThemAll(t *testing.T) {
+// A keeper added later receives the earlier heads and those signed by other sealers.
+func TestSealer_backfillsNewKeeper(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 3)
 	first := b.file
 	b.file = audit.NewFile(filepath.Join(t.TempDir(), "second.jsonl"))
 	second := b.sealer(t)
-	require.Zero(t, strings.Count(b.said.String(), "taken from it"), "the first place was there from the beginning")
+	require.NotContains(t, b.logged.String(), "copying them", "the first keeper existed from the start")
 	_, err := second.RunOnce(t.Context())
 	require.NoError(t, err)
 	later := b.file
@@ -201,7 +201,7 @@ func TestEveryPlaceThatKeepsHeadsHasThemAll(t *testing.T) {
 	require.NoError(t, err)
 	_, err = second.RunOnce(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(b.said.String(), "taken from it"), b.said.String())
+	require.Equal(t, 1, strings.Count(b.logged.String(), "copying them"), b.logged.String())
 	want, err := first.Checkpoints()
 	require.NoError(t, err)
 	have, err := later.Checkpoints()

@@ -14,33 +14,33 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Trust is what a verification believes.
+// Trust is what a verification relies on.
 type Trust struct {
 	Service string
-	Keys    map[string]ed25519.PublicKey // by key id, old ones included
-	// Outside are the heads kept outside the database. Without them a cut end
-	// cannot be told from rows that never were.
+	Keys    map[string]ed25519.PublicKey // by key id, including retired keys
+	// Outside are the heads kept outside the database. Without them a truncated
+	// log cannot be detected.
 	Outside []Checkpoint
-	// Due asks that what was written before it is sealed, and that its head is kept outside, from the first
-	// head on: else the sealer stands still, or what was kept was taken away. Zero asks for neither.
+	// Due requires that rows written before it are sealed, and that all heads signed before it are kept outside.
+	// Otherwise the sealer is not running, or kept heads were removed. Zero disables both checks.
 	Due time.Time
 }
 
-// Report is what a verification found.
+// Report is the result of a verification.
 type Report struct {
 	Service string
 	Sealed  int64   // rows in the chain
-	Pending int64   // rows that wait for the sealer
-	Heads   int     // signed heads that were checked
-	Breaks  []Break // none: all is as it was written
+	Pending int64   // rows not sealed yet
+	Heads   int     // signed heads checked
+	Breaks  []Break // empty if the log is intact
 	// More counts the breaks beyond MaxBreaks.
 	More int
 }
 
-// MaxBreaks is how many breaks a report names one by one.
+// MaxBreaks is the maximum number of breaks listed in a report.
 const MaxBreaks = 100
 
-// Broken is the first break, nil where there is none.
+// Broken returns the first break, or nil if there is none.
 func (r Report) Broken() *Break {
 	if len(r.Breaks) == 0 {
 		return nil
@@ -48,18 +48,18 @@ func (r Report) Broken() *Break {
 	return &r.Breaks[0]
 }
 
-// Break is a place where the log is not what was written.
+// Break is a place where the log was tampered with.
 type Break struct {
-	// Position is where in the chain, and Through where the doubt ends: the same,
-	// unless hashes were rewritten between two signed heads. 0: not in the chain.
+	// Position is the first affected position in the chain and Through the last. They differ only if several
+	// rows are affected or if the exact row is unknown. Both are 0 for a row that is not in the chain.
 	Position, Through int64
-	AuditID           string // the row, where one can be named
-	Reason            string // a sentence
+	AuditID           string // the affected row, if known
+	Reason            string
 }
 
-// String names the place and tells what is wrong with it.
+// String returns the position and the reason.
 func (b Break) String() string {
-	place := "a row beside the chain"
+	place := "unsealed row"
 	switch {
 	case b.Position > 0 && b.Through > b.Position:
 		place = fmt.Sprintf("rows %d to %d", b.Position, b.Through)
@@ -72,7 +72,7 @@ func (b Break) String() string {
 	return place + ": " + b.Reason
 }
 
-// Verify checks the whole log of the schema in one snapshot.
+// Verify checks the schema's whole log in one snapshot.
 func Verify(ctx context.Context, db pg.Beginner, trust Trust) (Report, error) {
 	var report Report
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
@@ -83,7 +83,7 @@ func Verify(ctx context.Context, db pg.Beginner, trust Trust) (Report, error) {
 	return report, err
 }
 
-// VerifyTx checks what tx sees. It goes on after a break: what was not touched still proves itself.
+// VerifyTx checks the log as tx sees it. It continues after a break, so that the report covers the whole log.
 func VerifyTx(ctx context.Context, tx pgx.Tx, trust Trust) (Report, error) {
 	heads, err := ownHeads(ctx, tx, trust.Service)
 	if err != nil {
@@ -101,7 +101,7 @@ func VerifyTx(ctx context.Context, tx pgx.Tx, trust Trust) (Report, error) {
 	return v.report, nil
 }
 
-// ownHeads are those of the database, in chain order.
+// ownHeads returns the database's heads in chain order.
 func ownHeads(ctx context.Context, q pg.Querier, service string) ([]Checkpoint, error) {
 	rows, err := q.Query(ctx, `SELECT position, previous, hash, at, key_id, signature FROM audit_checkpoint ORDER BY position`)
 	if err != nil {
@@ -114,7 +114,7 @@ func ownHeads(ctx context.Context, q pg.Querier, service string) ([]Checkpoint, 
 	return heads, nil
 }
 
-// allHeads are those of the database and those from outside, in chain order.
+// allHeads returns the heads of the database and those kept outside, in chain order.
 func allHeads(own []Checkpoint, trust Trust) []Checkpoint {
 	heads := slices.Clone(own)
 	for _, c := range trust.Outside {
@@ -129,12 +129,12 @@ func allHeads(own []Checkpoint, trust Trust) []Checkpoint {
 // verifier walks the chain from its first row.
 type verifier struct {
 	trust    Trust
-	heads    []Checkpoint // those still ahead
-	position int64        // the last link that was looked at
-	// follows are the hashes that the next link may follow: after a break the one that is stored and the one
-	// that should be, so that only what was touched is named; none where the link before is gone.
+	heads    []Checkpoint // heads not reached yet
+	position int64        // position of the last link visited
+	// follows holds the hashes that the next link may build on. After a break these are the stored hash and the
+	// expected one, so that only the affected row is reported. It is empty if the previous link is missing.
 	follows [][]byte
-	signed  int64 // the last position that a head vouches for
+	signed  int64 // highest position covered by a signed head
 	report  Report
 }
 
@@ -147,12 +147,12 @@ func (v *verifier) fail(b Break) {
 	v.report.Breaks = append(v.report.Breaks, b)
 }
 
-// seal is a link as it is stored; row is nil if the row is gone.
+// seal is a stored link of the chain.
 type seal struct {
 	position int64
 	auditID  string
 	hash     []byte
-	row      *Row
+	row      *Row // nil if the row was deleted
 }
 
 func (v *verifier) chain(ctx context.Context, q pg.Querier) error {
@@ -163,7 +163,7 @@ func (v *verifier) chain(ctx context.Context, q pg.Querier) error {
 		}
 		for _, s := range seals {
 			v.step(s)
-			v.vouched(s)
+			v.checkHeads(s)
 		}
 		if len(seals) < batch {
 			return nil
@@ -171,13 +171,13 @@ func (v *verifier) chain(ctx context.Context, q pg.Querier) error {
 	}
 }
 
-// step takes one link.
+// step checks one link.
 func (v *verifier) step(s seal) {
 	if want := v.position + 1; s.position != want {
 		v.fail(Break{Position: want, Through: s.position - 1, Reason: "the seal of this row was deleted"})
 		v.follows = nil
 	}
-	should, fits := v.should(s)
+	expected, fits := v.expected(s)
 	switch {
 	case s.row == nil:
 		v.fail(Break{Position: s.position, AuditID: s.auditID, Reason: "the row was deleted"})
@@ -186,14 +186,14 @@ func (v *verifier) step(s seal) {
 	}
 	v.position, v.follows = s.position, [][]byte{s.hash}
 	if !fits {
-		v.follows = append(v.follows, should...)
+		v.follows = append(v.follows, expected...)
 	}
 	v.report.Sealed++
 }
 
-// should are the hashes that the link would have if nothing was touched; it fits where its own is among
-// them, or where the link before is gone and only a head can tell.
-func (v *verifier) should(s seal) (all [][]byte, fits bool) {
+// expected returns the hashes that the link would have if it was not tampered with. fits is true if its own hash is
+// one of them, or if the previous link is missing, so that only a signed head can decide.
+func (v *verifier) expected(s seal) (all [][]byte, fits bool) {
 	for _, previous := range v.follows {
 		hash := link(v.trust.Service, s.position, previous, s.auditID, s.row)
 		if bytes.Equal(hash, s.hash) {
@@ -204,16 +204,16 @@ func (v *verifier) should(s seal) (all [][]byte, fits bool) {
 	return all, len(v.follows) == 0
 }
 
-// vouched compares a link with the heads up to its position.
-func (v *verifier) vouched(s seal) {
+// checkHeads compares a link with the signed heads up to its position.
+func (v *verifier) checkHeads(s seal) {
 	for len(v.heads) > 0 && v.heads[0].Position <= s.position {
 		head := v.heads[0]
 		v.heads = v.heads[1:]
 		v.report.Heads++
 		switch {
 		case !head.Valid(v.trust.Keys):
-			v.fail(Break{Position: head.Position, Reason: "the signature of the head is not of a known key, or the head was edited"})
-		case head.Position < s.position: // its row's seal is gone, which is told
+			v.fail(Break{Position: head.Position, Reason: "the signature of the head is invalid: the key is unknown or the head was edited"})
+		case head.Position < s.position: // its row's seal is missing, which step has reported
 		case !bytes.Equal(head.Hash, s.hash):
 			v.fail(Break{Position: v.signed + 1, Through: s.position, Reason: "rows and seals were rewritten: the signed head differs"})
 		case head.Position != v.signed && head.Previous != v.signed:
@@ -223,26 +223,26 @@ func (v *verifier) vouched(s seal) {
 	}
 }
 
-// tail looks at what lies beyond the last link.
+// tail checks the heads beyond the last link, and the rows beyond the last head.
 func (v *verifier) tail() {
 	last := v.position
 	for _, head := range v.heads {
 		v.report.Heads++
 		switch {
 		case !head.Valid(v.trust.Keys):
-			v.fail(Break{Position: head.Position, Reason: "the signature of the head is not of a known key, or the head was edited"})
+			v.fail(Break{Position: head.Position, Reason: "the signature of the head is invalid: the key is unknown or the head was edited"})
 		case head.Position > last:
 			v.fail(Break{Position: last + 1, Through: head.Position, Reason: "the end of the log was cut off"})
 			last = head.Position
 		}
 	}
 	if v.signed < v.position {
-		v.fail(Break{Position: v.signed + 1, Through: v.position, Reason: "these rows are sealed under no signed head"})
+		v.fail(Break{Position: v.signed + 1, Through: v.position, Reason: "no signed head covers these rows"})
 	}
 }
 
-// kept looks whether what is kept outside begins where the database's heads do and reaches as far as those
-// that are due: a cut cannot be told by what was taken away.
+// kept checks that the heads kept outside range from the database's first head to its last one signed before Due.
+// Missing heads would hide a truncated log.
 func (v *verifier) kept(own []Checkpoint) {
 	var first, last int64
 	for _, c := range v.trust.Outside {
@@ -264,11 +264,11 @@ func (v *verifier) kept(own []Checkpoint) {
 	}
 }
 
-// loose looks for rows beside the chain: written around it, or deleted before
-// they were sealed.
+// loose looks for rows that are not in the chain: inserted around it, deleted before
+// they were sealed, or overdue.
 func (v *verifier) loose(ctx context.Context, q pg.Querier) error {
 	if err := q.QueryRow(ctx, `SELECT count(*) FROM audit_pending`).Scan(&v.report.Pending); err != nil {
-		return fmt.Errorf("count the rows that wait: %w", err)
+		return fmt.Errorf("count the pending rows: %w", err)
 	}
 	for _, look := range []struct {
 		sql, reason string
@@ -280,18 +280,18 @@ func (v *verifier) loose(ctx context.Context, q pg.Querier) error {
 		},
 		{
 			sql:    `SELECT p.audit_id FROM audit_pending p JOIN audit a ON a.id = p.audit_id WHERE a.at < $1 ORDER BY p.seq LIMIT 100`,
-			reason: "the row has not been sealed in time",
+			reason: "the row was not sealed in time",
 			args:   []any{v.trust.Due},
 		},
 		{
 			sql: `SELECT a.id FROM audit a WHERE NOT EXISTS (SELECT 1 FROM audit_seal s WHERE s.audit_id = a.id)
 			AND NOT EXISTS (SELECT 1 FROM audit_pending p WHERE p.audit_id = a.id) ORDER BY a.seq LIMIT 100`,
-			reason: "the row stands outside the chain",
+			reason: "the row is not in the chain",
 		},
 	} {
 		found, err := q.Query(ctx, look.sql, look.args...)
 		if err != nil {
-			return fmt.Errorf("look for rows beside the chain: %w", err)
+			return fmt.Errorf("look for rows outside the chain: %w", err)
 		}
 		var auditID string
 		_, err = pgx.ForEachRow(found, []any{&auditID}, func() error {
@@ -299,7 +299,7 @@ func (v *verifier) loose(ctx context.Context, q pg.Querier) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("look for rows beside the chain: %w", err)
+			return fmt.Errorf("look for rows outside the chain: %w", err)
 		}
 	}
 	return nil

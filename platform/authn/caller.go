@@ -1,12 +1,13 @@
-// Package authn owns who is calling: the caller's identity as services see it, the signed tokens
-// that carry it, and how it rides in a context.
+// Package authn owns the caller's identity as services see it: the signed tokens that carry it
+// between processes, and its place in a context.
 //
 // It promises:
-//   - a token is accepted only with its one algorithm (EdDSA), its exact typ, issuer and audience,
-//     a key id of the fixed set, exp, iat and jti, a lifetime no longer than its format allows, no
-//     other header, no name given twice, and a size under the format's cap;
-//   - every refusal is a fault of kind unauthenticated; only keys that cannot be had are unavailable;
-//   - what decides about access is computed from the signed claims alone, never from other metadata.
+//   - a token is accepted only with the algorithm EdDSA, its exact typ, issuer and audience, a live
+//     key id, exp, iat and jti, a lifetime within its format's maximum, no other header, no duplicate
+//     name, and a size within the format's maximum;
+//   - every rejected token is a fault of kind unauthenticated; only if the keys cannot be fetched is
+//     the fault of kind unavailable;
+//   - access is decided from the signed claims alone, never from other metadata.
 package authn
 
 import (
@@ -15,14 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Kind is the kind of credential that a caller presented at the edge.
+// Kind is the kind of credential that a caller presents at the edge.
 type Kind string
 
 // The kinds of callers.
 const (
-	// KindNone is a request on a route that needs no credential.
+	// KindNone is a request without a credential, on a route that needs none.
 	KindNone Kind = "none"
-	// KindUser is a person with an access token.
+	// KindUser is a user with an access token.
 	KindUser Kind = "user"
 	// KindIngest is a training process with the ingest token of one run.
 	KindIngest Kind = "ingest"
@@ -30,11 +31,11 @@ const (
 	KindDeployment Kind = "deployment"
 	// KindAgent is a node's agent with its certificate; Subject is the node's id.
 	KindAgent Kind = "agent"
-	// KindService is one of our services acting for itself; Subject is its name.
+	// KindService is a Signalbox service acting on its own behalf; Subject is its name.
 	KindService Kind = "service"
 )
 
-// The roles of a person, and the roles of a member of a project.
+// The roles of a user, and the roles of a project member.
 const (
 	RoleOperator = "operator"
 	RoleAdmin    = "admin"
@@ -44,34 +45,34 @@ const (
 	ProjectOwner  = "owner"
 )
 
-// MaxProjects is how many memberships a token carries. A caller with more has ProjectsCut set, and
-// services ask auth.
+// MaxProjects is the maximum number of project memberships in a token. For a caller with more,
+// ProjectsCut is set and services fetch the memberships from auth.
 const MaxProjects = 500
 
-// MaxTeams is how many teams a token carries, and so how many a person may be in.
+// MaxTeams is the maximum number of teams in a token, and therefore of teams per user.
 const MaxTeams = 100
 
-// ProjectRole is one membership.
+// ProjectRole is one project membership.
 type ProjectRole struct {
 	Project string `json:"p"`
 	Role    string `json:"r"`
 }
 
-// Caller is who presented a credential at the edge.
+// Caller is the identity behind a request.
 type Caller struct {
 	Kind      Kind   `json:"kind"`
 	Subject   string `json:"-"` // the id of the user, node, run or deployment, or the service's name
 	Username  string `json:"name,omitempty"`
 	SessionID string `json:"sid,omitempty"`
 	Role      string `json:"role,omitempty"`
-	// PasswordDrawn marks a person who has yet to change a password that was drawn for him.
+	// PasswordDrawn is true until the user changes the generated temporary password.
 	PasswordDrawn bool `json:"drawn,omitempty"`
-	// ClientAddr is the address the request came from, as the edge judged it.
+	// ClientAddr is the client's address as determined by the edge.
 	ClientAddr string `json:"addr,omitempty"`
-	// Epoch is the credential epoch of the user; a higher one in the database outdates the token.
+	// Epoch is the user's credential epoch. The token is outdated once the database holds a higher one.
 	Epoch int64    `json:"epoch,omitempty"`
 	Teams []string `json:"teams,omitempty"`
-	// LeadOf are those of Teams that the user leads.
+	// LeadOf is the subset of Teams that the user leads.
 	LeadOf       []string      `json:"leads,omitempty"`
 	Projects     []ProjectRole `json:"projects,omitempty"`
 	ProjectsCut  bool          `json:"projects_cut,omitempty"`
@@ -79,13 +80,13 @@ type Caller struct {
 	DeploymentID string        `json:"dep,omitempty"`
 }
 
-// IsUser says whether a person is calling.
+// IsUser reports whether the caller is a user.
 func (c *Caller) IsUser() bool { return c != nil && c.Kind == KindUser && c.Subject != "" }
 
-// IsAdmin says whether a person with the admin role is calling.
+// IsAdmin reports whether the caller is a user with the admin role.
 func (c *Caller) IsAdmin() bool { return c.IsUser() && c.Role == RoleAdmin }
 
-// ProjectRole is the caller's role in a project, empty when he is no member.
+// ProjectRole returns the caller's role in a project, empty if the caller is not a member.
 func (c *Caller) ProjectRole(project string) string {
 	if !c.IsUser() || project == "" {
 		return ""
@@ -98,39 +99,39 @@ func (c *Caller) ProjectRole(project string) string {
 	return ""
 }
 
-// CanReadProject says whether the caller sees what the project's members see.
+// CanReadProject reports whether the caller may read what the project's members may read.
 func (c *Caller) CanReadProject(project string) bool {
 	return c.IsAdmin() || c.ProjectRole(project) != ""
 }
 
-// CanEditProject says whether the caller may change what belongs to the project.
+// CanEditProject reports whether the caller may change what belongs to the project.
 func (c *Caller) CanEditProject(project string) bool {
 	role := c.ProjectRole(project)
 	return c.IsAdmin() || role == ProjectEditor || role == ProjectOwner
 }
 
-// CanManageProject says whether the caller may change the project and its members.
+// CanManageProject reports whether the caller may change the project and its members.
 func (c *Caller) CanManageProject(project string) bool {
 	return c.IsAdmin() || c.ProjectRole(project) == ProjectOwner
 }
 
-// InTeam says whether the caller is a member of the team.
+// InTeam reports whether the caller is a member of the team.
 func (c *Caller) InTeam(team string) bool {
 	return c.IsUser() && team != "" && slices.Contains(c.Teams, team)
 }
 
-// LeadsTeam says whether the caller is a lead of the team.
+// LeadsTeam reports whether the caller is a lead of the team.
 func (c *Caller) LeadsTeam(team string) bool {
 	return c.InTeam(team) && slices.Contains(c.LeadOf, team)
 }
 
-// CanRead says whether the caller sees a row of this owner and project. A row's visibility to all is
-// the row's own matter.
+// CanRead reports whether the caller may read a row with this owner and project. It does not consider
+// rows that are visible to all.
 func (c *Caller) CanRead(ownerID, project string) bool {
 	return c.owns(ownerID) || c.CanReadProject(project)
 }
 
-// CanEdit says whether the caller may change a row of this owner and project.
+// CanEdit reports whether the caller may change a row with this owner and project.
 func (c *Caller) CanEdit(ownerID, project string) bool {
 	return c.owns(ownerID) || c.CanEditProject(project)
 }
@@ -139,25 +140,25 @@ func (c *Caller) owns(ownerID string) bool {
 	return c.IsUser() && ownerID != "" && ownerID == c.Subject
 }
 
-// Scope is what SQL filters on: everything for Admin, else rows of UserID or of Projects. The scope of a
-// caller who is no person matches no owned row: UserID is empty, which no row has, and Projects is empty
-// and never nil, so that `project_id = ANY($1)` is false and not NULL.
+// Scope is the set of rows that SQL filters on: all rows for Admin, otherwise rows of UserID or of Projects.
+// For a caller that is not a user it matches no owned row: UserID is empty, which no row has, and Projects is
+// empty but never nil, so that `project_id = ANY($1)` is false and not NULL.
 type Scope struct {
 	Admin    bool
 	UserID   string
 	Projects []string
-	// Granted are those of Projects in which the need of the method is met.
+	// Granted is the subset of Projects in which the caller's role meets the method's need.
 	Granted []string
-	// TeamsRead are the teams that the caller is in, TeamsLed those of them in which the need of the method
-	// is met: what is changed of a team needs its lead. Neither is nil.
+	// TeamsRead are the caller's teams. TeamsLed is the subset in which the method's need is met: changing a team
+	// requires leading it. Neither is nil.
 	TeamsRead []string
 	TeamsLed  []string
 
 	need Need
 }
 
-// Reads is the scope of what the caller may read: for what a service does on his behalf for another one.
-// Public methods take ScopeOf, which their access option decides.
+// Reads returns the scope of the rows that the caller may read. It is for internal methods that a service calls on
+// the caller's behalf; public methods use ScopeOf, which follows their access option.
 func (c *Caller) Reads() Scope { return c.scope(NeedRead) }
 
 func (c *Caller) scope(need Need) Scope {
@@ -184,7 +185,7 @@ func (c *Caller) scope(need Need) Scope {
 	return s
 }
 
-// RequireUser is the person who is calling, or 401.
+// RequireUser returns the caller if it is a user, otherwise a 401 error.
 func (c *Caller) RequireUser() (*Caller, error) {
 	if !c.IsUser() {
 		return nil, fault.New(fault.Unauthenticated, "", "Not authenticated")
@@ -192,7 +193,7 @@ func (c *Caller) RequireUser() (*Caller, error) {
 	return c, nil
 }
 
-// RequireAdmin is nil for an admin, 403 for another person and 401 for anyone else.
+// RequireAdmin returns nil for an admin, a 403 error for other users and a 401 error for all other callers.
 func (c *Caller) RequireAdmin() error {
 	switch {
 	case c.IsAdmin():

@@ -35,7 +35,7 @@ func TestProjectRights(t *testing.T) {
 		{"stranger", operator(), "prj_x", false, false, false},
 		{"no project", operator(), "", false, false, false},
 		{"admin", admin, "prj_x", true, true, true},
-		{"nobody", nil, "prj_w", false, false, false},
+		{"nil caller", nil, "prj_w", false, false, false},
 		{"admin role on another kind", &authn.Caller{Kind: authn.KindIngest, Subject: "x", Role: authn.RoleAdmin}, "prj_w", false, false, false},
 	}
 	for _, c := range cases {
@@ -48,12 +48,12 @@ func TestProjectRights(t *testing.T) {
 func TestOwnership(t *testing.T) {
 	t.Parallel()
 	c := operator()
-	require.True(t, c.CanEdit("usr_1", "prj_x"), "own row in a foreign project")
+	require.True(t, c.CanEdit("usr_1", "prj_x"), "own row in someone else's project")
 	require.True(t, c.CanRead("usr_9", "prj_w"))
 	require.False(t, c.CanEdit("usr_9", "prj_w"))
 	require.False(t, c.CanRead("usr_9", ""))
 	none := &authn.Caller{Kind: authn.KindNone}
-	require.False(t, none.CanRead("", ""), "an empty owner is nobody's")
+	require.False(t, none.CanRead("", ""), "an empty owner matches no caller")
 	require.False(t, (&authn.Caller{Kind: authn.KindUser}).CanRead("", ""))
 }
 
@@ -62,11 +62,11 @@ func TestScope(t *testing.T) {
 	require.Equal(t, authn.Scope{
 		UserID: "usr_1", Projects: []string{"prj_a", "prj_e", "prj_w"}, Granted: []string{"prj_a", "prj_e", "prj_w"},
 		TeamsRead: []string{}, TeamsLed: []string{},
-	}.Needing(authn.NeedRead), operator().Reads())
+	}.WithNeed(authn.NeedRead), operator().Reads())
 	admin := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleAdmin}
 	require.True(t, admin.Reads().Admin)
 
-	nothing := authn.Scope{Projects: []string{}, Granted: []string{}, TeamsRead: []string{}, TeamsLed: []string{}}.Needing(authn.NeedRead)
+	nothing := authn.Scope{Projects: []string{}, Granted: []string{}, TeamsRead: []string{}, TeamsLed: []string{}}.WithNeed(authn.NeedRead)
 	for _, c := range []*authn.Caller{
 		nil,
 		{Kind: authn.KindNone},
@@ -77,7 +77,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-func TestRequire(t *testing.T) {
+func TestCaller_Require(t *testing.T) {
 	t.Parallel()
 	admin := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleAdmin}
 	require.NoError(t, admin.RequireAdmin())

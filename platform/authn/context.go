@@ -13,19 +13,19 @@ type (
 	tokenKey  struct{}
 )
 
-// NewContext puts the caller into a context.
+// NewContext returns a context that carries the caller.
 func NewContext(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// FromContext is the caller of a request. It is false in background work, which acts as the service.
+// FromContext returns the caller of a request. ok is false in background work, which acts as the service.
 func FromContext(ctx context.Context) (*Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(*Caller)
 	return c, ok && c != nil
 }
 
-// Of is the caller of a request, or one of kind none. It is never nil and must not be changed.
-func Of(ctx context.Context) *Caller {
+// Of returns the caller of a request, or a caller of KindNone. The result is never nil and must not be modified.
+func CallerOf(ctx context.Context) *Caller {
 	if c, ok := FromContext(ctx); ok {
 		return c
 	}
@@ -37,13 +37,13 @@ type carried struct {
 	expires time.Time
 }
 
-// WithToken keeps the signed token of the caller, for the calls that this request makes.
+// WithToken returns a context that carries the caller's signed token, for calls made on behalf of this request.
 func WithToken(ctx context.Context, raw string, expires time.Time) context.Context {
 	return context.WithValue(ctx, tokenKey{}, carried{raw, expires})
 }
 
-// Token is the token to forward, or empty when there is none that still holds: a stream that lives
-// longer than its caller's token goes on as the service.
+// Token returns the token to forward, or "" if there is none or it has expired. A stream that outlives
+// its caller's token continues as the service.
 func Token(ctx context.Context, now time.Time) string {
 	c, ok := ctx.Value(tokenKey{}).(carried)
 	if !ok || !now.Before(c.expires) {
@@ -52,7 +52,7 @@ func Token(ctx context.Context, now time.Time) string {
 	return c.raw
 }
 
-// Background drops caller and token: what is started from here acts as the service.
+// Background returns a context without caller and token, for work that acts as the service.
 func Background(ctx context.Context) context.Context {
 	return context.WithValue(context.WithValue(ctx, callerKey{}, (*Caller)(nil)), tokenKey{}, nil)
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 )
 
-func TestContextCarriesTheCaller(t *testing.T) {
+func TestContext_carriesCaller(t *testing.T) {
 	t.Parallel()
 	_, ok := authn.FromContext(t.Context())
 	require.False(t, ok)
-	require.Equal(t, authn.KindNone, authn.Of(t.Context()).Kind)
+	require.Equal(t, authn.KindNone, authn.CallerOf(t.Context()).Kind)
 	_, ok = authn.FromContext(authn.NewContext(t.Context(), nil))
-	require.False(t, ok, "a nil caller is no caller")
+	require.False(t, ok, "a nil caller counts as none")
 
 	ctx := authn.NewContext(t.Context(), operator())
 	got, ok := authn.FromContext(ctx)
 	require.True(t, ok)
 	require.Equal(t, "usr_1", got.Subject)
-	require.Equal(t, "usr_1", authn.Of(ctx).Subject)
+	require.Equal(t, "usr_1", authn.CallerOf(ctx).Subject)
 }
 
-func TestTokenIsForwardedOnlyWhileItHolds(t *testing.T) {
+func TestToken_emptyAfterExpiry(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	require.Empty(t, authn.Token(t.Context(), at))
@@ -34,7 +34,7 @@ func TestTokenIsForwardedOnlyWhileItHolds(t *testing.T) {
 	require.Empty(t, authn.Token(ctx, at.Add(time.Minute)))
 }
 
-func TestBackgroundActsAsTheService(t *testing.T) {
+func TestBackground_dropsCallerAndToken(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	type other struct{}

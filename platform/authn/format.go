@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Codes of refused tokens.
+// Error codes of rejected tokens.
 const (
 	CodeTokenExpired = "token_expired"
 	CodeTokenInvalid = "token_invalid"
@@ -24,20 +24,20 @@ const (
 
 const maxDepth = 8
 
-// alphabet is all that a token is written with. The decoders of base64 skip line ends, so one token would
-// have many texts: what is revoked or cached under one of them would live on under the others.
+// alphabet holds the characters allowed in a token. Base64 decoders skip line breaks, so without this check one token
+// would have many spellings, and revoking or caching one of them would miss the others.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
-// Format is one kind of signed token: all that must match exactly for it to be accepted.
+// Format describes one kind of signed token. Verify requires all of it to match.
 type Format struct {
 	Typ      string
 	Issuer   string
 	Audience string
-	// Lifetime is what Sign gives and the most that Verify accepts.
+	// Lifetime is the lifetime of tokens made by Sign, and the maximum that Verify accepts.
 	Lifetime time.Duration
-	// Leeway is how far the clocks of two hosts may be apart, at most 30 s.
+	// Leeway is the tolerated clock difference between two hosts. Verify caps it at 30 s.
 	Leeway time.Duration
-	// MaxBytes is the cap on the token's text.
+	// MaxBytes is the maximum length of a token.
 	MaxBytes int
 }
 
@@ -59,8 +59,8 @@ type registered struct {
 	ID       string           `json:"jti"`
 }
 
-// Sign makes a token of this format for a subject. Claims is a struct that adds the format's own
-// claims; jti is unique to the token.
+// Sign returns a token of this format for a subject. claims is a struct with additional claims; it cannot
+// override the standard ones. jti must be unique.
 func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims any) (string, error) {
 	if jti == "" {
 		return "", errors.New("sign a token: jti is empty")
@@ -70,11 +70,11 @@ func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims 
 		Issued: jwt.NewNumericDate(now), Expires: jwt.NewNumericDate(now.Add(f.Lifetime)),
 	})
 	if err != nil {
-		return "", fmt.Errorf("write the claims: %w", err)
+		return "", fmt.Errorf("encode the claims: %w", err)
 	}
 	own, err := json.Marshal(claims)
 	if err != nil {
-		return "", fmt.Errorf("write the claims: %w", err)
+		return "", fmt.Errorf("encode the claims: %w", err)
 	}
 	merged := map[string]json.RawMessage{}
 	for _, part := range [][]byte{own, body} {
@@ -93,12 +93,12 @@ func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims 
 		return "", fmt.Errorf("sign a token: %w", err)
 	}
 	if len(text) > f.MaxBytes {
-		return "", fmt.Errorf("sign a token: %d bytes are over the cap of %d", len(text), f.MaxBytes)
+		return "", fmt.Errorf("sign a token: %d bytes exceed the maximum of %d", len(text), f.MaxBytes)
 	}
 	return text, nil
 }
 
-// Verify checks a token and reads its own claims into the struct that claims points to.
+// Verify verifies a token and decodes its claims into the struct that claims points to.
 func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token string, claims any) (Registered, error) {
 	var none Registered
 	payload, kid, err := f.open(token)
@@ -120,13 +120,13 @@ func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token
 	}
 	switch {
 	case std.ID == "":
-		return none, refuse(errors.New("no jti"))
+		return none, refuse(errors.New("missing jti"))
 	case std.IssuedAt == nil:
-		return none, refuse(errors.New("no iat"))
+		return none, refuse(errors.New("missing iat"))
 	case len(std.Audience) != 1:
 		return none, refuse(errors.New("not exactly one audience"))
 	case std.ExpiresAt.Sub(std.IssuedAt.Time) > f.Lifetime:
-		return none, refuse(errors.New("lives longer than its format allows"))
+		return none, refuse(errors.New("lifetime exceeds the maximum of its format"))
 	}
 	if err := json.Unmarshal(payload, claims); err != nil {
 		return none, refuse(fmt.Errorf("read the claims: %w", err))
@@ -134,13 +134,13 @@ func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token
 	return Registered{KeyID: kid, Subject: std.Subject, ID: std.ID, Issued: std.IssuedAt.UTC(), Expires: std.ExpiresAt.UTC()}, nil
 }
 
-// open judges all that can be judged before a key is looked up.
+// open does all checks that need no key.
 func (f Format) open(token string) (payload []byte, kid string, err error) {
 	if len(token) > f.MaxBytes {
-		return nil, "", errors.New("over the size cap")
+		return nil, "", errors.New("exceeds the maximum size")
 	}
 	if strings.Trim(token, alphabet) != "" {
-		return nil, "", errors.New("a byte that is not of base64url")
+		return nil, "", errors.New("contains a character outside base64url")
 	}
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
@@ -156,7 +156,7 @@ func (f Format) open(token string) (payload []byte, kid string, err error) {
 	}
 	kid, _ = header["kid"].(string)
 	if len(header) != 3 || header["alg"] != "EdDSA" || header["typ"] != f.Typ || kid == "" {
-		return nil, "", errors.New("header is not exactly alg EdDSA, this typ and a kid")
+		return nil, "", errors.New("header must have exactly alg EdDSA, the expected typ and a kid")
 	}
 	payload, err = decodeObject(parts[1])
 	if err != nil {
@@ -179,13 +179,13 @@ func decodeObject(segment string) ([]byte, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("text after the object")
+		return nil, errors.New("data after the JSON object")
 	}
 	return raw, nil
 }
 
-// uniqueNames reads to the end of the object or list just opened. encoding/json takes the last of
-// two equal names, and takes `SUB` for `sub`; other parsers do not, so neither may occur.
+// uniqueNames reads to the end of the object just opened and rejects duplicate names, ignoring case.
+// encoding/json uses the last of two equal names and accepts `SUB` for `sub`; other parsers may not.
 func uniqueNames(dec *json.Decoder, depth int) error {
 	if depth > maxDepth {
 		return errors.New("nested too deep")
@@ -210,7 +210,7 @@ func uniqueNames(dec *json.Decoder, depth int) error {
 			if isName {
 				name := strings.ToLower(v)
 				if seen[name] {
-					return errors.New("a name is given twice")
+					return errors.New("duplicate name")
 				}
 				seen[name] = true
 			}

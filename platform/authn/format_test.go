@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// forge signs any header and claims with the real key, so that only the rule under test can refuse.
+// forge signs any header and claims with the real key, so that only the rule under test can reject the token.
 func forge(t *testing.T, key ed25519.PrivateKey, header, claims string) string {
 	t.Helper()
 	text := segment(header) + "." + segment(claims)
@@ -66,12 +66,12 @@ func (b bench) refuses(t *testing.T, token, why string) {
 	require.Contains(t, []string{authn.CodeTokenInvalid, authn.CodeTokenExpired}, fault.From(err).Code, why)
 }
 
-func TestHeaderMustBeExact(t *testing.T) {
+func TestVerifier_headerMustBeExact(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	claims := object(t, goodClaims(b.clk.Now()), nil)
 	_, _, err := b.verifier.Verify(t.Context(), forge(t, b.key.Private, object(t, goodHeader(b.key), nil), claims))
-	require.NoError(t, err, "the forger itself must work")
+	require.NoError(t, err, "an unmodified header must be accepted")
 
 	for name, change := range map[string]map[string]any{
 		"alg none": {"alg": "none"}, "alg None": {"alg": "None"}, "alg HS256": {"alg": "HS256"}, "alg list": {"alg": []string{"EdDSA"}},
@@ -85,24 +85,24 @@ func TestHeaderMustBeExact(t *testing.T) {
 	}
 }
 
-func TestClaimsMustBeComplete(t *testing.T) {
+func TestVerifier_claimsMustBeComplete(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	now := b.clk.Now()
 	header := object(t, goodHeader(b.key), nil)
 	for name, change := range map[string]map[string]any{
 		"no exp": {"exp": nil}, "exp passed": {"exp": now.Unix() - 31, "iat": now.Unix() - 60}, "exp text": {"exp": "soon"},
-		"lives too long": {"exp": now.Unix() + 61}, "iat ahead": {"iat": now.Unix() + 3600, "exp": now.Unix() + 3660},
+		"lifetime too long": {"exp": now.Unix() + 61}, "iat ahead": {"iat": now.Unix() + 3600, "exp": now.Unix() + 3660},
 		"no iat": {"iat": nil}, "no jti": {"jti": nil}, "no aud": {"aud": nil}, "other aud": {"aud": "other"},
 		"two aud": {"aud": []string{"signalbox-services", "other"}}, "no iss": {"iss": nil}, "other iss": {"iss": "evil"},
 		"not yet": {"nbf": now.Unix() + 3600}, "no kind": {"kind": nil}, "kind agent": {"kind": "agent"}, "no role": {"role": nil},
-		"no sub": {"sub": nil}, "kind of another type": {"kind": 7}, "role unknown": {"role": "root"},
+		"no sub": {"sub": nil}, "kind not a string": {"kind": 7}, "role unknown": {"role": "root"},
 	} {
 		b.refuses(t, forge(t, b.key.Private, header, object(t, goodClaims(now), change)), name)
 	}
 }
 
-func TestNamesGivenTwice(t *testing.T) {
+func TestVerifier_duplicateNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	header := object(t, goodHeader(b.key), nil)
@@ -117,7 +117,7 @@ func TestNamesGivenTwice(t *testing.T) {
 		"a list":       "[" + claims + "]",
 		"deep":         open + `,"x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}",
 		"deep objects": open + `,"x":` + strings.Repeat(`{"a":`, 50) + "1" + strings.Repeat("}", 50) + "}",
-		"cut":          open,
+		"truncated":    open,
 		"empty":        "",
 	} {
 		b.refuses(t, forge(t, b.key.Private, header, text), name)
@@ -126,7 +126,7 @@ func TestNamesGivenTwice(t *testing.T) {
 	b.refuses(t, forge(t, b.key.Private, twice, claims), "kid twice")
 }
 
-func TestSignatureAndShape(t *testing.T) {
+func TestVerifier_signatureAndShape(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other, err := authn.NewSigningKey(rand.Reader)
@@ -141,7 +141,7 @@ func TestSignatureAndShape(t *testing.T) {
 	mac.Write([]byte(hs))
 
 	for name, token := range map[string]string{
-		"another key under our id": forge(t, other.Private, header, claims),
+		"other key, same id":       forge(t, other.Private, header, claims),
 		"hmac with the public key": hs + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)),
 		"no signature":             parts[0] + "." + parts[1] + ".",
 		"two segments":             parts[0] + "." + parts[1],
@@ -150,14 +150,14 @@ func TestSignatureAndShape(t *testing.T) {
 		"white space":              good + " ",
 		"empty":                    "",
 		"dots":                     "..",
-		"claims of another":        parts[0] + "." + segment(object(t, goodClaims(b.clk.Now()), map[string]any{"sub": "usr_2"})) + "." + parts[2],
+		"claims of other user":     parts[0] + "." + segment(object(t, goodClaims(b.clk.Now()), map[string]any{"sub": "usr_2"})) + "." + parts[2],
 		"trailing bits":            good[:len(good)-1] + "B",
 	} {
 		b.refuses(t, token, name)
 	}
 }
 
-func TestEveryFlippedCharacterIsRefused(t *testing.T) {
+func TestVerifier_flippedCharacter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	token, _, err := b.signer.Sign(operator())
@@ -169,7 +169,7 @@ func TestEveryFlippedCharacterIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheSizeCapHoldsForGoodTokensToo(t *testing.T) {
+func TestVerifier_sizeLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	header := object(t, goodHeader(b.key), nil)
@@ -180,7 +180,7 @@ func TestTheSizeCapHoldsForGoodTokensToo(t *testing.T) {
 	}
 }
 
-func TestOneFormatDoesNotOpenAnother(t *testing.T) {
+func TestFormat_Verify_tokenOfOtherFormat(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	access := authn.Format{Typ: "at+jwt", Issuer: "https://box", Audience: "api", Lifetime: time.Hour, Leeway: time.Minute, MaxBytes: 4096}
@@ -190,7 +190,7 @@ func TestOneFormatDoesNotOpenAnother(t *testing.T) {
 	}{"admin", "usr_evil"}
 	token, err := access.Sign(b.key, b.clk.Now(), "usr_1", "j1", claims)
 	require.NoError(t, err)
-	b.refuses(t, token, "an access token is no caller token")
+	b.refuses(t, token, "an access token is not a caller token")
 
 	keys := authn.StaticKeys(b.clk, b.key.Public())
 	got := claims
@@ -206,10 +206,10 @@ func TestOneFormatDoesNotOpenAnother(t *testing.T) {
 
 	later := clock.NewFake(b.clk.Now().Add(time.Hour + 31*time.Second))
 	_, err = access.Verify(t.Context(), keys, later.Now(), token, &got)
-	require.True(t, fault.HasCode(err, authn.CodeTokenExpired), "leeway is never over 30 s")
+	require.True(t, fault.HasCode(err, authn.CodeTokenExpired), "leeway is capped at 30 s")
 }
 
-func TestSignRefusesWhatVerifyWould(t *testing.T) {
+func TestFormat_Sign_invalidInput(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	f := authn.CallerFormat()

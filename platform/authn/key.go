@@ -27,7 +27,7 @@ type PublicKey struct {
 	Key ed25519.PublicKey
 }
 
-// NewSigningKey makes a key. Its id is derived from the public half, so two keys never share one.
+// NewSigningKey generates a key. Its id is derived from the public key, so different keys have different ids.
 func NewSigningKey(entropy io.Reader) (SigningKey, error) {
 	seed := make([]byte, ed25519.SeedSize)
 	if _, err := io.ReadFull(entropy, seed); err != nil {
@@ -36,17 +36,17 @@ func NewSigningKey(entropy io.Reader) (SigningKey, error) {
 	return SigningKeyFromSeed(seed)
 }
 
-// SigningKeyFromSeed rebuilds a stored key from its 32 bytes.
+// SigningKeyFromSeed restores a key from its 32-byte seed.
 func SigningKeyFromSeed(seed []byte) (SigningKey, error) {
 	if len(seed) != ed25519.SeedSize {
-		return SigningKey{}, fmt.Errorf("a signing key's seed has %d bytes, not %d", ed25519.SeedSize, len(seed))
+		return SigningKey{}, fmt.Errorf("the seed of a signing key must have %d bytes, got %d", ed25519.SeedSize, len(seed))
 	}
 	private := ed25519.NewKeyFromSeed(seed)
 	public, _ := private.Public().(ed25519.PublicKey)
 	return SigningKey{ID: keyID(public), Private: private}, nil
 }
 
-// Public is what verifiers need.
+// Public returns the public key, which verifiers need.
 func (k SigningKey) Public() PublicKey {
 	public, _ := k.Private.Public().(ed25519.PublicKey)
 	return PublicKey{ID: k.ID, Key: public}
@@ -57,59 +57,59 @@ func keyID(public ed25519.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// String keeps the private half out of logs.
+// String returns the key's id. It keeps the private key out of logs.
 func (k SigningKey) String() string { return "signing key " + k.ID }
 
-// GoString keeps the private half out of %#v.
+// GoString keeps the private key out of %#v.
 func (k SigningKey) GoString() string { return k.String() }
 
-// The ages bound what a key may still do after it was revoked: KeysMaxAge while the keys can be fetched,
-// and while they cannot no longer than what it signed could live anyway.
+// These ages limit how long a revoked key is still accepted: KeysMaxAge while keys can be fetched, keysMaxStale while
+// they cannot. The latter is the lifetime of a token, so it adds nothing to what the key could have signed.
 const (
-	// KeysMaxAge is how long a set of keys is used without a look whether it still holds.
+	// KeysMaxAge is how long a set of keys is used before it is fetched again.
 	KeysMaxAge     = 5 * time.Second
 	keysMaxStale   = callerLifetime + callerLeeway
 	keysRetryPause = time.Second
 	keysTimeout    = 5 * time.Second
 )
 
-// KeySource finds the live public key of an id: a fault of kind unauthenticated for an id that is not live,
-// and unavailable where that cannot be known.
+// KeySource finds the live public key with an id. The error is a fault of kind unauthenticated if the id is not live,
+// and of kind unavailable if that cannot be determined.
 type KeySource interface {
 	Find(ctx context.Context, id string) (ed25519.PublicKey, error)
 }
 
-// FetchKeys asks for the keys that are live now.
+// FetchKeys returns the keys that are currently live.
 type FetchKeys func(ctx context.Context) ([]PublicKey, error)
 
-// Keys is the cached set of live keys. A known key is looked up again every few seconds, by one of those
-// that use it; an unknown id is fetched before it is refused, one fetch at a time for all that wait, so that
-// a key that signs from one moment to the next is known everywhere. When keys cannot be fetched, those that
-// are known live on for as long as a token that they signed. It is safe for concurrent use.
+// Keys is a cached set of live keys. It refreshes every few seconds, in one of the lookups that use it. Before an
+// unknown id is rejected, the set is fetched again, so that a new key is accepted everywhere at once; concurrent
+// lookups share one fetch. If keys cannot be fetched, known keys stay valid for as long as a token they signed.
+// Keys is safe for concurrent use.
 type Keys struct {
 	fetch FetchKeys
 	clk   clock.Clock
-	gate  chan struct{} // holds the one right to fetch
+	gate  chan struct{} // a semaphore of 1; the holder may fetch
 
 	mu      sync.Mutex
 	keys    map[string]ed25519.PublicKey
-	fetched time.Time // the last success
-	tried   time.Time // the last try
-	begun   uint64    // how many fetches have begun
+	fetched time.Time // last successful fetch
+	tried   time.Time // last attempt
+	begun   uint64    // number of fetches started
 	lastErr error
 }
 
-// NewKeys makes an empty set that fetches at its first lookup.
+// NewKeys returns an empty set that fetches on its first lookup.
 func NewKeys(clk clock.Clock, fetch FetchKeys) *Keys {
 	return &Keys{fetch: fetch, clk: clk, gate: make(chan struct{}, 1)}
 }
 
-// StaticKeys is a set that never changes, for the process that owns the keys.
+// StaticKeys returns a set that never changes, for the process that owns the keys.
 func StaticKeys(clk clock.Clock, keys ...PublicKey) *Keys {
 	return NewKeys(clk, func(context.Context) ([]PublicKey, error) { return keys, nil })
 }
 
-// Forget drops all keys, so that the next lookup fetches: for a revocation that was pushed.
+// Forget drops all keys, so that the next lookup fetches. It is called when a revocation is pushed.
 func (k *Keys) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *Keys) Find(ctx context.Context, id string) (ed25519.PublicKey, error) {
 	case key != nil && age < KeysMaxAge:
 		return key, nil
 	case key != nil && age < keysMaxStale:
-		// The one that gets the gate refreshes; all others go on with what they have.
+		// The lookup that gets the gate refreshes; the others use the cached key.
 		select {
 		case k.gate <- struct{}{}:
 			k.refresh(ctx)
@@ -134,7 +134,7 @@ func (k *Keys) Find(ctx context.Context, id string) (ed25519.PublicKey, error) {
 	default:
 		select {
 		case k.gate <- struct{}{}:
-			// A fetch that began since this lookup came saw all that was live then.
+			// If another fetch started after this lookup began, its result is recent enough.
 			if known, age, begun := k.cached(id); begun == came && (known == nil || age >= KeysMaxAge) {
 				k.refresh(ctx)
 			}
@@ -159,12 +159,12 @@ func (k *Keys) settled(id string) (ed25519.PublicKey, error) {
 		return key, nil
 	}
 	if k.lastErr != nil {
-		return nil, fault.New(fault.Unavailable, "keys", "credentials cannot be checked now").Wrap(k.lastErr)
+		return nil, fault.New(fault.Unavailable, "keys", "credentials cannot be verified right now; try again later").Wrap(k.lastErr)
 	}
 	return nil, refuse(errors.New("key id is not live"))
 }
 
-// refresh fetches, but not again right after a fetch that failed. The caller holds the gate.
+// refresh fetches the keys, except within keysRetryPause of a failed fetch. The caller holds the gate.
 func (k *Keys) refresh(ctx context.Context) {
 	k.mu.Lock()
 	wait := k.lastErr != nil && clock.Since(k.clk, k.tried) < keysRetryPause
@@ -175,7 +175,7 @@ func (k *Keys) refresh(ctx context.Context) {
 	if wait {
 		return
 	}
-	// The fetch serves all that wait, so it outlives the request that happened to start it.
+	// The fetch serves all waiting lookups, so it must not end with the request that started it.
 	ctx, cancel := context.WithTimeout(Background(context.WithoutCancel(ctx)), keysTimeout)
 	defer cancel()
 	fetched, err := k.fetch(ctx)

@@ -67,7 +67,7 @@ func (k keyBench) verify(t *testing.T, key authn.SigningKey) error {
 	return err
 }
 
-func TestTwoLiveKeysAndRotation(t *testing.T) {
+func TestKeys_rotation(t *testing.T) {
 	t.Parallel()
 	k, first, second := newKeyBench(), newKey(t), newKey(t)
 	k.src.set(nil, first.Public(), second.Public())
@@ -76,13 +76,13 @@ func TestTwoLiveKeysAndRotation(t *testing.T) {
 	require.EqualValues(t, 1, k.src.calls.Load())
 
 	k.src.set(nil, second.Public())
-	require.NoError(t, k.verify(t, first), "cached for some seconds")
+	require.NoError(t, k.verify(t, first), "cached for a few seconds")
 	k.clk.Advance(authn.KeysMaxAge)
-	require.True(t, fault.Is(k.verify(t, first), fault.Unauthenticated), "a removed key ends within seconds")
+	require.True(t, fault.Is(k.verify(t, first), fault.Unauthenticated), "a removed key stops working within seconds")
 	require.NoError(t, k.verify(t, second))
 }
 
-func TestForgetEndsAKeyAtOnce(t *testing.T) {
+func TestKeys_Forget(t *testing.T) {
 	t.Parallel()
 	k, key := newKeyBench(), newKey(t)
 	k.src.set(nil, key.Public())
@@ -92,7 +92,7 @@ func TestForgetEndsAKeyAtOnce(t *testing.T) {
 	require.True(t, fault.Is(k.verify(t, key), fault.Unauthenticated))
 }
 
-func TestAnUnknownIDIsFetchedBeforeItIsRefused(t *testing.T) {
+func TestKeys_Find_fetchesUnknownID(t *testing.T) {
 	t.Parallel()
 	k, known := newKeyBench(), newKey(t)
 	k.src.set(nil, known.Public())
@@ -100,12 +100,12 @@ func TestAnUnknownIDIsFetchedBeforeItIsRefused(t *testing.T) {
 	require.True(t, fault.Is(k.verify(t, newKey(t)), fault.Unauthenticated))
 	fresh := newKey(t)
 	k.src.set(nil, fresh.Public())
-	require.NoError(t, k.verify(t, fresh), "a key that signs from one moment to the next")
-	require.True(t, fault.Is(k.verify(t, known), fault.Unauthenticated), "and the one that it replaced is gone")
+	require.NoError(t, k.verify(t, fresh), "a new key is accepted at once")
+	require.True(t, fault.Is(k.verify(t, known), fault.Unauthenticated), "the key that it replaced is rejected")
 }
 
-// TestManyUnknownIDsShareFetches holds one fetch up until all have come.
-func TestManyUnknownIDsShareFetches(t *testing.T) {
+// The first fetch is held up until all lookups have started.
+func TestKeys_Find_unknownIDsShareFetches(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	release, calls := make(chan struct{}), atomic.Int32{}
@@ -115,51 +115,51 @@ func TestManyUnknownIDsShareFetches(t *testing.T) {
 		return nil, nil
 	})
 	const n = 200
-	var came, done sync.WaitGroup
-	came.Add(n)
+	var started, done sync.WaitGroup
+	started.Add(n)
 	for i := range n {
 		done.Go(func() {
-			came.Done()
+			started.Done()
 			_, err := keys.Find(context.Background(), fmt.Sprint("unknown", i))
 			if !fault.Is(err, fault.Unauthenticated) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
-	came.Wait()
+	started.Wait()
 	close(release)
 	done.Wait()
 	require.Less(t, calls.Load(), int32(n/2))
 }
 
-func TestKeysThatCannotBeHad(t *testing.T) {
+func TestKeys_Find_sourceUnavailable(t *testing.T) {
 	t.Parallel()
 	k, key := newKeyBench(), newKey(t)
-	k.src.set(errors.New("auth at 10.0.0.7 is away"))
+	k.src.set(errors.New("auth at 10.0.0.7 is down"))
 	err := k.verify(t, key)
-	require.True(t, fault.Is(err, fault.Unavailable), "not knowing is not the caller's fault")
+	require.True(t, fault.Is(err, fault.Unavailable), "an outage is not reported as a bad credential")
 	require.NotContains(t, fault.From(err).Text(), "10.0.0.7")
 	require.True(t, fault.Is(k.verify(t, key), fault.Unavailable))
-	require.EqualValues(t, 1, k.src.calls.Load(), "a failing source is not hammered")
+	require.EqualValues(t, 1, k.src.calls.Load(), "a failed fetch is not repeated at once")
 
 	k.src.set(nil, key.Public())
 	k.clk.Advance(time.Second)
 	require.NoError(t, k.verify(t, key))
 }
 
-func TestKnownKeysOutliveAnOutage(t *testing.T) {
+func TestKeys_Find_knownKeysDuringOutage(t *testing.T) {
 	t.Parallel()
 	k, key := newKeyBench(), newKey(t)
 	k.src.set(nil, key.Public())
 	require.NoError(t, k.verify(t, key))
-	k.src.set(errors.New("away"), key.Public())
+	k.src.set(errors.New("down"), key.Public())
 	k.clk.Advance(89 * time.Second)
 	require.NoError(t, k.verify(t, key))
 	k.clk.Advance(time.Second)
-	require.True(t, fault.Is(k.verify(t, key), fault.Unavailable), "when what it signed is past its time, so is it")
+	require.True(t, fault.Is(k.verify(t, key), fault.Unavailable), "the key expires with the last token it could have signed")
 }
 
-func TestManyAtOnceFetchOnce(t *testing.T) {
+func TestKeys_Find_concurrentCallersFetchOnce(t *testing.T) {
 	t.Parallel()
 	k, key := newKeyBench(), newKey(t)
 	k.src.set(nil, key.Public())
@@ -177,7 +177,7 @@ func TestManyAtOnceFetchOnce(t *testing.T) {
 	require.EqualValues(t, 1, k.src.calls.Load())
 }
 
-func TestALookupWaitsNoLongerThanItsContext(t *testing.T) {
+func TestKeys_Find_canceledContext(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -203,7 +203,7 @@ func TestALookupWaitsNoLongerThanItsContext(t *testing.T) {
 	require.True(t, fault.Is(<-first, fault.Unauthenticated))
 }
 
-func TestAKeyPastItsTimeIsNotUsedWhileItIsFetchedAgain(t *testing.T) {
+func TestKeys_Find_staleKeyDuringRefresh(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	key := newKey(t)
@@ -233,7 +233,7 @@ func TestAKeyPastItsTimeIsNotUsedWhileItIsFetchedAgain(t *testing.T) {
 		go func() { first <- check(context.Background()) }()
 		<-fetching
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // who has to wait for the fetch waits no longer
+		cancel() // a lookup that waits for the fetch gives up
 		err := check(ctx)
 		require.Equal(t, usable, err == nil, "after %s", age)
 		release <- struct{}{}
@@ -241,7 +241,7 @@ func TestAKeyPastItsTimeIsNotUsedWhileItIsFetchedAgain(t *testing.T) {
 	}
 }
 
-func TestUselessKeysAreNotTaken(t *testing.T) {
+func TestKeys_ignoresInvalidKeys(t *testing.T) {
 	t.Parallel()
 	k, key := newKeyBench(), newKey(t)
 	k.src.set(nil, authn.PublicKey{ID: key.ID, Key: key.Public().Key[:16]}, authn.PublicKey{Key: key.Public().Key})

@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// signed is one kind of signed credential: a good token of it, and how it is verified.
+// signed is one kind of signed credential: a valid token and its verification.
 type signed struct {
 	token  string
 	verify func(token string) error
 }
 
-// kinds are the credentials that are signed texts: the access token of people (and of MCP, which is an
-// access token with another audience) and the caller token between the edge and the services.
+// kinds returns the signed credentials: users' access tokens, MCP access tokens, which differ only in the audience,
+// and the caller tokens between the edge and the services.
 func kinds(t *testing.T, b bench) map[string]signed {
 	t.Helper()
 	keys := authn.StaticKeys(b.clk, b.key.Public())
@@ -45,8 +45,8 @@ func kinds(t *testing.T, b bench) map[string]signed {
 	return out
 }
 
-// Two texts of one token are two names of one right: a revocation, a cache and a log would know only one.
-func TestATokenHasOneTextOnly(t *testing.T) {
+// If one token had several spellings, revocation, caches and logs would know only one of them.
+func TestVerify_rejectsInsertedBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for kind, c := range kinds(t, b) {
@@ -61,7 +61,7 @@ func TestATokenHasOneTextOnly(t *testing.T) {
 	}
 }
 
-func TestOtherEncodingsOfTheSameBytesAreRefused(t *testing.T) {
+func TestVerify_rejectsOtherBase64Encodings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	reencode := func(token string, segment int, to *base64.Encoding) string {
@@ -83,11 +83,11 @@ func TestOtherEncodingsOfTheSameBytesAreRefused(t *testing.T) {
 				}
 			}
 		}
-		require.NotEqual(t, c.token, looseBits(c.token, 2), "64 bytes leave four bits of the last character unused")
+		require.NotEqual(t, c.token, looseBits(c.token, 2), "64 bytes leave four bits of the last character unused, so the variant differs")
 	}
 }
 
-// looseBits sets a bit of a segment's last character that no byte is made of, if there is one.
+// looseBits sets an unused bit of a segment's last character, if it has one.
 func looseBits(token string, segment int) string {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	parts := strings.Split(token, ".")
@@ -99,8 +99,8 @@ func looseBits(token string, segment int) string {
 	return strings.Join(parts, ".")
 }
 
-// A signature (R, S) and (R, S + the order of the group) satisfy the same equation.
-func TestASignatureHasOneFormOnly(t *testing.T) {
+// The signatures (R, S) and (R, S + order of the group) satisfy the same equation. Only the first is accepted.
+func TestVerify_rejectsMalleatedSignature(t *testing.T) {
 	t.Parallel()
 	order, ok := new(big.Int).SetString("7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
 	require.True(t, ok)
@@ -119,7 +119,7 @@ func TestASignatureHasOneFormOnly(t *testing.T) {
 	}
 }
 
-func TestTheClocksOfTwoHostsMayBeThirtySecondsApart(t *testing.T) {
+func TestVerifier_clockLeeway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	header := object(t, goodHeader(b.key), nil)
@@ -129,14 +129,14 @@ func TestTheClocksOfTwoHostsMayBeThirtySecondsApart(t *testing.T) {
 		ok            bool
 		code          string
 	}{
-		"expired 29 s ago":        {now - 89, now - 29, now - 89, true, ""},
-		"expired 31 s ago":        {now - 91, now - 31, now - 91, false, authn.CodeTokenExpired},
-		"issued 29 s ahead":       {now + 29, now + 89, now, true, ""},
-		"issued 31 s ahead":       {now + 31, now + 91, now, false, authn.CodeTokenInvalid},
-		"holds from 29 s ahead":   {now, now + 60, now + 29, true, ""},
-		"holds from 31 s ahead":   {now, now + 60, now + 31, false, authn.CodeTokenInvalid},
-		"lives a second too long": {now - 1, now + 60, now, false, authn.CodeTokenInvalid},
-		"lives as long as it may": {now, now + 60, now, true, ""},
+		"expired 29 s ago":      {now - 89, now - 29, now - 89, true, ""},
+		"expired 31 s ago":      {now - 91, now - 31, now - 91, false, authn.CodeTokenExpired},
+		"issued 29 s ahead":     {now + 29, now + 89, now, true, ""},
+		"issued 31 s ahead":     {now + 31, now + 91, now, false, authn.CodeTokenInvalid},
+		"valid from 29 s ahead": {now, now + 60, now + 29, true, ""},
+		"valid from 31 s ahead": {now, now + 60, now + 31, false, authn.CodeTokenInvalid},
+		"lifetime 1 s too long": {now - 1, now + 60, now, false, authn.CodeTokenInvalid},
+		"maximum lifetime":      {now, now + 60, now, true, ""},
 	} {
 		claims := object(t, goodClaims(b.clk.Now()), map[string]any{"iat": c.iat, "exp": c.exp, "nbf": c.nbf})
 		_, _, err := b.verifier.Verify(t.Context(), forge(t, b.key.Private, header, claims))
@@ -145,7 +145,7 @@ func TestTheClocksOfTwoHostsMayBeThirtySecondsApart(t *testing.T) {
 	}
 }
 
-func TestTheLeewayIsNeverOverThirtySeconds(t *testing.T) {
+func TestFormat_Verify_leewayCappedAt30s(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	f := authn.Format{Typ: "at+jwt", Issuer: "i", Audience: "a", Lifetime: time.Minute, Leeway: time.Hour, MaxBytes: 4096}
@@ -158,7 +158,7 @@ func TestTheLeewayIsNeverOverThirtySeconds(t *testing.T) {
 	}
 }
 
-func TestATokenUpToItsCapIsReadAndOneByteMoreIsNot(t *testing.T) {
+func TestFormat_maxBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	f := authn.Format{Typ: "at+jwt", Issuer: "i", Audience: "a", Lifetime: time.Minute, MaxBytes: 4096}
@@ -170,6 +170,6 @@ func TestATokenUpToItsCapIsReadAndOneByteMoreIsNot(t *testing.T) {
 		_, err := f.Verify(t.Context(), keys, b.clk.Now(), token, &struct{}{})
 		require.Equal(t, ok, err == nil)
 		_, err = f.Sign(b.key, b.clk.Now(), "usr_1", "j", map[string]string{"x": strings.Repeat("x", 100)})
-		require.Equal(t, ok, err == nil, "what Verify would not read is not signed")
+		require.Equal(t, ok, err == nil, "Sign has the same limit as Verify")
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Need is the least relation of a person to the objects that a method touches. The methods' access options
-// say it, platform/rpc puts it into the context, and ScopeOf turns it into what SQL filters on: so the
-// option is the rule, and there is no second place where one is written.
+// Need is the minimum right to the objects that a method touches. The method's access option declares it,
+// platform/rpc puts it into the context, and ScopeOf turns it into the Scope that SQL filters on. The option
+// is therefore the only place where the rule is written.
 type Need int8
 
-// The needs. The zero value is NeedNone, whose scope matches no row of anybody's, not even for an admin:
-// a method that reads rows and says that it does not is found at its first call.
+// The needs. The zero value is NeedNone. Its scope matches no rows, not even for an admin, so a method that reads
+// rows without declaring a need fails on its first call.
 const (
 	NeedNone Need = iota
 	NeedRead
@@ -23,25 +23,25 @@ const (
 
 type needKey struct{}
 
-// WithNeed puts the need of the called method into its context.
+// WithNeed returns a context that carries the need of the called method.
 func WithNeed(ctx context.Context, n Need) context.Context {
 	return context.WithValue(ctx, needKey{}, n)
 }
 
-// ScopeOf is what the caller of this request may touch, by the need of the called method.
+// ScopeOf returns the scope of the request's caller under the need of the called method.
 func ScopeOf(ctx context.Context) Scope {
 	need, _ := ctx.Value(needKey{}).(Need)
-	return Of(ctx).scope(need)
+	return CallerOf(ctx).scope(need)
 }
 
-// Needing is the scope under another need, with the same rows granted.
-func (s Scope) Needing(n Need) Scope {
+// Needing returns the scope with another need but the same granted rows.
+func (s Scope) WithNeed(n Need) Scope {
 	s.need = n
 	return s
 }
 
-// Sees says whether the scope reads a row of this owner, project and visibility: what SQL says of rows,
-// for what is held in memory.
+// Sees reports whether the scope may read a row with this owner, project and visibility. It applies the same rule
+// as the SQL filter, for objects held in memory.
 func (s Scope) Sees(ownerID, project, visibility string) bool {
 	switch {
 	case s.need == NeedNone:
@@ -53,10 +53,10 @@ func (s Scope) Sees(ownerID, project, visibility string) bool {
 	}
 }
 
-// visibleToAll is the visibility of rows that every person reads.
+// visibleToAll is the visibility of rows that every user may read.
 const visibleToAll = "all"
 
-// Grants says whether the scope's need is met by a row of this owner and project that the scope reads.
+// Grants reports whether the scope's need is met for a readable row with this owner and project.
 func (s Scope) Grants(ownerID, project string) bool {
 	switch {
 	case s.need == NeedNone:
@@ -70,32 +70,34 @@ func (s Scope) Grants(ownerID, project string) bool {
 	}
 }
 
-// Require is nil where the scope's need is met, and 403 for a row that the caller may only read.
+// Require returns nil if the scope's need is met, and a 403 error if the caller may only read the row.
 func (s Scope) Require(ownerID, project, kind, id string) error {
 	if s.Grants(ownerID, project) {
 		return nil
 	}
-	return fault.New(fault.Forbidden, CodeNotOwner, "only its owner, those who may edit its project and admins may do this to %s %s", kind, id)
+	return fault.New(fault.Forbidden, CodeNotOwner,
+		"only its owner, project members with a sufficient role and admins may do this to %s %s", kind, id)
 }
 
-// SeesTeam says whether the scope reads a team: what SQL says of its rows, for what is held in memory.
+// SeesTeam reports whether the scope may read a team. It applies the same rule as the SQL filter, for objects held in
+// memory.
 func (s Scope) SeesTeam(team string) bool {
 	return s.need != NeedNone && (s.Admin || slices.Contains(s.TeamsRead, team))
 }
 
-// RequireTeam is nil where the scope's need is met in a team that the scope reads, and 403 where the caller
-// is in it and does not lead it.
+// RequireTeam returns nil if the scope's need is met for the team, and a 403 error otherwise, for example if the
+// caller is a member but not a lead.
 func (s Scope) RequireTeam(team string) error {
 	if s.need != NeedNone && (s.Admin || slices.Contains(s.TeamsLed, team)) {
 		return nil
 	}
-	return fault.New(fault.Forbidden, CodeNotLead, "only leads of team %s and admins may do this to it", team)
+	return fault.New(fault.Forbidden, CodeNotLead, "only leads of team %s and admins may do this", team)
 }
 
-// CodeNotLead marks the refusal of a member of a team who does not lead it.
+// CodeNotLead is the error code for team members who do not lead the team.
 const CodeNotLead = "not_lead"
 
-// CodeNotOwner marks the refusal of a caller who reads an object and may not change it.
+// CodeNotOwner is the error code for callers who may read an object but not change it.
 const CodeNotOwner = "not_owner"
 
 func (n Need) met(role string) bool {

@@ -14,7 +14,7 @@ func scope(c *authn.Caller, n authn.Need) authn.Scope {
 	return authn.ScopeOf(authn.WithNeed(authn.NewContext(context.Background(), c), n))
 }
 
-func TestTheNeedOfTheMethodIsTheRule(t *testing.T) {
+func TestScopeOf_methodNeed(t *testing.T) {
 	t.Parallel()
 	admin := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleAdmin}
 	ingest := &authn.Caller{Kind: authn.KindIngest, Subject: "run_1", RunID: "run_1"}
@@ -23,15 +23,15 @@ func TestTheNeedOfTheMethodIsTheRule(t *testing.T) {
 		owner, project        string
 		reads, edits, manages bool
 	}{
-		"own":                   {operator(), "usr_1", "prj_x", true, true, true},
-		"viewer's":              {operator(), "usr_9", "prj_w", true, false, false},
-		"editor's":              {operator(), "usr_9", "prj_e", true, true, false},
-		"owner's":               {operator(), "usr_9", "prj_a", true, true, true},
-		"a stranger's":          {operator(), "usr_9", "prj_x", false, false, false},
-		"nobody's":              {operator(), "", "", false, false, false},
-		"an admin's":            {admin, "usr_9", "prj_x", true, true, true},
-		"what is no person":     {ingest, "", "", false, false, false},
-		"what owns by its name": {ingest, "run_1", "prj_w", false, false, false},
+		"own":                {operator(), "usr_1", "prj_x", true, true, true},
+		"viewer's":           {operator(), "usr_9", "prj_w", true, false, false},
+		"editor's":           {operator(), "usr_9", "prj_e", true, true, false},
+		"owner's":            {operator(), "usr_9", "prj_a", true, true, true},
+		"stranger's":         {operator(), "usr_9", "prj_x", false, false, false},
+		"without owner":      {operator(), "", "", false, false, false},
+		"admin":              {admin, "usr_9", "prj_x", true, true, true},
+		"not a user":         {ingest, "", "", false, false, false},
+		"not a user, own id": {ingest, "run_1", "prj_w", false, false, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -39,19 +39,19 @@ func TestTheNeedOfTheMethodIsTheRule(t *testing.T) {
 			require.Equal(t, c.reads, scope(c.who, authn.NeedRead).Sees(c.owner, c.project, "team"))
 			for need, met := range map[authn.Need]bool{authn.NeedEdit: c.edits, authn.NeedManage: c.manages} {
 				s := scope(c.who, need)
-				require.Equal(t, c.reads, s.Sees(c.owner, c.project, "team"), "who may not change it still reads it")
+				require.Equal(t, c.reads, s.Sees(c.owner, c.project, "team"), "a need for more than reading does not restrict reading")
 				require.Equal(t, met, s.Grants(c.owner, c.project))
 				err := s.Require(c.owner, c.project, "job", "job_1")
 				require.Equal(t, !met, fault.Is(err, fault.Forbidden), "%v", err)
 			}
 			none := scope(c.who, authn.NeedNone)
 			require.False(t, none.Sees(c.owner, c.project, "all") || none.Grants(c.owner, c.project) || none.Admin,
-				"a method that says it touches nothing is given nothing")
+				"a method without a need has access to nothing")
 		})
 	}
 }
 
-func TestWhatAllMayReadIsForPeople(t *testing.T) {
+func TestScope_Sees_visibleToAll(t *testing.T) {
 	t.Parallel()
 	require.True(t, scope(operator(), authn.NeedRead).Sees("usr_9", "prj_x", "all"))
 	require.True(t, scope(operator(), authn.NeedEdit).Sees("usr_9", "prj_x", "all"))
@@ -59,10 +59,10 @@ func TestWhatAllMayReadIsForPeople(t *testing.T) {
 	require.False(t, scope(&authn.Caller{Kind: authn.KindNone}, authn.NeedRead).Sees("usr_9", "prj_x", "all"))
 }
 
-func TestACallWithoutANeedIsGivenNothing(t *testing.T) {
+func TestScopeOf_withoutNeed(t *testing.T) {
 	t.Parallel()
 	s := authn.ScopeOf(authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleAdmin}))
 	require.False(t, s.Admin)
 	require.Empty(t, s.UserID)
-	require.NotNil(t, s.Projects, "an SQL array that is NULL compares to NULL")
+	require.NotNil(t, s.Projects, "comparing with a NULL array yields NULL")
 }

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// Reach stands for what a caller may reach: two callers with the same one are judged alike by every service.
+// Reach is a digest of a caller's rights: every service treats two callers with the same Reach alike.
 type Reach [sha256.Size]byte
 
-// Claimed is the caller that a token claims to carry. It checks no signature, so it is for what auth itself has
-// answered, and nothing may be granted by it.
-func Claimed(token string) (*Caller, error) {
+// Claimed returns the caller in a token without verifying the signature. It is only for tokens just received from
+// auth, and must not be used to grant access.
+func UnverifiedCaller(token string) (*Caller, error) {
 	payload, _, err := CallerFormat().open(token)
 	if err != nil {
 		return nil, fmt.Errorf("read a caller token: %w", err)
@@ -29,13 +29,14 @@ func Claimed(token string) (*Caller, error) {
 	return &claimed.Caller, nil
 }
 
-// ReachOf is the reach that a caller token claims; as Claimed it is for comparing what auth itself has answered.
-func ReachOf(token string) (Reach, error) {
-	claimed, err := Claimed(token)
+// ReachOf returns the reach of the caller in a token. Like Claimed it does not verify the signature, so it is only
+// for comparing tokens received from auth.
+func RightsDigestOf(token string) (Reach, error) {
+	claimed, err := UnverifiedCaller(token)
 	if err != nil {
 		return Reach{}, err
 	}
-	// Everything counts but what never decides: a claim that is new some day counts until it is named here.
+	// Ignore the claims that never affect access. Any other claim counts, including ones added in the future.
 	claimed.Username, claimed.SessionID, claimed.ClientAddr, claimed.Epoch = "", "", "", 0
 	slices.Sort(claimed.Teams)
 	slices.Sort(claimed.LeadOf)
@@ -45,7 +46,7 @@ func ReachOf(token string) (Reach, error) {
 		Of string
 	}{claimed, claimed.Subject})
 	if err != nil {
-		return Reach{}, fmt.Errorf("write the claims of a caller token: %w", err)
+		return Reach{}, fmt.Errorf("encode the claims of a caller token: %w", err)
 	}
 	return sha256.Sum256(canonical), nil
 }

@@ -20,18 +20,18 @@ func (b bench) reach(t *testing.T, change func(*authn.Caller)) authn.Reach {
 	change(c)
 	token, _, err := b.signer.Sign(c)
 	require.NoError(t, err)
-	got, err := authn.ReachOf(token)
+	got, err := authn.RightsDigestOf(token)
 	require.NoError(t, err)
 	return got
 }
 
-func TestReachIsWhatDecides(t *testing.T) {
+func TestReachOf_dependsOnRightsOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	before := b.reach(t, func(*authn.Caller) {})
 	b.clk.Advance(time.Second)
 	for name, change := range map[string]func(*authn.Caller){
-		"nothing": func(*authn.Caller) {},
+		"no change": func(*authn.Caller) {},
 		"names": func(c *authn.Caller) {
 			c.Username, c.SessionID, c.ClientAddr, c.Epoch = "eve", "ses_2", "203.0.113.8", 2
 		},
@@ -40,15 +40,15 @@ func TestReachIsWhatDecides(t *testing.T) {
 		require.Equal(t, before, b.reach(t, change), name)
 	}
 	for name, change := range map[string]func(*authn.Caller){
-		"another person":    func(c *authn.Caller) { c.Subject = "usr_2" },
+		"other user":        func(c *authn.Caller) { c.Subject = "usr_2" },
 		"role":              func(c *authn.Caller) { c.Role = authn.RoleAdmin },
-		"out of a project":  func(c *authn.Caller) { c.Projects = c.Projects[:1] },
+		"left a project":    func(c *authn.Caller) { c.Projects = c.Projects[:1] },
 		"role in a project": func(c *authn.Caller) { c.Projects[1].Role = authn.ProjectViewer },
-		"out of a team":     func(c *authn.Caller) { c.Teams = c.Teams[:1] },
-		"no lead any more":  func(c *authn.Caller) { c.LeadOf = nil },
+		"left a team":       func(c *authn.Caller) { c.Teams = c.Teams[:1] },
+		"no longer lead":    func(c *authn.Caller) { c.LeadOf = nil },
 		"projects were cut": func(c *authn.Caller) { c.ProjectsCut = true },
-		"a drawn password":  func(c *authn.Caller) { c.PasswordDrawn = true },
-		"into a new project": func(c *authn.Caller) {
+		"new password due":  func(c *authn.Caller) { c.PasswordDrawn = true },
+		"joined a project": func(c *authn.Caller) {
 			c.Projects = append(c.Projects, authn.ProjectRole{Project: "prj_3", Role: "viewer"})
 		},
 	} {
@@ -56,10 +56,10 @@ func TestReachIsWhatDecides(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCallerTokenHasNoReach(t *testing.T) {
+func TestReachOf_invalidToken(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "signed", "a.b.c"} {
-		got, err := authn.ReachOf(token)
+		got, err := authn.RightsDigestOf(token)
 		require.Error(t, err, token)
 		require.Zero(t, got)
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// FetchRoles answers every role of a user in projects. It may ask over the network.
+// FetchRoles returns all of a user's project roles. It may use the network.
 type FetchRoles func(ctx context.Context, userID string) ([]ProjectRole, error)
 
-// Whole is the caller with all of his roles. One whose token carries them all is answered as he is and nobody is
-// asked; the roles of another one are fetched, as they are now.
-func (c *Caller) Whole(ctx context.Context, fetch FetchRoles) (*Caller, error) {
+// Whole returns the caller with all its project roles. If the token carries them all, it returns c itself.
+// Otherwise it returns a copy with the current roles from fetch.
+func (c *Caller) WithAllRoles(ctx context.Context, fetch FetchRoles) (*Caller, error) {
 	if !c.IsUser() || !c.ProjectsCut || fetch == nil {
 		return c, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// lead is in two teams and leads one of them.
+// lead is a member of two teams and leads one of them.
 func lead() *authn.Caller {
 	return &authn.Caller{
 		Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator,
@@ -21,7 +21,7 @@ func lead() *authn.Caller {
 	}
 }
 
-func TestTeamsAreReadByMembersAndChangedByLeads(t *testing.T) {
+func TestScope_RequireTeam(t *testing.T) {
 	t.Parallel()
 	admin := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleAdmin}
 	ingest := &authn.Caller{Kind: authn.KindIngest, RunID: "run_1", Teams: []string{"team_l"}, LeadOf: []string{"team_l"}}
@@ -30,21 +30,21 @@ func TestTeamsAreReadByMembersAndChangedByLeads(t *testing.T) {
 		team        string
 		sees, leads bool
 	}{
-		"a lead":                  {lead(), "team_l", true, true},
-		"a member":                {lead(), "team_m", true, false},
-		"who leads and is not in": {lead(), "team_x", false, false},
-		"a stranger":              {lead(), "team_o", false, false},
-		"no team":                 {lead(), "", false, false},
-		"an admin":                {admin, "team_o", true, true},
-		"what is no person":       {ingest, "team_l", false, false},
+		"lead":             {lead(), "team_l", true, true},
+		"member":           {lead(), "team_m", true, false},
+		"lead, not member": {lead(), "team_x", false, false},
+		"stranger":         {lead(), "team_o", false, false},
+		"no team":          {lead(), "", false, false},
+		"admin":            {admin, "team_o", true, true},
+		"not a user":       {ingest, "team_l", false, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, c.sees, scope(c.who, authn.NeedRead).SeesTeam(c.team))
-			require.Equal(t, c.sees, scope(c.who, authn.NeedRead).RequireTeam(c.team) == nil, "reading needs no lead")
+			require.Equal(t, c.sees, scope(c.who, authn.NeedRead).RequireTeam(c.team) == nil, "reading does not require leading the team")
 			manage := scope(c.who, authn.NeedManage)
-			require.Equal(t, c.sees, manage.SeesTeam(c.team), "who may not change it still reads it")
+			require.Equal(t, c.sees, manage.SeesTeam(c.team), "a need for more than reading does not restrict reading")
 			err := manage.RequireTeam(c.team)
 			require.Equal(t, !c.leads, fault.Is(err, fault.Forbidden), "%v", err)
 			if err != nil {
@@ -52,23 +52,23 @@ func TestTeamsAreReadByMembersAndChangedByLeads(t *testing.T) {
 			}
 			none := scope(c.who, authn.NeedNone)
 			require.False(t, none.SeesTeam(c.team))
-			require.Error(t, none.RequireTeam(c.team), "a method that says it touches nothing is given nothing")
+			require.Error(t, none.RequireTeam(c.team), "a method without a need has access to nothing")
 		})
 	}
 }
 
-func TestTheScopeListsTeamsForSQL(t *testing.T) {
+func TestScope_teamLists(t *testing.T) {
 	t.Parallel()
 	s := scope(lead(), authn.NeedManage)
 	require.Equal(t, []string{"team_l", "team_m"}, s.TeamsRead)
-	require.Equal(t, []string{"team_l"}, s.TeamsLed, "what he leads and is not in is not his")
+	require.Equal(t, []string{"team_l"}, s.TeamsLed, "a led team counts only for its members")
 	none := scope(lead(), authn.NeedNone)
-	require.NotNil(t, none.TeamsRead, "an SQL array that is NULL compares to NULL")
+	require.NotNil(t, none.TeamsRead, "comparing with a NULL array yields NULL")
 	require.NotNil(t, none.TeamsLed)
 	require.Empty(t, append(none.TeamsRead, none.TeamsLed...))
 }
 
-func TestTeamsTravelInTheToken(t *testing.T) {
+func TestSigner_Sign_teams(t *testing.T) {
 	t.Parallel()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)

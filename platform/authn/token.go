@@ -18,7 +18,7 @@ const (
 	callerMaxBytes = 64 << 10
 )
 
-// CallerFormat is the format of caller tokens: 60 s, one audience for all services.
+// CallerFormat returns the format of caller tokens: 60 s lifetime, one audience for all services.
 func CallerFormat() Format {
 	return Format{
 		Typ: callerTyp, Issuer: callerIssuer, Audience: callerAudience,
@@ -26,7 +26,7 @@ func CallerFormat() Format {
 	}
 }
 
-// Signer makes caller tokens; the edge has one.
+// Signer signs caller tokens. The edge has one.
 type Signer struct {
 	format Format
 	clk    clock.Clock
@@ -34,25 +34,25 @@ type Signer struct {
 	key    func() SigningKey
 }
 
-// NewSigner makes a signer. key gives the newest key at each call (nil for one that only does SignWith), newID
-// a unique jti.
+// NewSigner returns a Signer. key returns the newest key; it may be nil if only SignWith is used. newID returns a
+// unique jti.
 func NewSigner(clk clock.Clock, newID func() string, key func() SigningKey) *Signer {
 	return &Signer{format: CallerFormat(), clk: clk, newID: newID, key: key}
 }
 
-// Sign makes the token of a caller, and when it stops to hold. Memberships past MaxProjects are cut
-// and marked; a caller in more than MaxTeams teams is a fault of who made it.
+// Sign returns the token of a caller and its expiry. Memberships beyond MaxProjects are dropped and
+// ProjectsCut is set. More than MaxTeams teams are an error.
 func (s *Signer) Sign(c *Caller) (token string, expires time.Time, err error) {
 	return s.SignWith(s.key(), c)
 }
 
-// SignWith is Sign with a key that the caller has fetched himself.
+// SignWith is like Sign, with the given key.
 func (s *Signer) SignWith(key SigningKey, c *Caller) (token string, expires time.Time, err error) {
 	if err := c.check(); err != nil {
-		return "", time.Time{}, fmt.Errorf("sign a caller: %w", err)
+		return "", time.Time{}, fmt.Errorf("sign a caller token: %w", err)
 	}
 	if len(c.Teams) > MaxTeams || len(c.LeadOf) > len(c.Teams) {
-		return "", time.Time{}, fmt.Errorf("sign a caller: %d teams, %d led: want %d at most, and the led ones among them",
+		return "", time.Time{}, fmt.Errorf("sign a caller token: %d teams, %d led; the maximum is %d, and led teams must be among them",
 			len(c.Teams), len(c.LeadOf), MaxTeams)
 	}
 	claims := *c
@@ -67,19 +67,19 @@ func (s *Signer) SignWith(key SigningKey, c *Caller) (token string, expires time
 	return token, now.Add(s.format.Lifetime), nil
 }
 
-// Verifier checks caller tokens; each service has one.
+// Verifier verifies caller tokens. Each service has one.
 type Verifier struct {
 	format Format
 	clk    clock.Clock
 	keys   *Keys
 }
 
-// NewVerifier makes a verifier over the live keys.
+// NewVerifier returns a Verifier that accepts signatures of the live keys.
 func NewVerifier(clk clock.Clock, keys *Keys) *Verifier {
 	return &Verifier{format: CallerFormat(), clk: clk, keys: keys}
 }
 
-// Verify is the caller of a token and when the token stops to hold.
+// Verify verifies a token and returns its caller and its expiry.
 func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, time.Time, error) {
 	c := &Caller{}
 	std, err := v.format.Verify(ctx, v.keys, v.clk.Now(), token, c)
@@ -93,8 +93,8 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, time.Time
 	return c, std.Expires, nil
 }
 
-// check holds a caller to its kind. Agents and services prove themselves by certificate, so no
-// token may claim to be one.
+// check validates the fields required by the caller's kind. Agents and services authenticate with
+// certificates, so no token may claim these kinds.
 func (c *Caller) check() error {
 	switch c.Kind {
 	case KindNone:
@@ -118,7 +118,7 @@ func (c *Caller) check() error {
 		}
 		return nil
 	case KindAgent, KindService:
-		return errors.New("agents and services have certificates, not tokens")
+		return errors.New("agents and services authenticate with certificates, not tokens")
 	default:
 		return errors.New("unknown kind of caller")
 	}

@@ -37,7 +37,7 @@ func newBench(t *testing.T) bench {
 	}
 }
 
-func TestCallerRoundTrip(t *testing.T) {
+func TestCallerToken_roundTrip(t *testing.T) {
 	t.Parallel()
 	callers := map[string]*authn.Caller{
 		"none": {Kind: authn.KindNone, ClientAddr: "192.0.2.1"},
@@ -64,7 +64,7 @@ func TestCallerRoundTrip(t *testing.T) {
 	}
 }
 
-func TestCallersThatAreNotSigned(t *testing.T) {
+func TestSigner_Sign_invalidCallers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for name, c := range map[string]*authn.Caller{
@@ -73,7 +73,7 @@ func TestCallersThatAreNotSigned(t *testing.T) {
 		"no kind":               {Subject: "usr_1", Role: authn.RoleAdmin},
 		"user without subject":  {Kind: authn.KindUser, Role: authn.RoleAdmin},
 		"user without role":     {Kind: authn.KindUser, Subject: "usr_1"},
-		"nobody with a role":    {Kind: authn.KindNone, Role: authn.RoleAdmin},
+		"none with role":        {Kind: authn.KindNone, Role: authn.RoleAdmin},
 		"ingest without run":    {Kind: authn.KindIngest, Subject: "x"},
 		"ingest with role":      {Kind: authn.KindIngest, RunID: "run_1", Role: authn.RoleAdmin},
 		"deployment without id": {Kind: authn.KindDeployment},
@@ -83,7 +83,7 @@ func TestCallersThatAreNotSigned(t *testing.T) {
 	}
 }
 
-func TestATokenCannotClaimWhatACertificateProves(t *testing.T) {
+func TestVerifier_rejectsServiceKind(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	token, err := authn.CallerFormat().Sign(b.key, b.clk.Now(), "jobs", "j", authn.Caller{Kind: authn.KindService})
@@ -92,7 +92,7 @@ func TestATokenCannotClaimWhatACertificateProves(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 }
 
-func TestManyMembershipsFitAndAreCut(t *testing.T) {
+func TestSigner_Sign_truncatesProjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := operator()
@@ -107,29 +107,29 @@ func TestManyMembershipsFitAndAreCut(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Projects, authn.MaxProjects)
 	require.True(t, got.ProjectsCut)
-	require.Len(t, c.Projects, 700, "the caller's own value stays whole")
+	require.Len(t, c.Projects, 700, "the original caller is not modified")
 }
 
-func TestTooLargeATokenIsNeitherSignedNorRead(t *testing.T) {
+func TestCallerToken_maxSize(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := operator()
 	c.Username = strings.Repeat("x", 70<<10)
 	_, _, err := b.signer.Sign(c)
-	require.ErrorContains(t, err, "cap")
+	require.ErrorContains(t, err, "exceed the maximum")
 	_, _, err = b.verifier.Verify(t.Context(), strings.Repeat(".", 1<<20))
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 }
 
-func TestClockSkewBoundary(t *testing.T) {
+func TestVerifier_clockSkew(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		shift time.Duration
 		ok    bool
 	}{
-		{"29 s after the end", 89 * time.Second, true},
-		{"31 s after the end", 91 * time.Second, false},
+		{"29 s after expiry", 89 * time.Second, true},
+		{"31 s after expiry", 91 * time.Second, false},
 		{"signer 29 s ahead", -29 * time.Second, true},
 		{"signer 31 s ahead", -31 * time.Second, false},
 	} {

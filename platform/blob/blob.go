@@ -1,10 +1,10 @@
 // Package blob is the object store: datasets, artifacts and models, each under a
-// key that the server made from ids. An object is written once; its size and its
-// SHA-256 are fixed with the write and stay true: a store answers only digests
-// that it, or the S3 server behind it, has computed from the bytes.
+// key that the server derives from ids. An object is written once. Its size and
+// SHA-256 never change; a store returns only digests that it, or its S3 server,
+// has computed from the bytes.
 //
-// Package file keeps objects in a folder, package s3 on an S3 server, package
-// driver chooses by the settings, and package blobtest is the contract that both
+// Package file stores objects in a folder and package s3 on an S3 server. Package
+// driver selects one by the settings. Package blobtest is the test suite that both
 // pass. Errors are fault values.
 package blob
 
@@ -19,37 +19,37 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// MaxExpires is the longest life of a signed URL, and the one it has by default.
+// MaxExpires is the maximum and the default lifetime of a signed URL.
 const MaxExpires = 15 * time.Minute
 
-// Codes of the errors.
+// Error codes.
 const (
-	CodeAbsent   = "blob_absent"       // no object under that key
-	CodeDiffers  = "blob_differs"      // another object is there already
-	CodeDigest   = "digest_mismatch"   // the bytes are not those that were announced
+	CodeAbsent   = "blob_absent"       // the key has no object
+	CodeDiffers  = "blob_differs"      // the key has a different object
+	CodeDigest   = "digest_mismatch"   // the bytes do not match the announced digest
 	CodeLength   = "length_mismatch"   // more or fewer bytes than announced
-	CodeTooLarge = "blob_too_large"    // over the limit of the installation
+	CodeTooLarge = "blob_too_large"    // the object exceeds the installation's limit
 	CodeStore    = "blob_store_failed" // the disk or the S3 server failed
-	CodeKey      = "blob_key"          // not a key
+	CodeKey      = "blob_key"          // the key is invalid
 )
 
 // Info describes an object.
 type Info struct {
 	Key      string
 	Size     int64
-	SHA256   string // lower-case hex; empty in the answers of List
+	SHA256   string // lower-case hex; empty in results of List
 	Modified time.Time
 }
 
-// SignOptions is what a signed upload is bound to.
+// SignOptions restricts a signed upload to certain bytes.
 type SignOptions struct {
 	Size    int64
 	SHA256  string        // lower-case hex
-	Expires time.Duration // 0 or more than MaxExpires: MaxExpires
+	Expires time.Duration // values outside (0, MaxExpires] mean MaxExpires
 }
 
-// Signed is a request that needs no other credential. Headers must be sent as
-// they are.
+// Signed is a request that needs no other credential. Headers must be sent
+// unchanged.
 type Signed struct {
 	URL       string
 	Method    string
@@ -57,27 +57,27 @@ type Signed struct {
 	ExpiresAt time.Time
 }
 
-// Store keeps objects.
+// Store stores objects.
 type Store interface {
-	// Put stores size bytes of r if their SHA-256 is the given one. To put the
-	// same bytes again is no error; other bytes under the same key are a conflict.
+	// Put stores size bytes of r if their SHA-256 is sha256. Putting the same
+	// bytes again succeeds; different bytes under the same key are a conflict.
 	Put(ctx context.Context, key string, r io.Reader, size int64, sha256 string) error
-	// Get opens an object. Reading to the end fails if the bytes have changed.
+	// Get opens an object. Reading it to the end fails if the stored bytes have changed.
 	Get(ctx context.Context, key string) (io.ReadCloser, Info, error)
 	// Stat describes an object.
 	Stat(ctx context.Context, key string) (Info, error)
-	// Delete removes an object; one that is not there is no error.
+	// Delete removes an object. Deleting a missing object succeeds.
 	Delete(ctx context.Context, key string) error
-	// List gives up to limit objects whose keys begin with prefix and come after
-	// the key after, in the order of the keys' bytes.
+	// List returns up to limit objects whose keys begin with prefix and sort after
+	// the key after, ordered by the bytes of their keys.
 	List(ctx context.Context, prefix, after string, limit int) ([]Info, error)
-	// SignPut makes a request that uploads exactly the named bytes.
+	// SignPut returns a request that uploads exactly the bytes described by o.
 	SignPut(ctx context.Context, key string, o SignOptions) (Signed, error)
-	// SignGet makes a request that downloads an object that is there.
+	// SignGet returns a request that downloads an existing object.
 	SignGet(ctx context.Context, key string, expires time.Duration) (Signed, error)
 }
 
-// Expires is the life of a signed URL that was asked to live for d.
+// Expires returns the lifetime of a signed URL for the requested lifetime d.
 func Expires(d time.Duration) time.Duration {
 	if d <= 0 || d > MaxExpires {
 		return MaxExpires
@@ -93,17 +93,17 @@ const (
 	digestLength = 64
 )
 
-// URI is how an object is named in a row or in a job.
+// URI returns the URI of an object, which is how rows and jobs refer to it.
 func URI(key string) string { return scheme + key }
 
-// ParseURI gives the key of a URI.
+// ParseURI returns the key of a URI.
 func ParseURI(uri string) (key string, ok bool) {
 	key, ok = strings.CutPrefix(uri, scheme)
 	return key, ok && CheckKey(key) == nil
 }
 
-// CheckKey refuses what is no key: keys are segments of letters, digits and
-// "._=-", none of which begins with a dot, with slashes between.
+// CheckKey rejects invalid keys. A key consists of segments separated by slashes;
+// a segment consists of letters, digits and "._=-" and does not begin with a dot.
 func CheckKey(key string) error {
 	if key == "" || len(key) > maxKey {
 		return badKey(key)
@@ -116,7 +116,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// CheckPrefix refuses what no key can begin with; empty is the prefix of all.
+// CheckPrefix rejects a prefix that no key can begin with. The empty prefix matches all keys.
 func CheckPrefix(prefix string) error {
 	if prefix == "" || CheckKey(strings.TrimSuffix(prefix, "/")) == nil {
 		return nil
@@ -124,7 +124,7 @@ func CheckPrefix(prefix string) error {
 	return badKey(prefix)
 }
 
-// CheckContent refuses an announcement that no bytes can meet, or too many.
+// CheckContent validates an announced size and digest. It rejects sizes over limit.
 func CheckContent(size int64, sha256 string, limit int64) error {
 	if size < 0 {
 		return fault.InvalidFields(fault.At(fault.TypeGreaterThanEqual, "the size must not be negative", "body", "size"))
@@ -138,26 +138,26 @@ func CheckContent(size int64, sha256 string, limit int64) error {
 	return nil
 }
 
-// Limit is a size in MiB as bytes.
+// Limit converts a limit in MiB to bytes.
 func Limit(mb int64) int64 { return min(mb, math.MaxInt64>>20) << 20 }
 
-// TooLarge is the error for an object over the limit in bytes.
+// TooLarge returns the error for an object larger than limit bytes.
 func TooLarge(limit int64) error {
-	return fault.New(fault.TooLarge, CodeTooLarge, "the limit is %d bytes", limit)
+	return fault.New(fault.TooLarge, CodeTooLarge, "the object exceeds the limit of %d bytes", limit)
 }
 
-// Absent is the error for a key without an object.
+// Absent returns the error for a key without an object.
 func Absent(key string) error {
-	return fault.New(fault.Absent, CodeAbsent, "there is no object %s", key)
+	return fault.New(fault.Absent, CodeAbsent, "no such object: %s", key)
 }
 
-// Differs is the error for a key that holds other bytes.
+// Differs returns the error for a key that holds different bytes.
 func Differs(key string) error {
-	return fault.New(fault.Conflict, CodeDiffers, "another object is stored as %s", key)
+	return fault.New(fault.Conflict, CodeDiffers, "a different object is already stored as %s", key)
 }
 
 func badKey(key string) error {
-	field := fault.At(fault.TypeStringPattern, "not the key of an object", "path", "key")
+	field := fault.At(fault.TypeStringPattern, "not a valid object key", "path", "key")
 	field.Input = key[:min(len(key), maxKey)]
 	return fault.InvalidFields(field).WithCode(CodeKey)
 }

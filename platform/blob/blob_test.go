@@ -60,8 +60,8 @@ func TestVerifier(t *testing.T) {
 	}
 }
 
-// A consumer that stops at the announced length must not have got it by wrong bytes.
-func TestVerifierHoldsBackTheLastBytes(t *testing.T) {
+// A consumer that stops at the announced length must not end up with wrong bytes.
+func TestVerifier_holdsBackLastBytes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sent, code string }{
 		"other": {"some Bytes", blob.CodeDigest}, "long": {"some bytes!", blob.CodeLength}, "short": {"some byte", blob.CodeLength},
@@ -77,7 +77,7 @@ func TestVerifierHoldsBackTheLastBytes(t *testing.T) {
 	}
 }
 
-func TestVerifierTellsABrokenReader(t *testing.T) {
+func TestVerifier_Broken(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
 	for name, r := range map[string]io.Reader{
@@ -92,19 +92,19 @@ func TestVerifierTellsABrokenReader(t *testing.T) {
 	}
 }
 
-func TestCheckedNamesTheObject(t *testing.T) {
+func TestChecked_errorNamesObject(t *testing.T) {
 	t.Parallel()
 	closed := false
 	body := readCloser{strings.NewReader("swapped!!!"), func() error { closed = true; return nil }}
-	r := blob.Checked(body, blob.Info{Key: "a/b", Size: 10, SHA256: sum("some bytes")})
+	r := blob.VerifyBody(body, blob.Info{Key: "a/b", Size: 10, SHA256: sum("some bytes")})
 	_, err := io.ReadAll(r)
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 	require.ErrorContains(t, err, "the stored bytes of a/b have changed")
 	require.NoError(t, r.Close())
 	require.True(t, closed)
 	broken := readCloser{iotest.ErrReader(io.ErrUnexpectedEOF), func() error { return nil }}
-	_, err = io.ReadAll(blob.Checked(broken, blob.Info{Key: "a/b", Size: 10}))
-	require.NotContains(t, err.Error(), "have changed", "a cut connection is not a changed object")
+	_, err = io.ReadAll(blob.VerifyBody(broken, blob.Info{Key: "a/b", Size: 10}))
+	require.NotContains(t, err.Error(), "have changed", "a lost connection is not reported as a changed object")
 }
 
 type readCloser struct {

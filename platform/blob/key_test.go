@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestKeysAtTheirBounds(t *testing.T) {
+func TestCheckKey_bounds(t *testing.T) {
 	t.Parallel()
 	segment := func(n int) string { return strings.Repeat("k", n) }
 	for name, c := range map[string]struct {
@@ -19,30 +19,30 @@ func TestKeysAtTheirBounds(t *testing.T) {
 		ok  bool
 	}{
 		"one letter":              {"k", true},
-		"the longest segment":     {segment(200), true},
-		"a longer segment":        {segment(201), false},
-		"the longest key":         {segment(200) + "/" + segment(200) + "/" + segment(110), true},
-		"a longer key":            {segment(200) + "/" + segment(200) + "/" + segment(111), false},
+		"longest segment":         {segment(200), true},
+		"segment too long":        {segment(201), false},
+		"longest key":             {segment(200) + "/" + segment(200) + "/" + segment(110), true},
+		"key too long":            {segment(200) + "/" + segment(200) + "/" + segment(111), false},
 		"256 segments":            {strings.TrimSuffix(strings.Repeat("a/", 256), "/"), true},
 		"dots inside":             {"a..b/c...", true},
-		"a dot first in a middle": {"a/.b/c", false},
-		"the mark of the folder":  {"a@", false},
-		"a fullwidth slash":       {"a\uff0fb", false},
-		"half of a character":     {"a\xc3", false},
-		"a line end behind":       {"a\n", false},
+		"segment starts with dot": {"a/.b/c", false},
+		"folder suffix":           {"a@", false},
+		"fullwidth slash":         {"a\uff0fb", false},
+		"incomplete UTF-8":        {"a\xc3", false},
+		"trailing line break":     {"a\n", false},
 	} {
 		err := blob.CheckKey(c.key)
 		require.Equal(t, c.ok, err == nil, "%s: %v", name, err)
 		if !c.ok {
 			require.True(t, fault.HasCode(err, blob.CodeKey), name)
-			require.LessOrEqual(t, len(fault.From(err).Fields[0].Input.(string)), 512, "what is echoed is bounded")
+			require.LessOrEqual(t, len(fault.From(err).Fields[0].Input.(string)), 512, "the echoed input is bounded")
 		}
 		_, ok := blob.ParseURI(blob.URI(c.key))
 		require.Equal(t, c.ok, ok, name)
 	}
 }
 
-func TestPrefixes(t *testing.T) {
+func TestCheckPrefix(t *testing.T) {
 	t.Parallel()
 	for prefix, ok := range map[string]bool{
 		"": true, "run": true, "run/": true, "run/run1/": true, "run/r": true,
@@ -52,7 +52,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-func TestContentIsAnnouncedExactly(t *testing.T) {
+func TestCheckContent(t *testing.T) {
 	t.Parallel()
 	good := sum("x")
 	for name, c := range map[string]struct {
@@ -61,19 +61,19 @@ func TestContentIsAnnouncedExactly(t *testing.T) {
 		kind   fault.Kind
 		field  string
 	}{
-		"empty":               {0, good, "", ""},
-		"at the limit":        {100, good, "", ""},
-		"one byte over":       {101, good, fault.TooLarge, ""},
-		"negative":            {-1, good, fault.Invalid, "size"},
-		"no digest":           {1, "", fault.Invalid, "sha256"},
-		"a short digest":      {1, good[:62], fault.Invalid, "sha256"},
-		"an odd digest":       {1, good[:63], fault.Invalid, "sha256"},
-		"a long digest":       {1, good + "00", fault.Invalid, "sha256"},
-		"upper case":          {1, strings.ToUpper(good), fault.Invalid, "sha256"},
-		"no hex":              {1, "g" + good[1:], fault.Invalid, "sha256"},
-		"with its algorithm":  {1, "sha256:" + good, fault.Invalid, "sha256"},
-		"a line end":          {1, good[:63] + "\n", fault.Invalid, "sha256"},
-		"a letter like a hex": {1, "а" + good[2:], fault.Invalid, "sha256"},
+		"empty":           {0, good, "", ""},
+		"at the limit":    {100, good, "", ""},
+		"one byte over":   {101, good, fault.TooLarge, ""},
+		"negative":        {-1, good, fault.Invalid, "size"},
+		"no digest":       {1, "", fault.Invalid, "sha256"},
+		"short digest":    {1, good[:62], fault.Invalid, "sha256"},
+		"odd length":      {1, good[:63], fault.Invalid, "sha256"},
+		"long digest":     {1, good + "00", fault.Invalid, "sha256"},
+		"upper case":      {1, strings.ToUpper(good), fault.Invalid, "sha256"},
+		"not hex":         {1, "g" + good[1:], fault.Invalid, "sha256"},
+		"with algorithm":  {1, "sha256:" + good, fault.Invalid, "sha256"},
+		"line break":      {1, good[:63] + "\n", fault.Invalid, "sha256"},
+		"Cyrillic letter": {1, "а" + good[2:], fault.Invalid, "sha256"},
 	} {
 		err := blob.CheckContent(c.size, c.sha256, 100)
 		if c.kind == "" {
@@ -87,7 +87,7 @@ func TestContentIsAnnouncedExactly(t *testing.T) {
 	}
 }
 
-func TestEveryRefusalHasItsStatus(t *testing.T) {
+func TestErrors_httpStatus(t *testing.T) {
 	t.Parallel()
 	for code, c := range map[string]struct {
 		err    error

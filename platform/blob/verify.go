@@ -11,17 +11,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Verifier is a reader that gives exactly Size bytes with the digest SHA256 or an
-// error. The last bytes come only after the digest was found right, so a consumer
-// that has them all has the right ones.
+// Verifier is a reader that returns exactly the announced number of bytes with the
+// announced digest, or an error. It returns the last bytes only after verifying the
+// digest, so a consumer that has read them all has the right ones.
 type Verifier struct {
-	from io.Reader
-	want string
-	hash hash.Hash
-	left int64
-	err  error
-	// broken is the error of the reader behind, if that was what went wrong.
-	broken error
+	from   io.Reader
+	want   string
+	hash   hash.Hash
+	left   int64
+	err    error
+	broken error // the error of the underlying reader, if that failed
 }
 
 // NewVerifier wraps r. size and sha256 must have passed CheckContent.
@@ -43,7 +42,7 @@ func (v *Verifier) Read(p []byte) (int, error) {
 	v.left -= int64(n)
 	switch {
 	case v.left == 0:
-		// Bytes and the end may come together; what comes later is looked for here.
+		// finish reads on, to detect extra bytes before the last ones are returned.
 		if v.finish(); v.err != io.EOF { //nolint:errorlint // set by finish, never wrapped
 			return 0, v.err
 		}
@@ -59,7 +58,7 @@ func (v *Verifier) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Err is what the reading ended with, nil before that or after the right bytes.
+// Err returns the error that reading ended with, nil before that or after success.
 func (v *Verifier) Err() error {
 	if v.err == io.EOF { //nolint:errorlint // set by finish, never wrapped
 		return nil
@@ -67,7 +66,7 @@ func (v *Verifier) Err() error {
 	return v.err
 }
 
-// Broken is the error of the reader behind, nil if that is not what failed.
+// Broken returns the error of the underlying reader, nil if that did not fail.
 func (v *Verifier) Broken() error { return v.broken }
 
 func (v *Verifier) finish() {
@@ -75,7 +74,7 @@ func (v *Verifier) finish() {
 	for {
 		n, err := v.from.Read(more[:])
 		if n > 0 {
-			v.err = mismatch(CodeLength, "there are more bytes than announced")
+			v.err = mismatch(CodeLength, "more bytes than announced")
 			return
 		}
 		if errors.Is(err, io.EOF) {
@@ -87,7 +86,7 @@ func (v *Verifier) finish() {
 		}
 	}
 	if hex.EncodeToString(v.hash.Sum(nil)) != v.want {
-		v.err = mismatch(CodeDigest, "the bytes do not have the announced SHA-256")
+		v.err = mismatch(CodeDigest, "the bytes do not match the announced SHA-256")
 		return
 	}
 	v.err = io.EOF
@@ -97,13 +96,13 @@ func mismatch(code, msg string) error {
 	return fault.InvalidFields(fault.At(code, msg, "body")).WithCode(code)
 }
 
-// Changed is the error for stored bytes that are not the ones that were stored.
+// Changed returns the error for an object whose stored bytes have changed.
 func Changed(key string, cause error) error {
 	return fault.New(fault.Dependency, CodeStore, "the stored bytes of %s have changed", key).Wrap(cause)
 }
 
-// Checked is an open object: reading to the end fails if the bytes have changed.
-func Checked(body io.ReadCloser, info Info) io.ReadCloser {
+// Checked wraps the body of an object. Reading it to the end fails if the bytes do not match info.
+func VerifyBody(body io.ReadCloser, info Info) io.ReadCloser {
 	return &checked{verify: NewVerifier(body, info.Size, info.SHA256), body: body, key: info.Key}
 }
 

@@ -1,7 +1,8 @@
-// Package canon writes JSON in the one form of RFC 8785, so that equal documents
-// have equal bytes and with them equal digests. What has no such form is an
-// error: two members of one name, text that is not Unicode, and a number that a
-// double cannot hold, since rounding would give different documents one digest.
+// Package canon writes JSON in the canonical form of RFC 8785, so that equal
+// documents have equal bytes and equal digests. Documents without a canonical form
+// are an error: duplicate member names, text that is not valid Unicode, and numbers
+// that a double cannot represent. Rounding these would give different documents the
+// same digest.
 package canon
 
 import (
@@ -20,12 +21,12 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNoForm marks a document without a canonical form.
+// ErrNoForm is the error for a document without a canonical form.
 var ErrNoForm = errors.New("no canonical JSON form")
 
 const maxDepth = 1000
 
-// JSON writes the canonical form of one JSON document.
+// JSON returns the canonical form of one JSON document.
 func JSON(raw []byte) ([]byte, error) {
 	if !utf8.Valid(raw) {
 		return nil, fmt.Errorf("%w: not UTF-8", ErrNoForm)
@@ -44,7 +45,7 @@ func JSON(raw []byte) ([]byte, error) {
 	return w.out, nil
 }
 
-// Digest is "sha256:<hex>" of the canonical form.
+// Digest returns the SHA-256 of the canonical form as "sha256:<hex>".
 func Digest(raw []byte) (string, error) {
 	form, err := JSON(raw)
 	if err != nil {
@@ -61,7 +62,7 @@ type writer struct {
 
 func (w *writer) value(depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%w: deeper than %d", ErrNoForm, maxDepth)
+		return fmt.Errorf("%w: nested deeper than %d", ErrNoForm, maxDepth)
 	}
 	token, err := w.in.Token()
 	if err != nil {
@@ -100,7 +101,7 @@ func (w *writer) array(depth int) error {
 
 type member struct {
 	name  string
-	order []uint16 // RFC 8785 sorts by UTF-16 code units, which is not the order of UTF-8
+	order []uint16 // RFC 8785 sorts by UTF-16 code units, which differs from UTF-8 order
 	value []byte
 }
 
@@ -125,7 +126,7 @@ func (w *writer) object(depth int) error {
 	for i, m := range members {
 		if i > 0 {
 			if m.name == members[i-1].name {
-				return fmt.Errorf("%w: %q is there twice", ErrNoForm, m.name)
+				return fmt.Errorf("%w: duplicate member %q", ErrNoForm, m.name)
 			}
 			w.out = append(w.out, ',')
 		}
@@ -143,7 +144,7 @@ func (w *writer) end(closing byte) error {
 	return nil
 }
 
-// appendNumber writes a double as ECMAScript does.
+// appendNumber formats a number as ECMAScript formats a double.
 func appendNumber(out []byte, text string) ([]byte, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -153,7 +154,7 @@ func appendNumber(out []byte, text string) ([]byte, error) {
 		return append(out, '0'), nil
 	}
 	if !strings.ContainsAny(text, ".eE") && !holds(f, text) {
-		return nil, fmt.Errorf("%w: the integer %.40s does not fit a double", ErrNoForm, text)
+		return nil, fmt.Errorf("%w: the integer %.40s cannot be represented as a double", ErrNoForm, text)
 	}
 	if size := math.Abs(f); size >= 1e-6 && size < 1e21 {
 		return strconv.AppendFloat(out, f, 'f', -1, 64), nil
@@ -163,8 +164,8 @@ func appendNumber(out []byte, text string) ([]byte, error) {
 	return append(out, mantissa+"e"+exponent[:1]+strings.TrimLeft(exponent[1:], "0")...), nil
 }
 
-// holds reports whether an integer is f itself, or what this package writes for f,
-// so that a canonical form is its own canonical form.
+// holds reports whether the integer in text is exactly f, or is how this package formats f.
+// The latter makes every canonical form its own canonical form.
 func holds(f float64, text string) bool {
 	return strconv.FormatFloat(f, 'f', 0, 64) == text || strconv.FormatFloat(f, 'f', -1, 64) == text
 }
@@ -186,8 +187,8 @@ func appendString(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
-// checkSurrogates finds half a pair, which encoding/json would silently turn into
-// U+FFFD. raw is valid JSON, so a backslash is always inside a string.
+// checkSurrogates rejects unpaired surrogates, which encoding/json would silently replace
+// with U+FFFD. raw is valid JSON, so every backslash is inside a string.
 func checkSurrogates(raw []byte) error {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
@@ -203,13 +204,14 @@ func checkSurrogates(raw []byte) error {
 			continue
 		}
 		if utf16.DecodeRune(first, unit(raw, i+1)) == utf8.RuneError {
-			return fmt.Errorf("%w: half a surrogate pair", ErrNoForm)
+			return fmt.Errorf("%w: unpaired surrogate", ErrNoForm)
 		}
 		i += 6
 	}
 	return nil
 }
 
+// unit decodes the \uXXXX escape at an offset. It returns -1 if there is none.
 func unit(raw []byte, at int) rune {
 	if at+6 > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
 		return -1

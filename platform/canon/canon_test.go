@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/canon"
 )
 
-// The samples of RFC 8785, 3.2.2 to 3.2.4.
-func TestSamplesOfTheRFC(t *testing.T) {
+// Samples from RFC 8785, 3.2.2 to 3.2.4.
+func TestJSON_rfc8785Samples(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string][2]string{
 		"3.2.2 and 3.2.3": {
@@ -38,8 +38,8 @@ func TestSamplesOfTheRFC(t *testing.T) {
 	}
 }
 
-// The table of RFC 8785, appendix B: IEEE 754 bits and what is written.
-func TestNumbersOfTheRFC(t *testing.T) {
+// The table of RFC 8785, appendix B: IEEE 754 bits and their text.
+func TestJSON_rfc8785Numbers(t *testing.T) {
 	t.Parallel()
 	for bits, want := range map[uint64]string{
 		0x0000000000000000: "0",
@@ -74,7 +74,7 @@ func TestNumbersOfTheRFC(t *testing.T) {
 	}
 }
 
-func TestForms(t *testing.T) {
+func TestJSON_canonicalForms(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		` null `:                    `null`,
@@ -100,18 +100,18 @@ func TestForms(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestJSON_errors(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		``: "not JSON", `{`: "not JSON", `{} {}`: "not JSON", `01`: "not JSON", `NaN`: "not JSON", `"a`: "not JSON",
 		"\"\xff\"": "not UTF-8", "\"\xed\xa0\x80\"": "not UTF-8",
 		`"\ud800"`: "surrogate", `"\udc00"`: "surrogate", `"\ud800\u0041"`: "surrogate", `["\ud800x\udc00"]`: "surrogate",
 		`{"\ude00":1}`:                "surrogate",
-		`{"a":1,"a":1}`:               `"a" is there twice`,
-		`{"a":1,"\u0061":2}`:          `"a" is there twice`,
-		`[{"b":{"x":1,"y":2,"x":3}}]`: `"x" is there twice`,
+		`{"a":1,"a":1}`:               `duplicate member "a"`,
+		`{"a":1,"\u0061":2}`:          `duplicate member "a"`,
+		`[{"b":{"x":1,"y":2,"x":3}}]`: `duplicate member "x"`,
 		`1e400`:                       "out of range", `-1e309`: "out of range",
-		`9007199254740993`: "does not fit a double", `-18446744073709551615`: "does not fit a double",
+		`9007199254740993`: "cannot be represented as a double", `-18446744073709551615`: "cannot be represented as a double",
 		strings.Repeat("[", 1002) + strings.Repeat("]", 1002): "deeper than 1000",
 	} {
 		_, err := canon.JSON([]byte(in))

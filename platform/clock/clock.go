@@ -1,6 +1,6 @@
-// Package clock is the only place of the product that reads the time. Every
-// Now is in UTC and cut to microseconds, which is what Postgres stores, so that
-// a time read back equals the time written.
+// Package clock is the only place in Signalbox that reads the time. Now is always
+// in UTC and truncated to microseconds, the resolution of Postgres, so that a time
+// read back from the database equals the time written.
 package clock
 
 import (
@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Clock gives the time and the timers made from it.
+// Clock tells the time and makes timers.
 type Clock interface {
 	Now() time.Time
 	NewTimer(d time.Duration) Timer
 	NewTicker(d time.Duration) Ticker
 }
 
-// Timer fires once on C. Stop and Reset report whether they kept its value from
-// being read; after either, C holds no value of the earlier setting.
+// Timer fires once on C. Stop and Reset report whether the timer's value had not been
+// received yet. After either, C holds no value of the earlier setting.
 type Timer interface {
 	C() <-chan time.Time
 	Stop() bool
 	Reset(d time.Duration) bool
 }
 
-// Ticker fires again and again on C; a slow reader loses ticks, never blocks it.
+// Ticker fires repeatedly on C. A slow reader loses ticks but never blocks the ticker.
 type Ticker interface {
 	C() <-chan time.Time
 	Stop()
 	Reset(d time.Duration)
 }
 
-// Real is the clock of the machine.
+// Real returns the system clock.
 func Real() Clock { return real{} }
 
-// Sleep waits for d or for the end of ctx, whichever comes first.
+// Sleep waits until d has passed or ctx is done, whichever comes first.
 func Sleep(ctx context.Context, c Clock, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -48,7 +48,7 @@ func Sleep(ctx context.Context, c Clock, d time.Duration) error {
 	}
 }
 
-// Since is the time that has passed on c since t.
+// Since returns the time elapsed on c since t.
 func Since(c Clock, t time.Time) time.Duration { return c.Now().Sub(t) }
 
 type real struct{}
@@ -73,8 +73,8 @@ func (r realTicker) Reset(d time.Duration) { r.t.Reset(d) }
 
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// Monotonic is a stopwatch that runs from now: what spans such as leases are measured by, because nobody
-// can set it.
+// Monotonic returns a function that reports the time elapsed since the call to Monotonic. Unlike a Clock it is not
+// affected by changes of the system time, so durations such as leases are measured with it.
 func Monotonic() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }

@@ -14,7 +14,7 @@ func start() time.Time {
 	return time.Date(2026, 11, 21, 3, 0, 0, 123456789, time.FixedZone("x", 3600))
 }
 
-func TestRealIsUTCInMicroseconds(t *testing.T) {
+func TestReal_Now_utcMicroseconds(t *testing.T) {
 	t.Parallel()
 	now := clock.Real().Now()
 	require.Equal(t, time.UTC, now.Location())
@@ -23,7 +23,7 @@ func TestRealIsUTCInMicroseconds(t *testing.T) {
 	require.GreaterOrEqual(t, clock.Since(clock.Real(), now), time.Duration(0))
 }
 
-func TestRealTimers(t *testing.T) {
+func TestReal_timers(t *testing.T) {
 	t.Parallel()
 	timer := clock.Real().NewTimer(time.Hour)
 	require.True(t, timer.Reset(time.Microsecond))
@@ -36,7 +36,7 @@ func TestRealTimers(t *testing.T) {
 	<-ticker.C()
 }
 
-func TestFakeMovesOnlyByAdvance(t *testing.T) {
+func TestFake_movesOnlyByAdvance(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())
 	require.Equal(t, "2026-11-21T02:00:00.123456Z", f.Now().Format(time.RFC3339Nano))
@@ -44,7 +44,7 @@ func TestFakeMovesOnlyByAdvance(t *testing.T) {
 	require.Equal(t, "2026-11-21T02:00:01.123456Z", f.Now().Format(time.RFC3339Nano))
 }
 
-func TestFakeTimersFireInOrderAndOnce(t *testing.T) {
+func TestFake_timersFireInOrderOnce(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())
 	begin := f.Now()
@@ -59,7 +59,7 @@ func TestFakeTimersFireInOrderAndOnce(t *testing.T) {
 	require.False(t, late.Stop())
 }
 
-func TestFakeTimerStopAndReset(t *testing.T) {
+func TestFake_timerStopAndReset(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())
 	timer := f.NewTimer(time.Second)
@@ -68,13 +68,13 @@ func TestFakeTimerStopAndReset(t *testing.T) {
 	require.Empty(t, timer.C())
 	require.False(t, timer.Reset(time.Second))
 	f.Advance(time.Second)
-	require.True(t, timer.Reset(time.Second), "it had fired, but nobody had read it")
-	require.Empty(t, timer.C(), "a reset drops the value that nobody read")
+	require.True(t, timer.Reset(time.Second), "it had fired, but its value was not received")
+	require.Empty(t, timer.C(), "Reset drops an unread value")
 	require.True(t, timer.Reset(0))
 	require.Equal(t, f.Now(), <-timer.C())
 }
 
-func TestFakeTicker(t *testing.T) {
+func TestFake_ticker(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())
 	begin := f.Now()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Fake is a clock that moves only when a test says so. Its timers fire inside
-// Advance, in the order of their times. It is safe for concurrent use.
+// Fake is a clock that moves only when a test calls Advance. Its timers fire inside
+// Advance, in the order of their due times. It is safe for concurrent use.
 type Fake struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -15,31 +15,31 @@ type Fake struct {
 	changed chan struct{} // closed and replaced whenever waiting changes
 }
 
-// NewFake makes a clock that stands at start.
+// NewFake returns a clock set to start.
 func NewFake(start time.Time) *Fake {
 	return &Fake{now: stamp(start), waiting: map[*fakeTimer]struct{}{}, changed: make(chan struct{})}
 }
 
-// Now is where the clock stands.
+// Now returns the clock's time.
 func (f *Fake) Now() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now
 }
 
-// NewTimer makes a timer that fires when Advance reaches now + d.
+// NewTimer returns a timer that fires when Advance reaches now + d.
 func (f *Fake) NewTimer(d time.Duration) Timer { return f.add(d, 0) }
 
-// NewTicker makes a ticker that fires at every multiple of d that Advance
-// reaches. Like time.NewTicker it panics for d <= 0.
+// NewTicker returns a ticker that fires whenever Advance reaches another multiple
+// of d from now. Like time.NewTicker it panics if d <= 0.
 func (f *Fake) NewTicker(d time.Duration) Ticker {
 	if d <= 0 {
-		panic("clock: the interval of a ticker must be positive")
+		panic("clock: ticker interval must be positive")
 	}
 	return fakeTicker{f.add(d, d)}
 }
 
-// Advance moves the clock by d and fires what falls due on the way.
+// Advance moves the clock by d and fires the timers that fall due on the way.
 func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,7 @@ func (f *Fake) Advance(d time.Duration) {
 }
 
 // Await waits until at least n timers and tickers are running, so that a test
-// can be sure that the code under test sleeps before it calls Advance.
+// can be sure that the code under test is sleeping before it calls Advance.
 func (f *Fake) Await(ctx context.Context, n int) error {
 	for {
 		f.mu.Lock()
@@ -92,7 +92,7 @@ func (f *Fake) remove(t *fakeTimer) bool {
 	delete(f.waiting, t)
 	select {
 	case <-t.c:
-		running = true // the real one counts a value that nobody read as not fired
+		running = true // like a real timer, whose unread value counts as not fired
 	default:
 	}
 	f.notify()

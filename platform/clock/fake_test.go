@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// act is one step of a script that is played on both clocks.
+// act is one step of a script that runs on both clocks.
 type act struct {
 	what string
 	d    time.Duration
@@ -24,13 +24,13 @@ func script(r *rand.Rand) []act {
 	words := []string{"advance", "advance", "timer", "stop timer", "reset timer", "ticker", "reset ticker", "stop ticker", "read"}
 	acts := make([]act, 40)
 	for i := range acts {
-		// Never the same moment twice: which of two equal ones comes first is nobody's promise.
+		// The durations are all different, because the order of timers due at the same time is not specified.
 		acts[i] = act{words[r.IntN(len(words))], time.Duration(r.IntN(4000)+1)*time.Millisecond + time.Duration(i)*time.Microsecond}
 	}
 	return acts
 }
 
-// play answers what a program sees that does the acts on a clock; advance lets time pass.
+// play runs the acts on a clock and returns what it observes. advance lets time pass.
 func play(clk clock.Clock, advance func(time.Duration), acts []act) []string {
 	begin := clk.Now()
 	timer, ticker := clk.NewTimer(time.Hour), clk.NewTicker(time.Hour)
@@ -75,9 +75,9 @@ func play(clk clock.Clock, advance func(time.Duration), acts []act) []string {
 	return seen
 }
 
-// A test on the fake clock is worth something only if the fake behaves as the real one: the same scripts are
-// played on both, the real one inside a bubble in which time passes at once.
-func TestTheFakeBehavesAsTheRealClock(t *testing.T) {
+// Tests on the fake clock are only meaningful if it behaves like the real one. The same random scripts run on both;
+// the real clock runs in a synctest bubble, where time passes instantly.
+func TestFake_behavesLikeReal(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		acts := script(rand.New(rand.NewPCG(seed, 1)))
@@ -89,7 +89,7 @@ func TestTheFakeBehavesAsTheRealClock(t *testing.T) {
 	}
 }
 
-func TestATimerSeesTheClockAtItsOwnTime(t *testing.T) {
+func TestFake_timerDeliversDueTime(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())
 	begin := f.Now()
@@ -100,7 +100,7 @@ func TestATimerSeesTheClockAtItsOwnTime(t *testing.T) {
 	require.Equal(t, 59*time.Second, clock.Since(f, begin.Add(time.Second)))
 }
 
-func TestAdvanceByNothingFiresWhatIsDue(t *testing.T) {
+func TestFake_zeroDurations(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())
 	require.Len(t, f.NewTimer(0).C(), 1)
@@ -112,17 +112,17 @@ func TestAdvanceByNothingFiresWhatIsDue(t *testing.T) {
 	require.Len(t, timer.C(), 1)
 }
 
-func TestAwaitCountsWhatRuns(t *testing.T) {
+func TestFake_Await(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())
 	require.NoError(t, f.Await(t.Context(), 0))
 	timer, ticker := f.NewTimer(time.Second), f.NewTicker(time.Second)
 	require.NoError(t, f.Await(t.Context(), 2))
 	f.Advance(time.Second)
-	require.NoError(t, f.Await(t.Context(), 1), "a ticker runs on")
+	require.NoError(t, f.Await(t.Context(), 1), "a ticker keeps running")
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, f.Await(over, 2), context.Canceled, "a timer that has fired does not")
+	require.ErrorIs(t, f.Await(over, 2), context.Canceled, "a fired timer does not count")
 	awaited := make(chan error, 1)
 	go func() { awaited <- f.Await(t.Context(), 2) }()
 	timer.Reset(time.Second)
@@ -131,8 +131,8 @@ func TestAwaitCountsWhatRuns(t *testing.T) {
 	require.ErrorIs(t, f.Await(over, 2), context.Canceled)
 }
 
-// Sleepers come and go while another goroutine moves the clock: each wakes, none early.
-func TestManySleepOnOneFake(t *testing.T) {
+// Goroutines sleep repeatedly while another one advances the clock. All of them wake, none of them early.
+func TestFake_manySleepers(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())
 	begin := f.Now()
@@ -161,7 +161,7 @@ func TestManySleepOnOneFake(t *testing.T) {
 	}
 }
 
-func TestAStopwatchOnlyGoesForward(t *testing.T) {
+func TestMonotonic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		passed := clock.Monotonic()
@@ -175,7 +175,7 @@ func TestAStopwatchOnlyGoesForward(t *testing.T) {
 	})
 }
 
-func TestARealSleepEndsWithItsContext(t *testing.T) {
+func TestSleep_realClockCanceledContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// pairs reads "A=1 B=2" as settings of SERVICE_.
+// pairs parses "A=1 B=2" into settings with the prefix SERVICE_.
 func pairs(text string) map[string]string {
 	vars := map[string]string{}
 	for pair := range strings.FieldsSeq(text) {
@@ -19,7 +19,7 @@ func pairs(text string) map[string]string {
 	return vars
 }
 
-func TestEachBoundIsWhereItIsSaidToBe(t *testing.T) {
+func TestSharedConfigs_bounds(t *testing.T) {
 	t.Parallel()
 	for vars, fault := range map[string]string{
 		"DATABASE_MAX_CONNS=2":              "",
@@ -73,10 +73,10 @@ func TestEachBoundIsWhereItIsSaidToBe(t *testing.T) {
 	}
 }
 
-// letters are n characters that look drawn.
+// letters returns n characters that look random.
 func letters(n int) string { return strings.Repeat("k3Jq9ZtW7xLm2RvB", 1+n/16)[:n] }
 
-func TestAddresses(t *testing.T) {
+func TestSharedConfigs_listenAddresses(t *testing.T) {
 	t.Parallel()
 	for addr, ok := range map[string]bool{
 		"": true, ":0": true, "127.0.0.1:8080": true, "[::1]:65535": true, "host.example:1": true,
@@ -94,7 +94,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestTLSIsAllThreeFilesOrNone(t *testing.T) {
+func TestTLS_Validate(t *testing.T) {
 	t.Parallel()
 	for set := range 8 {
 		cfg, missing := conf.TLS{}, []string{}
@@ -121,7 +121,7 @@ func TestTLSIsAllThreeFilesOrNone(t *testing.T) {
 	}
 }
 
-func TestS3SaysAllThatItLacksAtOnce(t *testing.T) {
+func TestBlob_Validate_reportsAllMissingS3Settings(t *testing.T) {
 	t.Parallel()
 	for given, missing := range map[string]int{
 		"": 4, "ENDPOINT": 3, "ENDPOINT BUCKET": 2, "ENDPOINT BUCKET ACCESS_KEY": 1, "ENDPOINT BUCKET ACCESS_KEY SECRET_KEY": 0,

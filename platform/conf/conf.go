@@ -1,18 +1,18 @@
-// Package conf fills a service's Config from the environment, once, at start.
+// Package conf fills a service's Config from the environment, once, at startup.
 //
-// A Config is a struct of small structs with the tags of go-envconfig and a doc
-// tag for the reference page:
+// A Config is a struct of small structs with go-envconfig tags and a doc tag for
+// the reference page:
 //
 //	type Config struct {
 //		Blob conf.Blob     `env:", prefix=SERVICE_"`
 //		Keep time.Duration `env:"SERVICE_JOBS_KEEP, default=720h" doc:"how long finished jobs are kept"`
 //	}
 //
-// A struct that has a method Validate() error is asked once its own settings have
-// been read. Load answers all faults together. A secret.String NAME is also read
-// from the file that NAME_FILE names. What a field holds before Load is its
-// default where the tag has none. A number, a span or a switch that is set to
-// nothing is not set.
+// If a struct has a method Validate() error, Load calls it after reading the
+// struct's settings without error. Load returns all errors joined. A secret.String
+// setting NAME may also be given as the path of a file in NAME_FILE. The value of a
+// field before Load is its default if the tag has none. Numbers, durations and
+// booleans set to the empty string count as not set.
 package conf
 
 import (
@@ -27,14 +27,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Where a value comes from. Layers of a Lookuper may have other names, like "flag".
+// Sources of a value. Layers of a Lookuper may have other names, like "flag".
 const (
 	SourceDefault = "default"
 	SourceEnv     = "env"
 	SourceFile    = "file"
 )
 
-// Setting is one setting as it is shown: secrets redacted.
+// Setting describes one setting for display. Secrets are redacted.
 type Setting struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
@@ -45,47 +45,47 @@ type Setting struct {
 	Secret  bool   `json:"-"`
 }
 
-// Loaded is what Load found out beside the values.
+// Loaded is what Load reports besides the values.
 type Loaded struct {
-	Settings []Setting // in the order of the fields, each name once
-	Warnings []string  // settings that nothing reads
+	Settings []Setting // in field order, each name once
+	Warnings []string  // settings in the environment that nothing reads
 }
 
-// Option changes how Load looks at the environment.
+// Option modifies how Load reads the environment.
 type Option func(*loader)
 
-// Ignore names prefixes of settings that belong to other processes, which are no
-// reason to warn.
+// Ignore suppresses warnings about settings with these prefixes, which belong to
+// other processes.
 func Ignore(prefixes ...string) Option {
 	return func(l *loader) { l.ignored = append(l.ignored, prefixes...) }
 }
 
-// SettingError is a setting that cannot be used. A Validate method makes it with the name
-// in its own tag; Load puts the prefixes in front.
+// SettingError reports an invalid setting. A Validate method uses the name from its own tag;
+// Load prepends the prefixes.
 type SettingError struct{ Name, Msg string }
 
 // Error implements error.
 func (f *SettingError) Error() string { return f.Name + ": " + f.Msg }
 
-// Faultf makes a SettingError.
-func Faultf(name, format string, args ...any) error {
+// Faultf returns a SettingError.
+func Errorf(name, format string, args ...any) error {
 	return &SettingError{Name: name, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Part is a struct to fill, a pointer, whose settings have a prefix in front.
+// Part is a struct to fill, given as a pointer, and the prefix of its settings.
 type Part struct {
 	Prefix string
 	Config any
 }
 
-// Load fills cfg, a pointer to a struct. The error joins a SettingError for every setting
-// that is missing or wrong; Loaded is there also beside an error.
+// Load fills cfg, a pointer to a struct. The error joins a SettingError for every missing or
+// invalid setting. Loaded is also returned if some settings are invalid.
 func Load(ctx context.Context, from Lookuper, cfg any, options ...Option) (*Loaded, error) {
 	return LoadAll(ctx, from, []Part{{Config: cfg}}, options...)
 }
 
-// LoadAll is Load for what makes up one process: a setting is unknown only where no
-// part knows it.
+// LoadAll is Load for all parts of one process. It warns about a setting only if no part
+// reads it.
 func LoadAll(ctx context.Context, from Lookuper, parts []Part, options ...Option) (*Loaded, error) {
 	l := &loader{ctx: ctx, from: from, known: map[string]int{}, out: &Loaded{}}
 	for _, o := range options {
@@ -94,7 +94,7 @@ func LoadAll(ctx context.Context, from Lookuper, parts []Part, options ...Option
 	for _, part := range parts {
 		target := reflect.ValueOf(part.Config)
 		if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
-			return nil, fmt.Errorf("load settings: %T is no pointer to a struct", part.Config)
+			return nil, fmt.Errorf("load settings: %T is not a pointer to a struct", part.Config)
 		}
 		l.walk(target.Elem(), part.Prefix)
 	}
@@ -102,7 +102,7 @@ func LoadAll(ctx context.Context, from Lookuper, parts []Part, options ...Option
 	return l.out, errors.Join(l.faults...)
 }
 
-// Describe lists the settings of a Config without reading any.
+// Describe returns the settings of a Config without reading the environment.
 func Describe(cfg any) ([]Setting, error) {
 	fresh := reflect.New(reflect.TypeOf(cfg))
 	fresh.Elem().Set(reflect.ValueOf(cfg))
@@ -114,7 +114,7 @@ func Describe(cfg any) ([]Setting, error) {
 type loader struct {
 	ctx      context.Context //nolint:containedctx // lives for one call of Load
 	from     Lookuper
-	known    map[string]int // name to place in out.Settings
+	known    map[string]int // name to index in out.Settings
 	ignored  []string
 	describe bool
 	out      *Loaded
@@ -122,7 +122,7 @@ type loader struct {
 }
 
 func (l *loader) fault(name, format string, args ...any) {
-	l.faults = append(l.faults, Faultf(name, format, args...))
+	l.faults = append(l.faults, Errorf(name, format, args...))
 }
 
 func (l *loader) walk(v reflect.Value, prefix string) {
@@ -182,7 +182,7 @@ func (l *loader) leaf(v reflect.Value, field reflect.StructField, prefix string,
 	if tag.byDefault != "" {
 		value, err := l.decode(field, prefix+tag.text, Lookuper{})
 		if err != nil {
-			l.fault(name, "the default: %s", plain(err, field.Name))
+			l.fault(name, "invalid default: %s", plain(err, field.Name))
 			return
 		}
 		v.Set(value)
@@ -207,20 +207,20 @@ func (l *loader) read(
 ) error {
 	value, err := l.decode(field, text, lookup)
 	if err != nil {
-		return Faultf(name, "%s", plain(err, field.Name))
+		return Errorf(name, "%s", plain(err, field.Name))
 	}
 	if required && value.IsZero() && holdsText(field.Type) {
-		return Faultf(name, "must be set")
+		return Errorf(name, "must be set")
 	}
 	if given, ok := reflect.TypeAssert[secret.String](value); ok && placeholder(given.Reveal()) {
-		return Faultf(name, "is an example, not a secret: draw one at random")
+		return Errorf(name, "is a placeholder, not a secret; generate a random value")
 	}
 	v.Set(value)
 	return nil
 }
 
-// decode hands one field to go-envconfig in a struct of its own, because that
-// stops at its first error.
+// decode passes one field to go-envconfig in a separate struct, because go-envconfig
+// stops at the first error.
 func (l *loader) decode(field reflect.StructField, text string, lookup envconfig.Lookuper) (reflect.Value, error) {
 	one := reflect.New(reflect.StructOf([]reflect.StructField{{
 		Name: field.Name, Type: field.Type, Tag: reflect.StructTag(fmt.Sprintf("env:%q", text)),
@@ -229,7 +229,7 @@ func (l *loader) decode(field reflect.StructField, text string, lookup envconfig
 	return one.Elem().Field(0), err
 }
 
-// add lists a setting once; configs that share a name must agree on its default.
+// add lists a setting once. Configs that share a name must agree on its type and default.
 func (l *loader) add(s Setting) {
 	at, seen := l.known[s.Name]
 	if !seen {

@@ -38,7 +38,7 @@ type deep struct {
 
 func (d deep) Validate() error {
 	if d.On {
-		return conf.Faultf("ON", "is not allowed on %s", "Sundays")
+		return conf.Errorf("ON", "is not allowed on %s", "Sundays")
 	}
 	return nil
 }
@@ -53,11 +53,11 @@ func load(t *testing.T, vars map[string]string) (config, *conf.Loaded, error) {
 	return cfg, loaded, err
 }
 
-func TestLoadDefaultsAndValues(t *testing.T) {
+func TestLoad_defaultsAndValues(t *testing.T) {
 	t.Parallel()
 	cfg, _, err := load(t, map[string]string{})
 	require.NoError(t, err)
-	require.Equal(t, "127.0.0.1:7401", cfg.Listen.Addr, "what the field held is its default")
+	require.Equal(t, "127.0.0.1:7401", cfg.Listen.Addr, "the field's initial value is its default")
 	require.Equal(t, 720*time.Hour, cfg.Keep)
 	require.Equal(t, []string{"cpu", "gpu"}, cfg.Pools)
 	require.InDelta(t, 0.5, cfg.Nested.Factor, 0)
@@ -77,7 +77,7 @@ func TestLoadDefaultsAndValues(t *testing.T) {
 	require.Equal(t, 7, cfg.Needed)
 }
 
-func TestLoadJoinsAllFaults(t *testing.T) {
+func TestLoad_joinsAllErrors(t *testing.T) {
 	t.Parallel()
 	cfg := config{}
 	_, err := conf.Load(t.Context(), conf.Map(map[string]string{
@@ -92,7 +92,7 @@ func TestLoadJoinsAllFaults(t *testing.T) {
 		`SERVICE_DEEP_ON: is not allowed on Sundays`,
 		`SERVICE_FACTOR: strconv.ParseFloat: parsing "half": invalid syntax`,
 		`SERVICE_JOBS_KEEP: time: invalid duration "a month"`,
-		`SERVICE_JOBS_TOKEN: the secret reads [redacted]: it was copied from a printed configuration`,
+		`SERVICE_JOBS_TOKEN: the secret is [redacted]; it was copied from a printed configuration`,
 		`SERVICE_JOBS_NEEDED: must be set`,
 	} {
 		require.Equal(t, want, lines[i])
@@ -101,7 +101,7 @@ func TestLoadJoinsAllFaults(t *testing.T) {
 	require.ErrorAs(t, err, &fault)
 }
 
-func TestSecretsFromFiles(t *testing.T) {
+func TestLoad_secretFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -138,7 +138,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	require.Len(t, loaded.Warnings, 1, "only secrets are read from files")
 }
 
-func TestUnknownSettingsAreNamedWithTheNearest(t *testing.T) {
+func TestLoad_unknownSettings(t *testing.T) {
 	t.Parallel()
 	_, loaded, err := load(t, map[string]string{
 		"SERVICE_JOBS_KEPT": "1h", "SERVICE_JOBS_TOKEN_FIEL": "x", "SERVICE_COMPLETELY_DIFFERENT_THING": "1",
@@ -158,7 +158,7 @@ func TestUnknownSettingsAreNamedWithTheNearest(t *testing.T) {
 	require.Empty(t, loaded.Warnings)
 }
 
-func TestPrintIsRedactedAndNamesTheSource(t *testing.T) {
+func TestPrint_redactsAndShowsSource(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("hunter2-planted"), 0o600))
@@ -208,10 +208,10 @@ func TestDescribe(t *testing.T) {
 	require.Equal(t, []string{"string", "bool", "number", "duration", "list of string", "secret", "integer", "string"}, types)
 }
 
-func TestMistakesInAConfigAreFaults(t *testing.T) {
+func TestLoad_invalidConfigStruct(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]any{
-		"no pointer to a struct": config{},
+		"not a pointer to a struct": config{},
 		"must not have a default": &struct {
 			S secret.String `env:"SERVICE_S, default=changeme"`
 		}{},
@@ -222,7 +222,7 @@ func TestMistakesInAConfigAreFaults(t *testing.T) {
 			A int `env:"SERVICE_A, default=1"`
 			B int `env:"SERVICE_A, default=2"`
 		}{},
-		"SERVICE_D: the default: ": &struct {
+		"SERVICE_D: invalid default: ": &struct {
 			D time.Duration `env:"SERVICE_D, default=soon"`
 		}{},
 		"unknown option": &struct {
@@ -234,7 +234,7 @@ func TestMistakesInAConfigAreFaults(t *testing.T) {
 	}
 }
 
-func TestASharedNameIsListedOnce(t *testing.T) {
+func TestLoad_sharedSettingListedOnce(t *testing.T) {
 	t.Parallel()
 	var cfg struct {
 		A conf.Public `env:", prefix=SERVICE_"`
@@ -246,7 +246,7 @@ func TestASharedNameIsListedOnce(t *testing.T) {
 	require.Equal(t, cfg.A, cfg.B)
 }
 
-func TestOSReadsTheEnvironment(t *testing.T) {
+func TestOS(t *testing.T) {
 	t.Setenv("SERVICE_JOBS_NEEDED", "41")
 	cfg := config{}
 	_, err := conf.Load(t.Context(), conf.OS(), &cfg)
@@ -257,7 +257,7 @@ func TestOSReadsTheEnvironment(t *testing.T) {
 	require.Equal(t, "41", value)
 }
 
-func TestLoadAllFillsThePartsOfOneProcess(t *testing.T) {
+func TestLoadAll(t *testing.T) {
 	t.Parallel()
 	var first nested
 	var second conf.Public
@@ -268,5 +268,5 @@ func TestLoadAllFillsThePartsOfOneProcess(t *testing.T) {
 	require.Equal(t, "https://h", second.URL)
 	require.Equal(t, []string{"SERVICE_DEEP_OM is set, but nothing reads it; did you mean SERVICE_DEEP_ON?"}, loaded.Warnings)
 	_, err = conf.LoadAll(t.Context(), from, []conf.Part{{Config: &first}, {Config: second}})
-	require.ErrorContains(t, err, "no pointer to a struct")
+	require.ErrorContains(t, err, "not a pointer to a struct")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// pair says of itself whether it holds together.
+// pair validates that Low is not above High.
 type pair struct {
 	Low  int `env:"LOW, default=1"`
 	High int `env:"HIGH, default=5"`
@@ -23,43 +23,43 @@ type pair struct {
 
 func (p pair) Validate() error {
 	if p.Low > p.High {
-		return errors.Join(conf.Faultf("LOW", "is over HIGH"), errors.New("a fault of the whole"))
+		return errors.Join(conf.Errorf("LOW", "is above HIGH"), errors.New("invalid pair"))
 	}
 	return nil
 }
 
 type outer struct {
-	Pair  pair          `env:", prefix=SERVICE_PAIR_"`
-	Name  string        `env:"SERVICE_NAME, required"`
-	Token secret.String `env:"SERVICE_TOKEN, required"`
-	Every time.Duration `env:"SERVICE_EVERY, default=1m"`
-	asked *int
+	Pair      pair          `env:", prefix=SERVICE_PAIR_"`
+	Name      string        `env:"SERVICE_NAME, required"`
+	Token     secret.String `env:"SERVICE_TOKEN, required"`
+	Every     time.Duration `env:"SERVICE_EVERY, default=1m"`
+	validated *int
 }
 
 func (o outer) Validate() error {
-	*o.asked++
+	*o.validated++
 	if o.Pair.High == 9 {
-		return conf.Faultf("SERVICE_PAIR_HIGH", "is nine")
+		return conf.Errorf("SERVICE_PAIR_HIGH", "is nine")
 	}
 	return nil
 }
 
 func fill(t *testing.T, vars map[string]string) (outer, *conf.Loaded, error) {
 	t.Helper()
-	asked := 0
-	cfg := outer{asked: &asked}
+	validated := 0
+	cfg := outer{validated: &validated}
 	loaded, err := conf.Load(t.Context(), conf.Map(vars), &cfg)
 	return cfg, loaded, err
 }
 
-func TestRequiredMeansThatThereIsSomething(t *testing.T) {
+func TestLoad_required(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		vars map[string]string
 		want []string
 	}{
 		"not set": {map[string]string{}, []string{"SERVICE_NAME: must be set", "SERVICE_TOKEN: must be set"}},
-		"set to nothing": {
+		"empty": {
 			map[string]string{"SERVICE_NAME": "", "SERVICE_TOKEN": ""},
 			[]string{"SERVICE_NAME: must be set", "SERVICE_TOKEN: must be set"},
 		},
@@ -75,7 +75,7 @@ func TestRequiredMeansThatThereIsSomething(t *testing.T) {
 	}
 }
 
-func TestANumberSetToNothingKeepsItsDefault(t *testing.T) {
+func TestLoad_emptyNumberKeepsDefault(t *testing.T) {
 	t.Parallel()
 	cfg, loaded, err := fill(t, map[string]string{
 		"SERVICE_NAME": "n", "SERVICE_TOKEN": "t", "SERVICE_EVERY": "", "SERVICE_PAIR_LOW": "",
@@ -86,27 +86,27 @@ func TestANumberSetToNothingKeepsItsDefault(t *testing.T) {
 	for _, s := range loaded.Settings {
 		require.Equal(t, s.Name == "SERVICE_NAME" || s.Name == "SERVICE_TOKEN", s.Source == conf.SourceEnv, s.Name)
 	}
-	require.Empty(t, loaded.Warnings, "it is known all the same")
+	require.Empty(t, loaded.Warnings, "an empty setting is still known")
 }
 
-func TestAStructIsAskedOnlyWhenItsOwnSettingsAreGood(t *testing.T) {
+func TestLoad_validatesOnlyIfSettingsParse(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{"SERVICE_NAME": "n", "SERVICE_TOKEN": "t"}
 	for name, c := range map[string]struct {
 		name, value string
-		asked       int
+		validated   int
 		want        string
 	}{
-		"all good":                     {"SERVICE_EVERY", "2m", 1, ""},
-		"a number that is none":        {"SERVICE_PAIR_LOW", "x", 0, "SERVICE_PAIR_LOW: strconv"},
-		"the inner one refuses":        {"SERVICE_PAIR_LOW", "6", 0, "SERVICE_PAIR_LOW: is over HIGH\na fault of the whole"},
-		"the outer one sees the inner": {"SERVICE_PAIR_HIGH", "9", 1, "SERVICE_PAIR_HIGH: is nine"},
+		"valid":                          {"SERVICE_EVERY", "2m", 1, ""},
+		"not a number":                   {"SERVICE_PAIR_LOW", "x", 0, "SERVICE_PAIR_LOW: strconv"},
+		"inner struct invalid":           {"SERVICE_PAIR_LOW", "6", 0, "SERVICE_PAIR_LOW: is above HIGH\ninvalid pair"},
+		"outer struct rejects the inner": {"SERVICE_PAIR_HIGH", "9", 1, "SERVICE_PAIR_HIGH: is nine"},
 	} {
 		vars := map[string]string{c.name: c.value}
 		maps.Copy(vars, good)
 		cfg, loaded, err := fill(t, vars)
-		require.Equal(t, c.asked, *cfg.asked, name)
-		require.NotNil(t, loaded, "what was read is there beside the error")
+		require.Equal(t, c.validated, *cfg.validated, name)
+		require.NotNil(t, loaded, "Loaded is also returned with an error")
 		require.Len(t, loaded.Settings, 5, name)
 		if c.want == "" {
 			require.NoError(t, err, name)
@@ -116,7 +116,7 @@ func TestAStructIsAskedOnlyWhenItsOwnSettingsAreGood(t *testing.T) {
 	}
 }
 
-func TestALayerWinsOverThoseBelowAndChangesNone(t *testing.T) {
+func TestLookuper_With(t *testing.T) {
 	t.Parallel()
 	vars := map[string]string{"SERVICE_NAME": "env", "SERVICE_TOKEN": "t"}
 	base := conf.Map(vars)
@@ -132,12 +132,12 @@ func TestALayerWinsOverThoseBelowAndChangesNone(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestAFileOfAHigherLayerIsNoWayRoundASecretThatIsSet(t *testing.T) {
+func TestLoad_secretAndFileInDifferentLayers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(path, []byte("from the file\n"), 0o600))
-	asked := 0
-	cfg := outer{asked: &asked}
+	validated := 0
+	cfg := outer{validated: &validated}
 	from := conf.Map(map[string]string{"SERVICE_NAME": "n", "SERVICE_TOKEN": "hunter2-planted"}).
 		With("flag", map[string]string{"SERVICE_TOKEN_FILE": path})
 	_, err := conf.Load(t.Context(), from, &cfg)
@@ -145,7 +145,7 @@ func TestAFileOfAHigherLayerIsNoWayRoundASecretThatIsSet(t *testing.T) {
 	require.NotContains(t, err.Error(), "hunter2-planted")
 }
 
-func TestASecretFileMayBeAsLargeAsTheCap(t *testing.T) {
+func TestLoad_secretFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	for size, ok := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
 		path := filepath.Join(t.TempDir(), "token")
@@ -155,10 +155,10 @@ func TestASecretFileMayBeAsLargeAsTheCap(t *testing.T) {
 		require.True(t, !ok || len(cfg.Token.Reveal()) == size)
 	}
 	_, _, err := fill(t, map[string]string{"SERVICE_NAME": "n", "SERVICE_TOKEN_FILE": t.TempDir()})
-	require.ErrorContains(t, err, "SERVICE_TOKEN_FILE: ", "a folder is no file")
+	require.ErrorContains(t, err, "SERVICE_TOKEN_FILE: ", "a folder is not a file")
 }
 
-func TestAValueIsTakenAsItIs(t *testing.T) {
+func TestLoad_valuesAreNotExpanded(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"a$HOME", "${SERVICE_TOKEN}", " kept ", "a=b=c", "ключ", "a\tb", `"quoted"`, "%2e"} {
 		cfg, _, err := fill(t, map[string]string{"SERVICE_NAME": text, "SERVICE_TOKEN": text})

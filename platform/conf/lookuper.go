@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Lookuper is a snapshot of settings in layers; a later layer wins.
+// Lookuper is a snapshot of settings in layers. Later layers take precedence.
 type Lookuper struct{ layers []layer }
 
 type layer struct {
@@ -15,7 +15,7 @@ type layer struct {
 	vars   map[string]string
 }
 
-// OS reads the environment of the process, here and nowhere else.
+// OS reads the environment of the process. This is the only place that does.
 func OS() Lookuper {
 	vars := map[string]string{}
 	for _, pair := range os.Environ() {
@@ -26,17 +26,17 @@ func OS() Lookuper {
 	return Lookuper{}.With(SourceEnv, vars)
 }
 
-// Map is a fixed environment, for tests.
+// Map returns a fixed environment, for tests.
 func Map(vars map[string]string) Lookuper { return Lookuper{}.With(SourceEnv, vars) }
 
-// With puts vars over what is there, for example the flags of a command under the
-// names of their settings. source is what Print shows.
+// With returns a copy with vars as a new top layer, for example the flags of a command under
+// the names of their settings. Print shows source as their origin.
 func (l Lookuper) With(source string, vars map[string]string) Lookuper {
 	layers := append(slices.Clone(l.layers), layer{source, maps.Clone(vars)})
 	return Lookuper{layers}
 }
 
-// Lookup gives the value of the highest layer that has the name.
+// Lookup returns the value from the topmost layer that has the name.
 func (l Lookuper) Lookup(name string) (string, bool) {
 	value, _, ok := l.find(name)
 	return value, ok

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// placeholder tells an example of a secret from a secret: the words that documentation and images of others
-// put in the place of one, one sign or word over and over, and what stands in angle brackets. Of a URL its
-// password is looked at. The empty text is no example.
+// placeholder reports whether text is an example value instead of a secret: a word that documentation or container
+// images use in place of one, one character or such a word repeated, or text in angle brackets. For a URL it checks
+// the password. The empty text is not a placeholder.
 func placeholder(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > longestExample {
@@ -17,7 +17,7 @@ func placeholder(text string) bool {
 	if strings.Contains(text, "://") {
 		u, err := url.Parse(text)
 		if err != nil || u.User == nil {
-			return false // whoever opens it says what is wrong
+			return false // the code that uses the URL reports what is wrong
 		}
 		text, _ = u.User.Password()
 	}
@@ -43,10 +43,10 @@ func placeholder(text string) bool {
 	}
 }
 
-// longestExample is beyond what anybody gives as an example, in bytes.
+// longestExample is the maximum length in bytes of a text that is checked.
 const longestExample = 512
 
-// exampleWord tells a word that stands for a secret and is none.
+// exampleWord reports whether a word is commonly used in place of a secret.
 func exampleWord(word string) bool {
 	switch word {
 	case "secret", "supersecret", "mysecret", "secretkey", "password", "passwd", "mypassword", "example", "examplekey", "default", "todo", "test",
@@ -58,7 +58,7 @@ func exampleWord(word string) bool {
 	}
 }
 
-// period is the shortest text that gives this one when it is repeated.
+// period returns the shortest text of which this one is a repetition.
 func period(text string) string {
 	for n := 1; n <= len(text)/2; n++ {
 		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text {

@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Print writes a line NAME=value for each setting, with its source behind it.
-// Secrets show as [redacted], or as nothing where they are not set.
+// Print writes one line NAME=value for each setting, followed by its source.
+// A secret is shown as [redacted], or as empty if it is not set.
 func Print(w io.Writer, l *Loaded) error {
 	width := 0
 	for _, s := range l.Settings {
@@ -28,7 +28,7 @@ func Print(w io.Writer, l *Loaded) error {
 	return nil
 }
 
-// Changed lists the settings that differ from their defaults.
+// Changed returns the settings that differ from their defaults.
 func (l *Loaded) Changed() []Setting {
 	var changed []Setting
 	for _, s := range l.Settings {
@@ -46,7 +46,7 @@ func (s Setting) line() string {
 	return s.Name + "=" + s.Value
 }
 
-// show writes a value as it would be set.
+// show formats a value as it would be set.
 func show(v reflect.Value) string {
 	switch held := v.Interface().(type) {
 	case secret.String:
@@ -85,8 +85,8 @@ func show(v reflect.Value) string {
 	}
 }
 
-// withoutPassword guards an address that was given with a password in it, also one that is not well
-// written: the fault that tells of it quotes it.
+// withoutPassword redacts the password in a URL. It also handles malformed URLs, because error messages quote
+// them.
 func withoutPassword(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -105,7 +105,7 @@ func withoutPassword(s string) string {
 	return u.Redacted()
 }
 
-// short drops the zeros that Duration.String adds: 720h, not 720h0m0s.
+// short formats a duration without trailing zero units: 720h, not 720h0m0s.
 func short(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -21,9 +21,9 @@ type shown struct {
 	Tokens  conf.Postgres     `env:", prefix=SERVICE_"`
 }
 
-// A password that an operator wrote into an address by mistake, well or badly, must not be shown: neither in
-// --print-config, nor on /statusz, nor in the fault that refuses it.
-func TestNoPasswordInAnAddressIsShown(t *testing.T) {
+// A password that an operator put into a URL by mistake must not be shown by --print-config, on /statusz or in an
+// error message, even if the URL is malformed.
+func TestPrint_redactsPasswordsInURLs(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
 		"https://me:hunter2-planted@h", "postgres://me:hunter2-planted@h:5432/x", "https://me:hunter2-planted@h:port",
@@ -37,7 +37,7 @@ func TestNoPasswordInAnAddressIsShown(t *testing.T) {
 		}
 		loaded, err := conf.Load(t.Context(), conf.Map(vars), &cfg)
 		require.NoError(t, err)
-		require.Equal(t, url, cfg.One, "the program itself has it")
+		require.Equal(t, url, cfg.One, "the program itself receives the full URL")
 		var out bytes.Buffer
 		require.NoError(t, conf.Print(&out, loaded))
 		require.NotContains(t, out.String(), "hunter2-planted", url)
@@ -50,7 +50,7 @@ func TestNoPasswordInAnAddressIsShown(t *testing.T) {
 	}
 }
 
-func TestAnAddressWithoutAPasswordIsShownWhole(t *testing.T) {
+func TestPrint_textWithoutPassword(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"https://me@h", "https://h:1/a?b=c@d", "me@example.org", "a:b", "100%"} {
 		loaded, err := conf.Load(t.Context(), conf.Map(map[string]string{"SERVICE_ONE": text}), &shown{})
@@ -59,7 +59,7 @@ func TestAnAddressWithoutAPasswordIsShownWhole(t *testing.T) {
 	}
 }
 
-func TestOneSettingIsOneLine(t *testing.T) {
+func TestPrint_oneLinePerSetting(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"a\nSERVICE_ADMIN=yes", "a\r\nb", "a b", "a#b", "a\x00b", "\u2028", `a"b`, "$(reboot)"} {
 		loaded, err := conf.Load(t.Context(), conf.Map(map[string]string{"SERVICE_ONE": text}), &shown{})
@@ -71,7 +71,7 @@ func TestOneSettingIsOneLine(t *testing.T) {
 	}
 }
 
-func TestChangedIsWhatAnOperatorSet(t *testing.T) {
+func TestLoaded_Changed(t *testing.T) {
 	t.Parallel()
 	for vars, want := range map[string][]string{
 		"":                        nil,
@@ -92,7 +92,7 @@ func TestChangedIsWhatAnOperatorSet(t *testing.T) {
 	}
 }
 
-func TestAMapIsShownInOneOrder(t *testing.T) {
+func TestPrint_mapOrder(t *testing.T) {
 	t.Parallel()
 	for range 10 {
 		loaded, err := conf.Load(t.Context(), conf.Map(map[string]string{"SERVICE_NAMED": "c:3,a:1,b:2"}), &shown{})
@@ -101,7 +101,7 @@ func TestAMapIsShownInOneOrder(t *testing.T) {
 	}
 }
 
-func TestWarningsNameWhatIsNearAndNothingElse(t *testing.T) {
+func TestLoad_warnings(t *testing.T) {
 	t.Parallel()
 	for name, warning := range map[string]string{
 		"SERVICE_TOKEN_FILE":          "",

@@ -19,7 +19,7 @@ type shared struct {
 	Public   conf.Public   `env:", prefix=SERVICE_"`
 }
 
-func TestSharedDefaultsAreValid(t *testing.T) {
+func TestSharedConfigs_defaultsAreValid(t *testing.T) {
 	t.Parallel()
 	var cfg shared
 	_, err := conf.Load(t.Context(), conf.Map(nil), &cfg)
@@ -34,13 +34,13 @@ func TestSharedDefaultsAreValid(t *testing.T) {
 	}
 }
 
-func TestSharedFaults(t *testing.T) {
+func TestSharedConfigs_errors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ vars, want string }{
 		"listen":       {"LISTEN=8080", "SERVICE_LISTEN: must be host:port"},
 		"pool":         {"DATABASE_MAX_CONNS=1", "SERVICE_DATABASE_MAX_CONNS: must be at least 2, got 1"},
 		"statement":    {"DATABASE_STATEMENT_TIMEOUT=-1s", "must be positive, got -1s"},
-		"half of tls":  {"TLS_CA=/a TLS_KEY=/k", "SERVICE_TLS_CERT: must be set, because another TLS_ file is"},
+		"half of tls":  {"TLS_CA=/a TLS_KEY=/k", "SERVICE_TLS_CERT: must be set because another TLS_ file is set"},
 		"level":        {"LOG_LEVEL=loud", `SERVICE_LOG_LEVEL: must be debug, info, warn or error, got "loud"`},
 		"format":       {"LOG_FORMAT=xml", "SERVICE_LOG_FORMAT: must be json or text"},
 		"otlp":         {"OTLP_ENDPOINT=collector:4317", "SERVICE_OTLP_ENDPOINT: must be a URL"},
@@ -69,7 +69,7 @@ func TestSharedFaults(t *testing.T) {
 	}
 }
 
-func TestS3IsComplete(t *testing.T) {
+func TestBlob_completeS3Settings(t *testing.T) {
 	t.Parallel()
 	var cfg shared
 	loaded, err := conf.Load(t.Context(), conf.Map(map[string]string{

@@ -17,8 +17,8 @@ const (
 	jobs        = "SERVICE_JOB_" // belongs to training code
 )
 
-// source finds where the value of name comes from and a lookuper that gives it. Empty text is a text, but
-// no number, span or switch: there it counts as not set, as it comes from a file of variables.
+// source returns a lookuper for the value of name, and the source of the value. An empty value is valid for texts. For
+// numbers, durations and booleans it counts as not set, because env files contain such entries.
 func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper, string, error) {
 	value, source, direct := l.from.find(name)
 	if value == "" && !isText {
@@ -30,11 +30,11 @@ func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper,
 	}
 	switch {
 	case direct && byFile:
-		return nil, "", Faultf(name, "set by both %s and %s%s", name, name, fileSuffix)
+		return nil, "", Errorf(name, "set by both %s and %s%s", name, name, fileSuffix)
 	case byFile:
 		text, err := readFile(path)
 		if err != nil {
-			return nil, "", Faultf(name+fileSuffix, "%v", err)
+			return nil, "", Errorf(name+fileSuffix, "%v", err)
 		}
 		return envconfig.MapLookuper(map[string]string{name: text}), SourceFile, nil
 	default:
@@ -42,7 +42,7 @@ func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper,
 	}
 }
 
-// readFile reads a secret and drops the one line end that editors leave.
+// readFile reads a secret and removes one trailing line break, which editors add.
 func readFile(path string) (string, error) {
 	f, err := os.Open(path) // #nosec G304 -- the operator's own setting
 	if err != nil {
@@ -63,7 +63,7 @@ func readFile(path string) (string, error) {
 	return text, nil
 }
 
-// unknown warns of every SERVICE_ variable that no setting reads.
+// unknown returns a warning for every SERVICE_ variable that no setting reads.
 func (l *loader) unknown() []string {
 	var warnings []string
 	for _, name := range l.from.names() {
@@ -91,7 +91,7 @@ func (l *loader) reads(name string) bool {
 	return ok && known && l.out.Settings[at].Secret
 }
 
-// nearest is the known name with the fewest edits, if they are few.
+// nearest returns the known name with the smallest edit distance, or "" if none is close.
 func (l *loader) nearest(name string) string {
 	best, least := "", max(3, len(name)/4)+1
 	for _, s := range l.out.Settings {
@@ -108,7 +108,8 @@ func (l *loader) nearest(name string) string {
 	return best
 }
 
-// distance counts insertions, deletions and changes of one character.
+// distance returns the edit distance: the number of single-character insertions, deletions and
+// replacements.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

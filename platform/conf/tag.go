@@ -8,9 +8,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// tag is what the loader itself needs of an env tag; go-envconfig reads the rest.
+// tag is the part of an env tag that the loader needs. go-envconfig reads the rest.
 type tag struct {
-	text      string // whole, without space in front
+	text      string // the whole tag without leading spaces
 	name      string
 	prefix    string
 	byDefault string
@@ -24,7 +24,7 @@ func parseTag(text string) (tag, error) {
 	for rest != "" {
 		option := strings.TrimLeft(rest, " ")
 		if value, ok := strings.CutPrefix(option, "default="); ok {
-			t.byDefault = value // the rest of the tag, commas and all
+			t.byDefault = value // the rest of the tag, including commas
 			break
 		}
 		option, rest, _ = strings.Cut(option, ",")
@@ -40,7 +40,7 @@ func parseTag(text string) (tag, error) {
 	return t, nil
 }
 
-// holdsText says whether nothing is a value of the type.
+// holdsText reports whether the empty string is a valid value of the type.
 func holdsText(t reflect.Type) bool {
 	return t.Kind() == reflect.String || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t == reflect.TypeFor[secret.String]()
 }

@@ -9,32 +9,32 @@ import (
 	"syscall"
 )
 
-// CheckURL refuses an address that is not written plainly; whether its host may be called is decided when it
-// is dialed.
+// CheckURL rejects URLs with an unsupported scheme, user information or an unusual spelling of the host. Whether the
+// host may be called is decided when it is dialed.
 func CheckURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("%w: its scheme is %q, want https", ErrRefused, u.Scheme)
+		return fmt.Errorf("%w: unsupported scheme %q; use https", ErrRefused, u.Scheme)
 	case u.User != nil:
-		return fmt.Errorf("%w: it carries a user", ErrRefused)
+		return fmt.Errorf("%w: the URL contains user information", ErrRefused)
 	case u.Opaque != "":
-		return fmt.Errorf("%w: it has no host", ErrRefused)
+		return fmt.Errorf("%w: the URL has no host", ErrRefused)
 	}
 	return checkHost(u.Hostname())
 }
 
-// checkHost wants a name of ASCII letters, digits, hyphens, underscores and dots, or a whole IP address. What
-// ends in a number and is none (127.1, 0x7f.1, 2130706433) is read as an address by some resolvers.
+// checkHost accepts names of ASCII letters, digits, hyphens, underscores and dots, and complete IP addresses. It rejects
+// other hosts that end in a number (127.1, 0x7f.1, 2130706433), because some resolvers parse them as addresses.
 func checkHost(host string) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if addr.Zone() != "" {
-			return fmt.Errorf("%w: its address has a zone", ErrRefused)
+			return fmt.Errorf("%w: the IP address has a zone", ErrRefused)
 		}
 		return nil
 	}
 	for _, c := range []byte(host) {
 		if !letterOrDigit(c) && c != '-' && c != '_' && c != '.' {
-			return fmt.Errorf("%w: the host %q is not plain", ErrRefused, host)
+			return fmt.Errorf("%w: the host %q contains invalid characters", ErrRefused, host)
 		}
 	}
 	last := strings.TrimSuffix(host, ".")
@@ -42,7 +42,7 @@ func checkHost(host string) error {
 		last = last[at+1:]
 	}
 	if last == "" || isNumber(last) {
-		return fmt.Errorf("%w: the host %q is neither a name nor a whole address", ErrRefused, host)
+		return fmt.Errorf("%w: the host %q is neither a host name nor a complete IP address", ErrRefused, host)
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func letterOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// isNumber says whether a label is a number in one of the spellings of inet_aton.
+// isNumber reports whether a label is a number in a form that inet_aton accepts.
 func isNumber(label string) bool {
 	label = strings.ToLower(label)
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
@@ -60,21 +60,21 @@ func isNumber(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// control is a dialer's hook: it sees the very address that is about to be connected to.
+// control returns a net.Dialer.Control function that applies check to the resolved address before connecting.
 func control(check func(netip.Addr) error) func(network, address string, c syscall.RawConn) error {
 	return func(network, address string, _ syscall.RawConn) error {
 		if network != "tcp4" && network != "tcp6" {
-			return fmt.Errorf("%w: by %s", ErrRefused, network)
+			return fmt.Errorf("%w: network %s", ErrRefused, network)
 		}
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return fmt.Errorf("%w: %s is no address", ErrRefused, address)
+			return fmt.Errorf("%w: %s is not an IP address", ErrRefused, address)
 		}
 		return check(at.Addr())
 	}
 }
 
-// capped fails a read past its last byte.
+// capped returns ErrTooLarge when more than left bytes are read.
 type capped struct {
 	io.ReadCloser
 

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nameserver answers every question for an IPv4 address with the next of its answers, again and again: what a
-// rebinding attacker runs.
+// nameserver answers queries for IPv4 addresses with its answers in turn, like the server of a DNS rebinding
+// attack.
 type nameserver struct {
 	*net.Resolver
 
-	asked atomic.Int64
+	queries atomic.Int64
 }
 
 func newNameserver(t *testing.T, answers ...string) *nameserver {
@@ -47,7 +47,7 @@ func (n *nameserver) serve(conn net.PacketConn, answers []string) {
 	}
 }
 
-// answer puts one A record with no lifetime behind the question; other kinds of question get none.
+// answer returns a response with one A record with TTL 0. Queries of other types get a response without records.
 func (n *nameserver) answer(query []byte, answers []string) []byte {
 	end := 12
 	for query[end] != 0 {
@@ -61,7 +61,7 @@ func (n *nameserver) answer(query []byte, answers []string) []byte {
 	if binary.BigEndian.Uint16(query[end-4:]) != 1 {
 		return out
 	}
-	at := netip.MustParseAddr(answers[int(n.asked.Add(1)-1)%len(answers)]).As4()
+	at := netip.MustParseAddr(answers[int(n.queries.Add(1)-1)%len(answers)]).As4()
 	binary.BigEndian.PutUint16(out[6:], 1)
 	out = append(out, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
 	return append(out, at[:]...)

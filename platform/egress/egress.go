@@ -1,17 +1,18 @@
-// Package egress owns the one HTTP client that calls addresses which people configure: an OpenID provider's
-// issuer, a webhook, an engine. Such an address may be chosen to make this process call what only it can reach.
+// Package egress owns the HTTP client for addresses that users configure, such as an OpenID provider's issuer, a
+// webhook or an engine. It protects against server-side request forgery: such an address could be chosen to make
+// this process call a host that only it can reach.
 //
 // It promises:
-//   - the address is checked when it is dialed, after its name was resolved, so that a name that answers
-//     differently the second time gains nothing;
-//   - only public addresses are called, and beside them only the networks of SERVICE_EGRESS_ALLOW, loopback
-//     included; link-local networks and the addresses of cloud metadata are never called;
-//   - plain http only goes to those networks;
-//   - no redirect leaves the origin; no proxy is taken from the environment, because a proxy would resolve
-//     and dial by itself;
-//   - the answer's body, its header and its time are capped, and no compression is undone.
+//   - the address is checked when it is dialed, after name resolution, so that DNS rebinding has no effect;
+//   - only public addresses and the networks in SERVICE_EGRESS_ALLOW are called; loopback counts as such a network.
+//     Link-local networks and cloud metadata addresses are never called;
+//   - plain http is only used for the networks in SERVICE_EGRESS_ALLOW;
+//   - redirects stay within the origin, and proxy settings in the environment are ignored, because a proxy would
+//     resolve and dial by itself;
+//   - the size of the response's body and header and the duration of the call are limited, and responses are not
+//     decompressed.
 //
-// A host is written plainly: ASCII, no user information, and digits only as a whole address of the usual form.
+// URLs must not contain user information. A host must be an ASCII name or an IP address in its usual, complete form.
 package egress
 
 import (
@@ -26,37 +27,37 @@ import (
 	"time"
 )
 
-// ErrRefused is what a call that this package does not let out ends with.
-var ErrRefused = errors.New("the address may not be called")
+// ErrRefused is the error for a call that this package does not allow.
+var ErrRefused = errors.New("the address is not allowed")
 
-// ErrTooLarge is what reading an answer ends with that is over the cap.
-var ErrTooLarge = errors.New("the answer is too large")
+// ErrTooLarge is the error for a response that exceeds the limit.
+var ErrTooLarge = errors.New("the response is too large")
 
-// The caps where Options name none.
+// Default limits.
 const (
 	DefaultBody    = 1 << 20
 	DefaultHeader  = 64 << 10
 	DefaultTimeout = 10 * time.Second
 )
 
-// maxRedirects is how often a call may be sent on within its origin.
+// maxRedirects is the maximum number of redirects within the origin.
 const maxRedirects = 3
 
-// Options are what a client is made of. The zero value calls public addresses only.
+// Options configures a client. The zero value allows public addresses only.
 type Options struct {
-	// Networks are what may be called beside public addresses.
+	// Networks may be called in addition to public addresses.
 	Networks Networks
-	// Body and Header cap the answer in bytes, Timeout the whole call. Dial caps what comes before the request
-	// is sent, the way to the address and the TLS handshake each; it is Timeout where zero.
+	// Body and Header limit the response in bytes, Timeout the duration of the whole call. Dial limits connecting and
+	// the TLS handshake, each; it defaults to Timeout.
 	Body    int64
 	Header  int64
 	Timeout time.Duration
 	Dial    time.Duration
-	// Resolver is the machine's where nil.
+	// Resolver defaults to the system's resolver.
 	Resolver *net.Resolver
 }
 
-// New makes a client. It may be used at once by many.
+// New returns a client. It is safe for concurrent use.
 func New(o Options) *http.Client {
 	o.Body, o.Header = cmp.Or(o.Body, DefaultBody), cmp.Or(o.Header, DefaultHeader)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
@@ -72,7 +73,7 @@ func New(o Options) *http.Client {
 	}
 }
 
-// transport dials what check lets through.
+// transport returns a transport that connects only to addresses that check allows.
 func (o Options) transport(check func(netip.Addr) error) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Dial, Resolver: o.Resolver, Control: control(check)}
 	return &http.Transport{
@@ -89,11 +90,11 @@ func (o Options) transport(check func(netip.Addr) error) *http.Transport {
 	}
 }
 
-// withinOrigin lets a redirect go on within the scheme, host and port of the first request.
+// withinOrigin allows redirects only within the scheme, host and port of the first request.
 func withinOrigin(next *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
-		return fmt.Errorf("%w: a redirect leaves %s", ErrRefused, first.Host)
+		return fmt.Errorf("%w: redirect to a different origin than %s", ErrRefused, first.Host)
 	}
 	if len(via) > maxRedirects {
 		return fmt.Errorf("%w: more than %d redirects", ErrRefused, maxRedirects)
@@ -101,7 +102,7 @@ func withinOrigin(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// door checks each request's address before it is resolved and caps what comes back.
+// door is a transport that checks each request's URL and limits the response body.
 type door struct {
 	body        int64
 	https, http http.RoundTripper
@@ -112,23 +113,23 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	out, err := d.through(r.URL)
 	if err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // as a RoundTripper must; nothing was read
+			_ = r.Body.Close() // a RoundTripper must always close the body
 		}
 		return nil, err
 	}
-	answer, err := out.RoundTrip(r)
+	resp, err := out.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	if answer.ContentLength > d.body {
-		_ = answer.Body.Close() // nobody reads it
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, answer.ContentLength, d.body)
+	if resp.ContentLength > d.body {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, resp.ContentLength, d.body)
 	}
-	answer.Body = &capped{ReadCloser: answer.Body, left: d.body}
-	return answer, nil
+	resp.Body = &capped{ReadCloser: resp.Body, left: d.body}
+	return resp, nil
 }
 
-// through picks the transport of a well-written address.
+// through checks a URL and returns the transport for its scheme.
 func (d *door) through(u *url.URL) (http.RoundTripper, error) {
 	if err := CheckURL(u); err != nil {
 		return nil, err

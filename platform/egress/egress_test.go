@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/egress"
 )
 
-// target is what an attacker wants called: it counts connections, not requests.
+// target is a server that an attacker wants to reach. It counts connections, not requests.
 type target struct {
 	*httptest.Server
 
@@ -62,16 +62,16 @@ func get(t *testing.T, c *http.Client, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	answer, err := c.Do(r)
+	resp, err := c.Do(r)
 	if err != nil {
 		return "", err
 	}
-	defer answer.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(answer.Body)
+	defer resp.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(resp.Body)
 	return string(body), err
 }
 
-// spellings are ways to write the address of this very machine, or of what only it reaches.
+// spellings returns different spellings of this machine's addresses, and of addresses that only it can reach.
 func spellings() []string {
 	return []string{
 		"127.0.0.1", "127.1", "127.0.1", "127.000.000.001", "0177.0.0.1", "0177.1", "0x7f.0.0.1", "0x7f.1", "0x7f000001",
@@ -87,11 +87,11 @@ func spellings() []string {
 	}
 }
 
-func TestNoSpellingReachesThisMachine(t *testing.T) {
+func TestClient_rejectsLocalAddressSpellings(t *testing.T) {
 	t.Parallel()
 	hidden := newTarget(t, "127.0.0.1:0", fine)
 	names := newNameserver(t, "127.0.0.1")
-	// Only where a resolver is right the check at dial is put to the test; elsewhere the machine's own is.
+	// The resolver returns 127.0.0.1 for every name, so that names also reach the check at dial time.
 	c := egress.New(egress.Options{Timeout: 5 * time.Second, Resolver: names.Resolver})
 	tried := 0
 	for _, host := range spellings() {
@@ -114,12 +114,12 @@ func TestNoSpellingReachesThisMachine(t *testing.T) {
 	require.GreaterOrEqual(t, tried, 120)
 	open := egress.New(egress.Options{Networks: networks(t, "127.0.0.1")})
 	body, err := get(t, open, hidden.URL)
-	require.NoError(t, err, "the listener counts: an allowed call is a connection")
+	require.NoError(t, err, "an allowed call must reach the target and be counted")
 	require.Equal(t, "fine", body)
 	require.EqualValues(t, 1, hidden.connections.Load())
 }
 
-func TestANameThatLeadsInsideIsRefusedWhenDialed(t *testing.T) {
+func TestClient_rejectsNameOfPrivateAddress(t *testing.T) {
 	t.Parallel()
 	hidden := newTarget(t, "127.0.0.1:0", fine)
 	for _, inside := range []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "0.0.0.0"} {
@@ -127,13 +127,13 @@ func TestANameThatLeadsInsideIsRefusedWhenDialed(t *testing.T) {
 		for _, scheme := range []string{"http", "https"} {
 			_, err := get(t, c, scheme+"://inside.example.com:"+hidden.port)
 			require.ErrorIs(t, err, egress.ErrRefused, inside)
-			require.NotContains(t, err.Error(), "lookup", "the name was resolved")
+			require.NotContains(t, err.Error(), "lookup", "the name must be resolved, then rejected")
 		}
 	}
 	require.Zero(t, hidden.connections.Load())
 }
 
-func TestARebindingNameIsCheckedEachTime(t *testing.T) {
+func TestClient_dnsRebinding(t *testing.T) {
 	t.Parallel()
 	shown := newTarget(t, "127.0.0.2:0", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
@@ -152,11 +152,11 @@ func TestARebindingNameIsCheckedEachTime(t *testing.T) {
 		}
 		require.ErrorIs(t, err, egress.ErrRefused)
 	}
-	require.Equal(t, 10, reached, "every other answer is the allowed address")
+	require.Equal(t, 10, reached, "every other DNS answer is the allowed address")
 	require.Zero(t, hidden.connections.Load())
 }
 
-func TestRedirectsStayWithinTheOrigin(t *testing.T) {
+func TestClient_redirects(t *testing.T) {
 	t.Parallel()
 	hidden := newTarget(t, "127.0.0.1:0", fine)
 	shown := newTarget(t, "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +183,7 @@ func TestRedirectsStayWithinTheOrigin(t *testing.T) {
 	require.Zero(t, hidden.connections.Load())
 }
 
-func TestNoProxyIsTakenFromTheEnvironment(t *testing.T) {
+func TestClient_ignoresProxyEnvironment(t *testing.T) {
 	proxy := newTarget(t, "127.0.0.1:0", fine)
 	shown := newTarget(t, "127.0.0.2:0", fine)
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"} {
@@ -196,7 +196,7 @@ func TestNoProxyIsTakenFromTheEnvironment(t *testing.T) {
 	require.EqualValues(t, 1, shown.connections.Load())
 }
 
-func TestAnAnswerIsCapped(t *testing.T) {
+func TestClient_limitsResponse(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t, "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -206,7 +206,7 @@ func TestAnAnswerIsCapped(t *testing.T) {
 			<-r.Context().Done()
 		case "/gzip":
 			w.Header().Set("Content-Encoding", "gzip")
-			_, _ = io.WriteString(w, "not opened")
+			_, _ = io.WriteString(w, "not decompressed")
 		case "/endless":
 			w.WriteHeader(http.StatusOK)
 			for r.Context().Err() == nil {
@@ -233,13 +233,13 @@ func TestAnAnswerIsCapped(t *testing.T) {
 	require.ErrorContains(t, err, "header")
 	body, err = get(t, c, s.URL+"/gzip")
 	require.NoError(t, err)
-	require.Equal(t, "not opened", body)
+	require.Equal(t, "not decompressed", body)
 	quick := egress.New(egress.Options{Networks: networks(t, "127.0.0.1"), Timeout: 50 * time.Millisecond})
 	_, err = get(t, quick, s.URL+"/slow")
 	require.ErrorContains(t, err, "imeout")
 }
 
-func TestHTTPSChecksTheCertificate(t *testing.T) {
+func TestClient_verifiesCertificate(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(fine))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)

@@ -12,25 +12,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// Config are the settings of all outbound calls to configured addresses.
+// Config holds the settings for outbound calls to configured addresses.
 type Config struct {
-	Allow []string `env:"SERVICE_EGRESS_ALLOW" doc:"private networks that configured addresses (an OpenID provider's) may lie in, as CIDRs or addresses separated by commas, loopback included; plain http only goes there; none by default"`
-	CA    string   `env:"SERVICE_EGRESS_CA" doc:"PEM file with the authorities that configured addresses are trusted by, in place of the machine's"`
+	Allow []string `env:"SERVICE_EGRESS_ALLOW" doc:"private networks, loopback included, that configured addresses such as an OpenID provider's may be in, as comma-separated CIDRs or addresses; plain http is only allowed there; none by default"`
+	CA    string   `env:"SERVICE_EGRESS_CA" doc:"PEM file with the CAs to trust for configured addresses, instead of the system's CAs"`
 }
 
-// Validate names every setting that cannot be used.
+// Validate is called by conf.Load.
 func (c *Config) Validate() error {
 	_, err := c.Networks()
 	return err
 }
 
-// Networks reads the settings. The error is a conf.SettingError.
+// Networks parses the settings. The error is a conf.SettingError.
 func (c *Config) Networks() (Networks, error) {
 	allow := make([]netip.Prefix, 0, len(c.Allow))
 	for _, text := range c.Allow {
 		prefix, err := parseNetwork(text)
 		if err != nil {
-			return Networks{}, conf.Faultf("SERVICE_EGRESS_ALLOW", "%v", err)
+			return Networks{}, conf.Errorf("SERVICE_EGRESS_ALLOW", "%v", err)
 		}
 		allow = append(allow, prefix)
 	}
@@ -40,16 +40,17 @@ func (c *Config) Networks() (Networks, error) {
 	}
 	pem, err := os.ReadFile(c.CA)
 	if err != nil {
-		return Networks{}, conf.Faultf("SERVICE_EGRESS_CA", "%v", err)
+		return Networks{}, conf.Errorf("SERVICE_EGRESS_CA", "%v", err)
 	}
 	n.roots = x509.NewCertPool()
 	if !n.roots.AppendCertsFromPEM(pem) {
-		return Networks{}, conf.Faultf("SERVICE_EGRESS_CA", "%s holds no certificate", c.CA)
+		return Networks{}, conf.Errorf("SERVICE_EGRESS_CA", "%s contains no certificate", c.CA)
 	}
 	return n, nil
 }
 
-// The widest networks that may be allowed: 10.0.0.0/8 and fc00::/7. Wider ones are a mistake or no guard.
+// The widest networks that may be allowed are 10.0.0.0/8 and fc00::/7. Wider ones would be a mistake or defeat the
+// protection.
 const (
 	minBits4 = 8
 	minBits6 = 7
@@ -66,45 +67,45 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	}
 	switch {
 	case p.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("%q is an IPv4 network in IPv6 form: write it as IPv4", text)
+		return netip.Prefix{}, fmt.Errorf("%q is an IPv4 network in IPv6 form; write it as IPv4", text)
 	case p != p.Masked():
-		return netip.Prefix{}, fmt.Errorf("%q has bits set outside of the network: want %s", text, p.Masked())
+		return netip.Prefix{}, fmt.Errorf("%q has host bits set; use %s", text, p.Masked())
 	case p.Addr().Is4() && p.Bits() < minBits4, p.Addr().Is6() && p.Bits() < minBits6:
-		return netip.Prefix{}, fmt.Errorf("%q is too wide: at least /%d for IPv4 and /%d for IPv6", text, minBits4, minBits6)
+		return netip.Prefix{}, fmt.Errorf("%q is too wide; use at least /%d for IPv4 or /%d for IPv6", text, minBits4, minBits6)
 	case slices.ContainsFunc(never(), p.Overlaps) && p.IsSingleIP(), slices.ContainsFunc(linkLocal(), p.Overlaps):
-		return netip.Prefix{}, fmt.Errorf("%q is link-local or serves metadata, which is never called", text)
+		return netip.Prefix{}, fmt.Errorf("%q is link-local or a cloud metadata address, which is never allowed", text)
 	}
 	return p, nil
 }
 
-// Networks decide which addresses may be called. The zero value lets only public ones through.
+// Networks decides which addresses may be called. The zero value allows only public addresses.
 type Networks struct {
 	list  []netip.Prefix
 	roots *x509.CertPool
 }
 
-// NewNetworks allows the networks beside the public addresses.
+// NewNetworks allows the given networks in addition to public addresses.
 func NewNetworks(allow ...netip.Prefix) Networks { return Networks{list: allow} }
 
-// WithRoots answers a copy that trusts other authorities than the machine's.
+// WithRoots returns a copy that trusts these CAs instead of the system's.
 func (n Networks) WithRoots(roots *x509.CertPool) Networks {
 	n.roots = roots
 	return n
 }
 
-// allowed is the check of plain http: the networks that were named, and nothing else.
+// allowed is the check for plain http: only the allowed networks.
 func (n Networks) allowed(a netip.Addr) error {
-	a = a.Unmap() // an IPv4 address in IPv6 form is the IPv4 one
+	a = a.Unmap() // treat an IPv4-mapped IPv6 address as IPv4
 	if err := harmless(a); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(n.list, func(p netip.Prefix) bool { return p.Contains(a) }) {
-		return fmt.Errorf("%w: plain http to %s, which is in no network of SERVICE_EGRESS_ALLOW", ErrRefused, a)
+		return fmt.Errorf("%w: %s is not in SERVICE_EGRESS_ALLOW, which plain http requires", ErrRefused, a)
 	}
 	return nil
 }
 
-// open is the check of https: public addresses too.
+// open is the check for https: public addresses and the allowed networks.
 func (n Networks) open(a netip.Addr) error {
 	if n.allowed(a) == nil {
 		return nil
@@ -114,25 +115,25 @@ func (n Networks) open(a netip.Addr) error {
 		return err
 	}
 	if !public(a) {
-		return fmt.Errorf("%w: %s is neither public nor in a network of SERVICE_EGRESS_ALLOW", ErrRefused, a)
+		return fmt.Errorf("%w: %s is neither public nor in SERVICE_EGRESS_ALLOW", ErrRefused, a)
 	}
 	return nil
 }
 
 func public(a netip.Addr) bool { return ssrf.New(ssrf.WithAnyPort()).SafeAddr(a) == nil }
 
-// harmless refuses what is never called, whoever allowed its network. An address of NAT64 is also what it
-// leads to, which must be public.
+// harmless rejects addresses that are never called, even if their network is allowed. For a NAT64 address the embedded
+// IPv4 address must be public.
 func harmless(a netip.Addr) error {
 	if a.Zone() != "" || metadata(a) {
-		return fmt.Errorf("%w: %s is link-local or serves metadata", ErrRefused, a)
+		return fmt.Errorf("%w: %s is link-local or a cloud metadata address", ErrRefused, a)
 	}
 	if !ssrf.IPv6NAT64Prefix.Contains(a) {
 		return nil
 	}
 	b := a.As16()
 	if to := netip.AddrFrom4([4]byte(b[12:])); metadata(to) || !public(to) {
-		return fmt.Errorf("%w: %s leads to %s", ErrRefused, a, to)
+		return fmt.Errorf("%w: %s translates to %s, which is not public", ErrRefused, a, to)
 	}
 	return nil
 }
@@ -141,13 +142,13 @@ func metadata(a netip.Addr) bool {
 	return slices.ContainsFunc(append(never(), linkLocal()...), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// linkLocal are the networks that no router carries: what lies there trusts whoever is near.
+// linkLocal returns the link-local networks. They are not routed, so services there often trust all callers.
 func linkLocal() []netip.Prefix {
 	return prefixes("169.254.0.0/16", "fe80::/10")
 }
 
-// never are the addresses at which clouds hand out credentials, also where they lie in private or public
-// networks: AWS, Alibaba, Oracle and Azure.
+// never returns the addresses at which clouds (AWS, Alibaba, Oracle and Azure) serve credentials. Some of them are in
+// private or public networks.
 func never() []netip.Prefix {
 	return prefixes("fd00:ec2::254/128", "fd00:ec2::23/128", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhichAddressesMayBeCalled(t *testing.T) {
+func TestNetworks_addresses(t *testing.T) {
 	t.Parallel()
 	n, err := (&Config{Allow: []string{"10.1.0.0/16", "fc00::/7", "100.64.0.0/10", "64:ff9b::/96", "127.0.0.1"}}).Networks()
 	require.NoError(t, err)
@@ -27,11 +27,11 @@ func TestWhichAddressesMayBeCalled(t *testing.T) {
 		require.Equal(t, want.https, n.open(a) == nil, "https to %s", text)
 		require.Equal(t, want.http, n.allowed(a) == nil, "http to %s", text)
 	}
-	require.NoError(t, Networks{}.open(netip.MustParseAddr("93.184.216.34")), "the zero value is a guard")
+	require.NoError(t, Networks{}.open(netip.MustParseAddr("93.184.216.34")), "the zero value allows public addresses")
 	require.ErrorIs(t, Networks{}.open(netip.MustParseAddr("127.0.0.1")), ErrRefused)
 }
 
-func TestSettingsThatAreNoGuardDoNotStart(t *testing.T) {
+func TestConfig_Validate_unsafeNetworks(t *testing.T) {
 	t.Parallel()
 	for text, fault := range map[string]string{
 		"0.0.0.0/0": "too wide", "::/0": "too wide", "10.0.0.0/7": "too wide", "fc00::/6": "too wide",
@@ -45,14 +45,14 @@ func TestSettingsThatAreNoGuardDoNotStart(t *testing.T) {
 	require.NoError(t, (&Config{}).Validate())
 }
 
-func TestTheAuthoritiesOfTheSettings(t *testing.T) {
+func TestConfig_Networks_rootCAs(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	require.ErrorContains(t, (&Config{CA: file}).Validate(), "SERVICE_EGRESS_CA")
 	require.NoError(t, os.WriteFile(file, []byte("no certificate"), 0o600))
-	require.ErrorContains(t, (&Config{CA: file}).Validate(), "holds no certificate")
+	require.ErrorContains(t, (&Config{CA: file}).Validate(), "contains no certificate")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	require.NoError(t, os.WriteFile(file, block, 0o600))
 	n, err := (&Config{CA: file}).Networks()

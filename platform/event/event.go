@@ -1,6 +1,6 @@
-// Package event keeps what happened to each thing of a service: one row for each
-// change of state, written in the transaction of the change, never edited. The
-// rows of one subject come back in the order in which they were written.
+// Package event stores the history of each object of a service: one row for each
+// change of state, written in the transaction of the change and never edited. The
+// rows of one subject are returned in the order in which they were written.
 package event
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Event is one thing that happened to one subject.
@@ -26,16 +26,16 @@ type Event struct {
 
 	SubjectKind, SubjectID string // "job", "job_01..."
 	Type                   string // "state", "preempted", ...
-	// ActorKind and ActorID are the caller's of the context, or the service's own,
-	// unless set.
+	// ActorKind and ActorID default to the caller in the context, or else to the
+	// service.
 	ActorKind, ActorID string
-	From, To           string // states, of a change of state
-	Reason             string // a machine's word
-	Message            string // a sentence for people
+	From, To           string // old and new state, if the state changed
+	Reason             string // machine-readable
+	Message            string // human-readable
 	Data               json.RawMessage
 }
 
-// IDs makes identifiers: an *id.Source.
+// IDs generates identifiers; *id.Source implements it.
 type IDs interface{ New(p id.Prefix) string }
 
 // Log writes the events of one service.
@@ -45,7 +45,7 @@ type Log struct {
 	service string
 }
 
-// NewLog makes a log; background work is recorded as done by service.
+// NewLog returns a Log that records background work as done by service.
 func NewLog(clk clock.Clock, ids IDs, service string) *Log {
 	return &Log{clock: clk, ids: ids, service: service}
 }
@@ -56,8 +56,8 @@ const insert = `
 INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind, actor_id, from_state, to_state, reason, message, data)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING seq`
 
-// Append writes the event in tx, the transaction of the change, and answers it as
-// written.
+// Append inserts the event in tx, which must be the transaction of the change, and
+// returns it as stored.
 func (l *Log) Append(ctx context.Context, tx pgx.Tx, e Event) (Event, error) {
 	e.ID, e.At = l.ids.New(id.Event), l.clock.Now()
 	if e.ActorKind == "" {
@@ -79,17 +79,17 @@ func (l *Log) actor(ctx context.Context) (kind, subject string) {
 	return string(c.Kind), c.Subject
 }
 
-// List answers the events of a subject, oldest first.
-func List(ctx context.Context, q pg.Querier, kind, subject string, p page.Page) ([]Event, error) {
+// List returns the events of a subject, oldest first.
+func List(ctx context.Context, q pg.Querier, kind, subject string, p request.Page) ([]Event, error) {
 	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2
 		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset)
 }
 
-// After answers the events of a subject that follow the one numbered seq, oldest
-// first: how a stream goes on where it stopped.
+// After returns the events of a subject with a higher number than seq, oldest first.
+// Streams use it to resume.
 func After(ctx context.Context, q pg.Querier, kind, subject string, seq int64, limit int) ([]Event, error) {
 	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2 AND seq > $3
-		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, page.MaxLimit))
+		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, request.MaxLimit))
 }
 
 func collect(ctx context.Context, q pg.Querier, sql string, args ...any) ([]Event, error) {

@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 type bench struct {
@@ -50,7 +50,7 @@ func (b *bench) add(ctx context.Context, t *testing.T, e event.Event) event.Even
 	return out
 }
 
-func TestWhatIsAppendedIsListed(t *testing.T) {
+func TestLog_Append(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	user := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1"})
@@ -65,9 +65,9 @@ func TestWhatIsAppendedIsListed(t *testing.T) {
 	b.add(user, t, event.Event{SubjectKind: "job", SubjectID: "job_2", Type: "state"})
 	b.add(user, t, event.Event{SubjectKind: "run", SubjectID: "job_1", Type: "state"})
 
-	got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+	got, err := event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 10})
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(want, got), "also the text of data, spaces and large numbers included")
+	require.Empty(t, cmp.Diff(want, got), "Data must be preserved byte for byte, including spaces and large numbers")
 	require.Equal(t, b.clock.Now(), got[0].At)
 	require.NoError(t, id.Check(id.Event, got[0].ID))
 	actors := [][2]string{{"user", "usr_1"}, {"service", "jobs"}, {"agent", "nod_1"}}
@@ -75,7 +75,7 @@ func TestWhatIsAppendedIsListed(t *testing.T) {
 		require.Equal(t, actors[i], [2]string{e.ActorKind, e.ActorID})
 	}
 
-	got, err = event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 1, Offset: 1})
+	got, err = event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 1, Offset: 1})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want[1:2], got))
 	got, err = event.After(t.Context(), b.pool, "job", "job_1", want[0].Seq, 10)
@@ -86,7 +86,7 @@ func TestWhatIsAppendedIsListed(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestAnEventGoesWithItsTransaction(t *testing.T) {
+func TestLog_Append_rolledBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	boom := errors.New("boom")
@@ -96,12 +96,12 @@ func TestAnEventGoesWithItsTransaction(t *testing.T) {
 		return boom
 	})
 	require.ErrorIs(t, err, boom)
-	got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+	got, err := event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, got)
 }
 
-func TestEventsOfManyWritersAreAllThereInOneOrder(t *testing.T) {
+func TestAfter_concurrentWriters(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var group errgroup.Group
@@ -134,32 +134,32 @@ func TestEventsOfManyWritersAreAllThereInOneOrder(t *testing.T) {
 	ids, next := map[string]bool{}, map[string]int{}
 	for i, e := range all {
 		require.True(t, i == 0 || e.Seq > all[i-1].Seq)
-		require.Equal(t, fmt.Sprint(next[e.ActorID]), e.Message, "each writer's own follow one another")
+		require.Equal(t, fmt.Sprint(next[e.ActorID]), e.Message, "events of one writer must be in order")
 		next[e.ActorID]++
 		ids[e.ID] = true
 	}
 	require.Len(t, ids, 60)
 }
 
-func TestNobodyReadsMoreThanAPageAtOnce(t *testing.T) {
+func TestAfter_limitCappedAtPageSize(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind)
-		SELECT 'evt_' || n, now(), 'job', 'job_1', 'log', 'service' FROM generate_series(1, $1::int) n`, page.MaxLimit+1)
+		SELECT 'evt_' || n, now(), 'job', 'job_1', 'log', 'service' FROM generate_series(1, $1::int) n`, request.MaxLimit+1)
 	require.NoError(t, err)
-	for limit, want := range map[int]int{1: 1, page.MaxLimit: page.MaxLimit, page.MaxLimit + 1: page.MaxLimit, 1 << 20: page.MaxLimit} {
+	for limit, want := range map[int]int{1: 1, request.MaxLimit: request.MaxLimit, request.MaxLimit + 1: request.MaxLimit, 1 << 20: request.MaxLimit} {
 		got, err := event.After(t.Context(), b.pool, "job", "job_1", 0, limit)
 		require.NoError(t, err)
 		require.Len(t, got, want)
 	}
 }
 
-func TestWhatCannotBeStoredFailsTheWholeChange(t *testing.T) {
+func TestLog_Append_invalidEventFailsTransaction(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]event.Event{
-		"data that is no JSON": {Data: json.RawMessage(`{"a":`)},
-		"a zero byte":          {Message: "a\x00b"},
-		"half of a character":  {Reason: "a\xc3"},
+		"data not JSON":    {Data: json.RawMessage(`{"a":`)},
+		"zero byte":        {Message: "a\x00b"},
+		"incomplete UTF-8": {Reason: "a\xc3"},
 	} {
 		b := setup(t)
 		bad.SubjectKind, bad.SubjectID, bad.Type = "job", "job_1", "state"
@@ -171,17 +171,17 @@ func TestWhatCannotBeStoredFailsTheWholeChange(t *testing.T) {
 			return err
 		})
 		require.ErrorContains(t, err, "append the event state of job job_1", name)
-		got, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+		got, err := event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, got, name)
 	}
 }
 
-func TestEventsAreNotReadFromAClosedPool(t *testing.T) {
+func TestList_closedPool(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.pool.Close()
-	_, err := event.List(t.Context(), b.pool, "job", "job_1", page.Page{Limit: 10})
+	_, err := event.List(t.Context(), b.pool, "job", "job_1", request.Page{Limit: 10})
 	require.ErrorContains(t, err, "list events")
 	_, err = event.After(t.Context(), b.pool, "job", "job_1", 0, 10)
 	require.ErrorContains(t, err, "list events")

@@ -12,20 +12,20 @@ import (
 
 const internalText = "Internal Server Error"
 
-// Error is one failure as its user sees it, with the cause that only logs see. Values are made per
-// request and not changed after that; the With... methods give copies.
+// Error is a failure as the user sees it, with a cause that only appears in logs. A value is created
+// per request and not modified afterwards; methods like WithCode and Wrap return copies.
 type Error struct {
 	Kind Kind
-	// Code is the machine's word for the reason (quota, token_revoked, ...); it may be empty.
+	// Code is the machine-readable reason (quota, token_revoked, ...). It may be empty.
 	Code string
-	// OAuth is the word of an OAuth RFC for the reason (authorization_pending, invalid_grant, ...), which its
-	// clients look for in `error` beside `detail`; empty on all other routes.
+	// OAuth is the error code of an OAuth RFC (authorization_pending, invalid_grant, ...), which OAuth clients
+	// expect in `error` next to `detail`. It is empty on all other routes.
 	OAuth string
-	// Msg is a sentence for the user. For Internal it is only logged.
+	// Msg is the message for the user. For Internal it is only logged.
 	Msg string
-	// Fields are the entries of a 422.
+	// Fields are the entries of a 422 response.
 	Fields []Field
-	// RetryAfter goes into Retry-After. Zero takes the default of the kind, a negative value sends none.
+	// RetryAfter is the value of Retry-After. Zero means the kind's default; a negative value omits the header.
 	RetryAfter time.Duration
 
 	cause error
@@ -36,21 +36,21 @@ type Field struct {
 	// Loc is the path: snake_case names, indices as int, map keys as strings.
 	Loc []any
 	Msg string
-	// Type is a word that FastAPI's users know: one of the Type... constants.
+	// Type is one of the Type... constants, which are FastAPI's error types.
 	Type string
-	// Input is the offending value, any JSON value, or nil. Never a secret.
+	// Input is the offending value, any JSON value, or nil. It must not be a secret.
 	Input any
-	// Ctx holds the limits that were missed, under FastAPI's names (min_length, ge, ...).
+	// Ctx holds the violated limits under FastAPI's names (min_length, ge, ...).
 	Ctx map[string]any
 }
 
-// New makes an error of a kind. The format is a sentence for users: no ids of hosts, no causes.
+// New returns an error of a kind. The message is shown to users, so it must not contain host names or causes.
 func New(kind Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Absentf is the one wording for a thing that is not there or must look so: `no such job: job_01...`.
-// Equal words for hidden and absent things are what keeps them apart from no one.
+// Absentf returns the error for an object that does not exist or is hidden: `no such job: job_01...`.
+// The wording is the same for both, so that callers cannot tell whether a hidden object exists.
 func Absentf(thing, id string) *Error {
 	if id == "" {
 		return &Error{Kind: Absent, Msg: "no such " + thing}
@@ -58,15 +58,15 @@ func Absentf(thing, id string) *Error {
 	return &Error{Kind: Absent, Msg: "no such " + thing + ": " + id}
 }
 
-// InvalidFields is a 422 with its entries.
+// InvalidFields returns a 422 error with these entries.
 func InvalidFields(fields ...Field) *Error {
 	return &Error{Kind: Invalid, Msg: "invalid request", Fields: fields}
 }
 
-// At makes one entry for InvalidFields at a path.
+// At returns an entry for InvalidFields with the path loc.
 func At(typ, msg string, loc ...any) Field { return Field{Loc: loc, Msg: msg, Type: typ} }
 
-// Error is the text for logs: the message and the causes.
+// Error returns the text for logs: the message, the fields and the cause.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Msg)
@@ -80,45 +80,45 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause to errors.Is and errors.As.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is matches another *Error of the same kind and code, so that a test or a caller can compare with
-// a value made on the spot.
+// Is reports whether target is an *Error of the same kind and code, for use with errors.Is.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Kind == e.Kind && t.Code == e.Code
 }
 
-// Wrap keeps a cause for the logs.
+// Wrap returns a copy with a cause, which only appears in logs.
 func (e *Error) Wrap(cause error) *Error {
 	c := *e
 	c.cause = cause
 	return &c
 }
 
-// WithCode sets the code.
+// WithCode returns a copy with the code.
 func (e *Error) WithCode(code string) *Error {
 	c := *e
 	c.Code = code
 	return &c
 }
 
-// WithOAuth sets the word that OAuth's clients read.
+// WithOAuth returns a copy with an OAuth error code.
 func (e *Error) WithOAuth(word string) *Error {
 	c := *e
 	c.OAuth = word
 	return &c
 }
 
-// WithRetryAfter sets the pause a client should make; a negative one asks for no header.
+// WithRetryAfter returns a copy with a Retry-After value; a negative one omits the header.
 func (e *Error) WithRetryAfter(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d
 	return &c
 }
 
-// Relocate rewrites the path of each field: the edge puts body, query, path or header in front.
+// Relocate returns a copy in which f has rewritten the path of each field. The edge uses it to prepend body, query,
+// path or header.
 func (e *Error) Relocate(f func(loc []any) []any) *Error {
 	c := *e
 	c.Fields = slices.Clone(e.Fields)
@@ -128,12 +128,12 @@ func (e *Error) Relocate(f func(loc []any) []any) *Error {
 	return &c
 }
 
-// Under puts the same first elements before every field's path.
+// Under returns a copy with prefix prepended to the path of each field.
 func (e *Error) Under(prefix ...any) *Error {
 	return e.Relocate(func(loc []any) []any { return append(slices.Clone(prefix), loc...) })
 }
 
-// Text is the message that users may read: for Internal, and for a kind that is none, a neutral one.
+// Text returns the message for users. For Internal and unknown kinds, or without a message, it is a generic text.
 func (e *Error) Text() string {
 	if HTTPStatus(e.Kind) == http.StatusInternalServerError || e.Msg == "" {
 		return neutral(e.Kind)
@@ -141,13 +141,13 @@ func (e *Error) Text() string {
 	return e.Msg
 }
 
-// Is says whether an error, from this process or from another hop, is of a kind.
+// Is reports whether an error, from this process or a remote one, is of a kind.
 func Is(err error, kind Kind) bool { return err != nil && From(err).Kind == kind }
 
-// HasCode says whether an error, from this process or from another hop, carries a code.
+// HasCode reports whether an error, from this process or a remote one, has a code.
 func HasCode(err error, code string) bool { return err != nil && From(err).Code == code }
 
-// FromContext is the error of a context that ended, or nil when err is no context error.
+// FromContext returns the error for a canceled or expired context, nil if err is not a context error.
 func FromContext(err error) *Error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -159,7 +159,7 @@ func FromContext(err error) *Error {
 	}
 }
 
-// Path writes a path for people: `spec.pools[0].name`, map keys in brackets.
+// Path formats a path: `spec.pools[0].name`. Keys that are not identifiers are quoted in brackets.
 func Path(loc []any) string {
 	var b strings.Builder
 	for _, el := range loc {
@@ -204,7 +204,7 @@ func neutral(k Kind) string {
 	case MethodNotAllowed:
 		return "Method Not Allowed"
 	case Conflict:
-		return "conflict with the present state"
+		return "conflict with the current state"
 	case Length:
 		return "Content-Length is required"
 	case TooLarge:
@@ -218,7 +218,7 @@ func neutral(k Kind) string {
 	case Dependency:
 		return "a dependency failed"
 	case Unavailable:
-		return "the service is not available"
+		return "the service is unavailable"
 	case Internal:
 		return internalText
 	default:

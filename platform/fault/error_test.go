@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestEveryKindHasItsStatus(t *testing.T) {
+func TestHTTPStatus(t *testing.T) {
 	t.Parallel()
 	want := map[fault.Kind]int{
 		fault.Invalid: 422, fault.Refused: 400, fault.Unauthenticated: 401, fault.Forbidden: 403,
@@ -28,19 +28,19 @@ func TestEveryKindHasItsStatus(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, fault.HTTPStatus("nonsense"))
 }
 
-func TestAbsentAndHiddenReadTheSame(t *testing.T) {
+func TestAbsentf(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "no such job: job_1", fault.Absentf("job", "job_1").Text())
 	require.Equal(t, "no such share", fault.Absentf("share", "").Text())
 }
 
-func TestNewFormats(t *testing.T) {
+func TestNew_format(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "90% is full", fault.New(fault.Refused, "", "90%% is full").Msg)
 	require.Equal(t, "quota: requested 16 GPUs", fault.New(fault.Forbidden, "quota", "quota: requested %d GPUs", 16).Msg)
 }
 
-func TestCauseIsForLogsOnly(t *testing.T) {
+func TestError_Wrap_causeOnlyInLogs(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("dial 10.0.0.7: refused")
 	plain := fault.New(fault.Dependency, "store", "the object store failed")
@@ -48,17 +48,17 @@ func TestCauseIsForLogsOnly(t *testing.T) {
 	require.ErrorIs(t, e, cause)
 	require.Contains(t, e.Error(), "10.0.0.7")
 	require.NotContains(t, e.Text(), "10.0.0.7")
-	require.NoError(t, plain.Unwrap(), "Wrap must not change the value it was called on")
+	require.NoError(t, plain.Unwrap(), "Wrap must not modify the original")
 }
 
-func TestInternalNeverShowsItsMessage(t *testing.T) {
+func TestError_Text_internalIsGeneric(t *testing.T) {
 	t.Parallel()
 	e := fault.New(fault.Internal, "", "row 7 of table secrets")
 	require.Equal(t, "Internal Server Error", e.Text())
 	require.Contains(t, e.Error(), "row 7")
 }
 
-func TestIsMatchesKindAndCode(t *testing.T) {
+func TestError_Is(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("stop job: %w", fault.New(fault.Conflict, "terminal", "the job has ended"))
 	require.ErrorIs(t, err, fault.New(fault.Conflict, "terminal", "other words"))
@@ -70,7 +70,7 @@ func TestIsMatchesKindAndCode(t *testing.T) {
 	require.False(t, fault.HasCode(nil, ""))
 }
 
-func TestRelocateLeavesTheOriginal(t *testing.T) {
+func TestError_Under(t *testing.T) {
 	t.Parallel()
 	e := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec", "pools", 0))
 	moved := e.Under("body")
@@ -79,7 +79,7 @@ func TestRelocateLeavesTheOriginal(t *testing.T) {
 	require.Contains(t, e.Error(), "spec.pools[0]: Field required")
 }
 
-func TestCopiesDoNotTouchTheOriginal(t *testing.T) {
+func TestError_With_returnsCopies(t *testing.T) {
 	t.Parallel()
 	e := fault.New(fault.Limited, "", "slow down")
 	require.Equal(t, "login", e.WithCode("login").Code)
@@ -113,13 +113,13 @@ func TestPath(t *testing.T) {
 	}
 }
 
-func TestEveryKindHasNeutralWords(t *testing.T) {
+func TestError_Text_genericPerKind(t *testing.T) {
 	t.Parallel()
 	seen := map[string]fault.Kind{}
 	for _, k := range fault.Kinds() {
 		text := (&fault.Error{Kind: k}).Text()
 		require.NotEmpty(t, text)
-		require.NotContains(t, seen, text, "%s and %s read the same", k, seen[text])
+		require.NotContains(t, seen, text, "%s and %s have the same text", k, seen[text])
 		seen[text] = k
 	}
 }

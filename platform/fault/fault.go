@@ -1,68 +1,68 @@
-// Package fault owns the errors that users see: what kinds there are, which HTTP and gRPC status
-// each has, how they cross hops and how they look in a body.
+// Package fault owns the errors that users see: their kinds, the HTTP and gRPC status of each kind,
+// how they are passed between processes and how they appear in a response body.
 //
 // It promises:
-//   - the kind alone fixes the HTTP status;
-//   - an *Error that is sent with GRPCStatus and rebuilt with From is equal in all but its cause,
-//     over any number of hops;
-//   - text that the program did not choose for users (causes, foreign status messages, the message
-//     of an internal error) never reaches a body or a status.
+//   - the kind alone determines the HTTP status;
+//   - an *Error sent with GRPCStatus and restored with From is equal except for its cause, over any
+//     number of hops;
+//   - text not intended for users (causes, status messages of other programs, the message of an
+//     internal error) never appears in a body or a status.
 //
-// A Field's Loc is the raw path inside the request message, without body, query, path or header:
-// services do not know how a request arrived. The edge that does (the gateway from the HTTP rule,
-// an HTTP handler from its decoder) adds the first element with Relocate. gRPC carries the raw path.
+// A Field's Loc is the path inside the request message, without a first element body, query, path or
+// header, because services do not know how a request arrived. The edge knows (the gateway from the
+// HTTP rule, an HTTP handler from its decoder) and adds that element with Relocate.
 package fault
 
 import "net/http"
 
-// Kind is the class of an error. It alone fixes the HTTP status.
+// Kind is the class of an error. It determines the HTTP status.
 type Kind string
 
 // The kinds and their HTTP statuses.
 const (
-	// Invalid is a request that failed its schema: 422.
+	// Invalid (422): the request does not match its schema.
 	Invalid Kind = "invalid"
-	// Refused is understood and refused: 400.
+	// Refused (400): the request is well-formed but rejected.
 	Refused Kind = "refused"
-	// Unauthenticated is a missing, expired or wrong kind of credential: 401.
+	// Unauthenticated (401): the credential is missing, expired or of the wrong kind.
 	Unauthenticated Kind = "unauthenticated"
-	// Forbidden is the right kind of credential that may not do this: 403.
+	// Forbidden (403): the caller lacks the required right.
 	Forbidden Kind = "forbidden"
-	// Absent is a thing that is not there or that the caller may not know of: 404.
+	// Absent (404): the object does not exist, or the caller may not know that it does.
 	Absent Kind = "absent"
-	// MethodNotAllowed is a path that exists under other methods; only routers make it: 405.
+	// MethodNotAllowed (405): the path exists with other methods. Only routers use it.
 	MethodNotAllowed Kind = "method_not_allowed"
-	// Conflict is a clash with the present state: 409.
+	// Conflict (409): the request conflicts with the current state.
 	Conflict Kind = "conflict"
-	// Length is an upload without its length: 411.
+	// Length (411): the upload has no Content-Length.
 	Length Kind = "length"
-	// TooLarge is a body or archive over its limit: 413.
+	// TooLarge (413): the body or archive exceeds its limit.
 	TooLarge Kind = "too_large"
-	// Range is a part of an object that it does not have: 416.
+	// Range (416): the requested range lies outside the object.
 	Range Kind = "range"
-	// Limited is a rate limit: 429.
+	// Limited (429): a rate limit is exceeded.
 	Limited Kind = "limited"
-	// Internal is a defect of ours: 500. Its message is never shown.
+	// Internal (500): a bug in Signalbox. Its message is never shown.
 	Internal Kind = "internal"
-	// Unconfigured is a feature that this installation has not set up: 501.
+	// Unconfigured (501): the feature is not set up in this installation.
 	Unconfigured Kind = "unconfigured"
-	// Dependency is a failed executor, object store, provider or engine: 502.
+	// Dependency (502): an executor, object store, provider or engine failed.
 	Dependency Kind = "dependency"
-	// Unavailable is deliberately not serving, or an own service away: 503.
+	// Unavailable (503): deliberately not serving, or a Signalbox service is unreachable.
 	Unavailable Kind = "unavailable"
 )
 
-// Codes that this package itself gives.
+// Codes of Unavailable errors.
 const (
-	// CodeCanceled marks an Unavailable error whose caller went away.
+	// CodeCanceled means that the caller canceled the request.
 	CodeCanceled = "canceled"
-	// CodeMaintenance marks an Unavailable error of an installation that serves nobody for now.
+	// CodeMaintenance means that the installation is in maintenance mode.
 	CodeMaintenance = "maintenance"
-	// CodeDeadline marks an Unavailable error whose deadline passed.
+	// CodeDeadline means that the request's deadline was exceeded.
 	CodeDeadline = "deadline_exceeded"
 )
 
-// Kinds lists every kind, for tables and tests.
+// Kinds returns all kinds, for tables and tests.
 func Kinds() []Kind {
 	return []Kind{
 		Invalid, Refused, Unauthenticated, Forbidden, Absent, MethodNotAllowed, Conflict, Length, TooLarge, Range,
@@ -70,7 +70,7 @@ func Kinds() []Kind {
 	}
 }
 
-// HTTPStatus is the status of a kind; an unknown kind is 500.
+// HTTPStatus returns the HTTP status of a kind, 500 for an unknown kind.
 func HTTPStatus(k Kind) int {
 	switch k {
 	case Invalid:

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// any error of ours, with everything that a service may put into it.
+// anyError returns a random Error with any of the values that services set.
 func anyError(r *rand.Rand) *fault.Error {
 	pick := func(words ...any) any { return words[r.IntN(len(words))] }
 	kinds := fault.Kinds()
@@ -42,8 +42,8 @@ func anyError(r *rand.Rand) *fault.Error {
 	return e
 }
 
-// What the user reads is the same, wherever behind the edge the error was made.
-func TestTheAnswerIsTheSameAfterAnyNumberOfHops(t *testing.T) {
+// The response is the same regardless of which process behind the edge made the error.
+func TestRender_sameAfterAnyNumberOfHops(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(11, 21))
 	for n := range 600 {
@@ -61,7 +61,7 @@ func TestTheAnswerIsTheSameAfterAnyNumberOfHops(t *testing.T) {
 	}
 }
 
-func TestDetailsOfAnotherProgramAreNotTaken(t *testing.T) {
+func TestFrom_ignoresForeignDetails(t *testing.T) {
 	t.Parallel()
 	st, err := status.New(codes.NotFound, "row 7 of host-7").WithDetails(
 		&errdetails.ErrorInfo{Domain: "googleapis.com", Reason: "NO_ROW", Metadata: map[string]string{"kind": "refused", "fields": `[{"msg":"host-7"}]`}},
@@ -71,7 +71,7 @@ func TestDetailsOfAnotherProgramAreNotTaken(t *testing.T) {
 	)
 	require.NoError(t, err)
 	e := fault.From(st.Err())
-	require.Equal(t, fault.Absent, e.Kind, "the code alone counts")
+	require.Equal(t, fault.Absent, e.Kind, "only the status code is used")
 	require.Empty(t, e.Code)
 	require.Empty(t, e.Fields)
 	got := fault.Render(e, "")
@@ -79,17 +79,17 @@ func TestDetailsOfAnotherProgramAreNotTaken(t *testing.T) {
 	require.JSONEq(t, `{"detail":"Not Found"}`, string(got.Body))
 }
 
-func TestAKindThatWeDoNotKnowIsADefectOfOurs(t *testing.T) {
+func TestFrom_unknownKindIsInternal(t *testing.T) {
 	t.Parallel()
 	got := fault.Render(fault.From(overWire(t, fault.New("newer_than_us", "c", "words"))), "")
 	require.Equal(t, 500, got.Status)
-	require.NotContains(t, string(got.Body), "words", "an internal error shows nothing")
+	require.NotContains(t, string(got.Body), "words", "an internal error does not show its message")
 }
 
-func TestBrokenDetailsCostTheFieldsOnly(t *testing.T) {
+func TestFrom_malformedFields(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string]string{
-		"not JSON": "{", "no list": `{"loc":[]}`, "another type": `[1]`, "a text": `"x"`, "null": "null", "cut": `[{"loc":["a"`,
+		"not JSON": "{", "not a list": `{"loc":[]}`, "list of numbers": `[1]`, "string": `"x"`, "null": "null", "truncated": `[{"loc":["a"`,
 	} {
 		st, err := status.New(codes.InvalidArgument, "invalid request").WithDetails(&errdetails.ErrorInfo{
 			Domain: "signalbox", Reason: "schema", Metadata: map[string]string{"kind": "invalid", "fields": raw},
@@ -103,7 +103,7 @@ func TestBrokenDetailsCostTheFieldsOnly(t *testing.T) {
 	}
 }
 
-func TestTheFirstFiftyFieldsTravel(t *testing.T) {
+func TestGRPCStatus_keepsFirst50Fields(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[int]int{1: 1, 49: 49, 50: 50, 51: 50, 1000: 50} {
 		fields := make([]fault.Field, given)
@@ -116,7 +116,7 @@ func TestTheFirstFiftyFieldsTravel(t *testing.T) {
 	}
 }
 
-func TestFieldsThatAreTooLongTogetherAreHalvedUntilTheyFit(t *testing.T) {
+func TestGRPCStatus_halvesFieldsUntilTheyFit(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int]int{10: 48, 100: 24, 200: 12} {
 		fields := make([]fault.Field, 48)
@@ -129,15 +129,15 @@ func TestFieldsThatAreTooLongTogetherAreHalvedUntilTheyFit(t *testing.T) {
 	}
 }
 
-// A field whose value cannot travel still says where and what.
-func TestAFieldThatCannotTravelLosesItsValueOnly(t *testing.T) {
+// A field whose value cannot be sent keeps its path, message and type.
+func TestGRPCStatus_dropsOversizedFieldValues(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<16)
 	for name, f := range map[string]fault.Field{
-		"a value that is no JSON":  {Input: math.Inf(-1)},
-		"a value that is too long": {Input: long},
-		"limits that are too long": {Ctx: map[string]any{"pattern": long}},
-		"a function":               {Input: func() {}},
+		"input not JSON":      {Input: math.Inf(-1)},
+		"input too long":      {Input: long},
+		"limits too long":     {Ctx: map[string]any{"pattern": long}},
+		"input is a function": {Input: func() {}},
 	} {
 		f.Loc, f.Msg, f.Type = []any{"a", 1}, "out of bounds", fault.TypeValue
 		got := fault.From(overWire(t, fault.InvalidFields(f)))
@@ -145,7 +145,7 @@ func TestAFieldThatCannotTravelLosesItsValueOnly(t *testing.T) {
 	}
 }
 
-func TestTextIsCutBetweenCharacters(t *testing.T) {
+func TestGRPCStatus_truncatesAtCharacterBoundary(t *testing.T) {
 	t.Parallel()
 	for _, pad := range []string{"", "x", "xx"} {
 		e := fault.From(overWire(t, fault.New(fault.Refused, "c", "%s", pad+strings.Repeat("€", 1000))))
@@ -156,7 +156,7 @@ func TestTextIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-func TestABodyIsJSONWhateverItsTextHolds(t *testing.T) {
+func TestRender_bodyIsAlwaysJSON(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"\xff\xfe", "a\x00b", "</script>", "\u2028", strings.Repeat("ä", 1<<20), `"`, "\\"} {
 		for _, e := range []*fault.Error{

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// HeaderRequestID names the header that every answer carries.
+// HeaderRequestID is the name of a header that every response carries.
 const HeaderRequestID = "X-Request-Id"
 
 const defaultRetry = time.Second
@@ -32,27 +32,27 @@ type openAIError struct {
 type document struct {
 	Detail any    `json:"detail"`
 	Code   string `json:"code,omitempty"`
-	// Error is the object of OpenAI's clients or the word of OAuth's, whichever the route has.
+	// Error is the error object for OpenAI clients or the error code for OAuth clients, depending on the route.
 	Error any `json:"error,omitempty"`
 }
 
-// Rendered is an answer ready to be written.
+// Rendered is a response ready to be written.
 type Rendered struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Render is the answer to any error: `{"detail": ..., "code": ...}` and its headers.
+// Render returns the response for an error: the body `{"detail": ..., "code": ...}` and the headers.
 func Render(err error, requestID string) Rendered { return render(From(err), requestID, false) }
 
-// RenderOpenAI is Render with the `error` object beside it that OpenAI clients show.
+// RenderOpenAI is like Render, with an additional `error` object for OpenAI clients.
 func RenderOpenAI(err error, requestID string) Rendered { return render(From(err), requestID, true) }
 
-// Write answers a request with an error. It must come before any other write.
+// Write responds with an error. Nothing may have been written to w before.
 func Write(w http.ResponseWriter, err error, requestID string) { Render(err, requestID).write(w) }
 
-// WriteOpenAI is Write for the routes that OpenAI clients call.
+// WriteOpenAI is like Write, for routes that OpenAI clients call.
 func WriteOpenAI(w http.ResponseWriter, err error, requestID string) {
 	RenderOpenAI(err, requestID).write(w)
 }
@@ -60,7 +60,7 @@ func WriteOpenAI(w http.ResponseWriter, err error, requestID string) {
 func (r Rendered) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), r.Header)
 	w.WriteHeader(r.Status)
-	// The client may be gone; there is nobody else to tell.
+	// Ignore the error: the client is gone.
 	_, _ = w.Write(r.Body)
 }
 
@@ -77,7 +77,7 @@ func render(e *Error, requestID string, openAI bool) Rendered {
 	}
 	body, err := json.Marshal(doc)
 	if err != nil {
-		// An input or context value that JSON cannot hold: the sentences still can be told.
+		// An input or limit cannot be encoded as JSON. Send the entries without values.
 		doc.Detail = withoutValues(e.Fields)
 		if body, err = json.Marshal(doc); err != nil {
 			body = []byte(`{"detail":"` + internalText + `"}`)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestBothFormsOfDetail(t *testing.T) {
+func TestRender_detail(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name string
@@ -51,7 +51,7 @@ func TestBothFormsOfDetail(t *testing.T) {
 	}
 }
 
-func TestHeadersOfKinds(t *testing.T) {
+func TestRender_headers(t *testing.T) {
 	t.Parallel()
 	for _, kind := range fault.Kinds() {
 		h := fault.Render(fault.New(kind, "", "x"), "").Header
@@ -61,7 +61,7 @@ func TestHeadersOfKinds(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRender_retryAfter(t *testing.T) {
 	t.Parallel()
 	cases := map[time.Duration]string{
 		0: "1", time.Millisecond: "1", time.Second: "1", 1001 * time.Millisecond: "2", time.Minute: "60", -1: "",
@@ -72,7 +72,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestOpenAIForm(t *testing.T) {
+func TestRenderOpenAI(t *testing.T) {
 	t.Parallel()
 	got := fault.RenderOpenAI(fault.New(fault.Unauthenticated, "token_revoked", "the token is revoked"), "req_2")
 	require.Equal(t, 401, got.Status)
@@ -84,18 +84,18 @@ func TestOpenAIForm(t *testing.T) {
 		"error":{"message":"Field required","type":"invalid_request_error","code":null,"param":"body.model"}}`, string(got.Body))
 }
 
-func TestOAuthForm(t *testing.T) {
+func TestRender_oauth(t *testing.T) {
 	t.Parallel()
 	e := fault.New(fault.Refused, "", "authorization_pending").WithOAuth("authorization_pending")
 	got := fault.Render(fault.From(overWire(t, e)), "")
 	require.Equal(t, 400, got.Status)
 	require.Equal(t, `{"detail":"authorization_pending","error":"authorization_pending"}`, string(got.Body))
 	got = fault.RenderOpenAI(e, "")
-	require.Contains(t, string(got.Body), `"error":{"message":"authorization_pending"`, "a route has one of the two")
+	require.Contains(t, string(got.Body), `"error":{"message":"authorization_pending"`, "OpenAI's error object replaces the OAuth code")
 	require.NotContains(t, string(fault.Render(fault.New(fault.Refused, "", "x"), "").Body), "error")
 }
 
-func TestOpenAITypes(t *testing.T) {
+func TestRenderOpenAI_types(t *testing.T) {
 	t.Parallel()
 	types := map[int]string{
 		401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error",
@@ -112,7 +112,7 @@ func TestOpenAITypes(t *testing.T) {
 	}
 }
 
-func TestAnInputThatIsNotJSONStillAnswers(t *testing.T) {
+func TestRender_inputNotJSON(t *testing.T) {
 	t.Parallel()
 	e := fault.InvalidFields(fault.Field{Loc: []any{"body", "lr"}, Msg: "not finite", Type: fault.TypeFinite, Input: math.Inf(1)})
 	got := fault.Render(e, "")

@@ -9,7 +9,7 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 )
 
-// The words of Field.Type that FastAPI's users know.
+// The values of Field.Type, which are FastAPI's error types.
 const (
 	TypeMissing          = "missing"
 	TypeExtra            = "extra_forbidden"
@@ -43,11 +43,11 @@ const (
 	TypeLessThanEqual    = "less_than_equal"
 )
 
-// rule says how one broken rule is told: its type, FastAPI's name of its limit, and the sentence
-// (empty: the rule's own).
+// rule describes how a violation is reported: its type, FastAPI's name of the limit, and the message
+// (if empty, the violation's own).
 type rule struct{ typ, limit, text string }
 
-// ruleOf is the one table from protovalidate's rule ids to the contract's words.
+// ruleOf maps protovalidate's rule ids to rules.
 func ruleOf(id string) rule {
 	switch id {
 	case "required", "message.oneof":
@@ -83,7 +83,7 @@ func ruleOf(id string) rule {
 	}
 }
 
-// orderRule covers what every number, duration and timestamp shares.
+// orderRule maps the rules common to all numbers, durations and timestamps.
 func orderRule(id string) rule {
 	_, name, _ := strings.Cut(id, ".")
 	switch name {
@@ -102,9 +102,9 @@ func orderRule(id string) rule {
 	}
 }
 
-// FromViolation tells one broken rule of protovalidate as a field. Limit is the rule's value and
-// input the field's, both nil where unknown; input must not be a secret. A range with two ends has
-// one rule id (int32.gte_lte) whose limit is the lower end, so the input tells which end it missed.
+// FromViolation converts a protovalidate violation to a Field. limit is the rule's value and input the
+// field's value, nil if unknown; input must not be a secret. A range with two bounds has one rule id
+// (int32.gte_lte), whose limit is the lower bound. The input shows which bound was violated.
 func FromViolation(v *validate.Violation, limit, input any) Field {
 	id := v.GetRuleId()
 	loc := Loc(v.GetField())
@@ -136,8 +136,8 @@ func FromViolation(v *validate.Violation, limit, input any) Field {
 	return f
 }
 
-// OneOf tells which words may be given: Input should be 'queued', 'running' or 'done'. An empty word goes without
-// saying: it is what is left out.
+// OneOf returns a message with the allowed values: Input should be 'queued', 'running' or 'done'. The empty value, which
+// means that the field is not set, is left out.
 func OneOf(words []string) string {
 	quoted := make([]string, 0, len(words))
 	for _, w := range words {
@@ -151,7 +151,7 @@ func OneOf(words []string) string {
 	return "Input should be " + strings.Join(quoted, "")
 }
 
-// Loc is the path of a violation.
+// Loc returns the path of a violation.
 func Loc(path *validate.FieldPath) []any {
 	loc := []any{}
 	for _, el := range path.GetElements() {

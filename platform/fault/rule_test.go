@@ -19,7 +19,7 @@ func element(name string) *validate.FieldPathElement {
 	return &validate.FieldPathElement{FieldName: new(name)}
 }
 
-func TestRuleTable(t *testing.T) {
+func TestFromViolation(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		id           string
@@ -64,7 +64,7 @@ func TestRuleTable(t *testing.T) {
 	}
 }
 
-func TestLocOfNestedFields(t *testing.T) {
+func TestLoc_nestedFields(t *testing.T) {
 	t.Parallel()
 	index, key, num := element("pools"), element("labels"), element("ports")
 	index.Subscript = &validate.FieldPathElement_Index{Index: 2}
@@ -79,7 +79,7 @@ func TestLocOfNestedFields(t *testing.T) {
 	require.Equal(t, []any{"flags", "true", "ids", "7"}, fault.Loc(&validate.FieldPath{Elements: []*validate.FieldPathElement{flag, unsigned}}))
 }
 
-func TestAWholeMessageRuleHasAnEmptyPath(t *testing.T) {
+func TestFromViolation_messageRule(t *testing.T) {
 	t.Parallel()
 	f := fault.FromViolation(&validate.Violation{RuleId: new("job.rule")}, nil, nil)
 	require.Equal(t, []any{}, f.Loc)

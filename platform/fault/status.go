@@ -23,14 +23,14 @@ const (
 	metaFields = "fields"
 	metaOAuth  = "oauth"
 
-	// The status travels in one header of the answer, which proxies cap at 8 to 16 KiB.
+	// The status is sent in one response header, which proxies limit to 8 to 16 KiB.
 	maxText       = 2048
 	maxFields     = 50
 	maxFieldsJSON = 5000
 )
 
-// GRPCStatus is how the error crosses a hop. ErrorInfo carries kind, code and the exact fields,
-// BadRequest repeats the fields for foreign clients, RetryInfo the pause.
+// GRPCStatus returns the status that carries the error to another process. ErrorInfo holds kind, code and the
+// exact fields. BadRequest repeats the fields for other gRPC clients. RetryInfo holds RetryAfter.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.grpcCode(), clean(e.Text(), maxText))
 	info := &errdetails.ErrorInfo{
@@ -89,9 +89,9 @@ func (e *Error) grpcCode() codes.Code {
 	}
 }
 
-// From turns any error into an *Error. An *Error or a status anywhere in the chain wins, and only
-// that inner one's text is kept: the text of what wraps it was written for logs. A status that no
-// Signalbox service made keeps its meaning and loses its text. Anything else is Internal.
+// From converts any error to an *Error. If the chain contains an *Error or a gRPC status, only its text
+// is kept, because the text of the errors that wrap it is meant for logs. A status that was not made by a
+// Signalbox service keeps its meaning but loses its text. All other errors become Internal.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -136,7 +136,7 @@ func fromStatus(st *status.Status, err error) *Error {
 	return e
 }
 
-// foreign judges a status that grpc itself or another program made: its text may name hosts.
+// foreign converts a status made by grpc itself or another program. It drops the text, which may contain host names.
 func foreign(code codes.Code, err error) *Error {
 	kind := Internal
 	switch code {
@@ -155,7 +155,7 @@ func foreign(code codes.Code, err error) *Error {
 	case codes.AlreadyExists, codes.Aborted, codes.FailedPrecondition:
 		kind = Conflict
 	case codes.ResourceExhausted:
-		// Our own limits come typed; grpc itself means a message over its size.
+		// Signalbox's own limits carry a kind, so this is grpc's limit on the message size.
 		kind = TooLarge
 	case codes.Unimplemented:
 		kind = Unconfigured
@@ -174,7 +174,7 @@ type wireField struct {
 	Ctx   map[string]any `json:"ctx,omitempty"`
 }
 
-// sendable gives the fields that fit into the header, and their JSON.
+// sendable returns the fields that fit into the header, and their JSON.
 func sendable(fields []Field) ([]Field, string) {
 	fields = fields[:min(len(fields), maxFields)]
 	for n := len(fields); n > 0; n /= 2 {
@@ -193,7 +193,8 @@ func sendable(fields []Field) ([]Field, string) {
 	return nil, ""
 }
 
-// bare drops what cannot be written or is too long and keeps where and what.
+// bare returns the first field with its path, message and type only, without values that cannot be encoded or are too
+// long.
 func bare(fields []Field) ([]Field, string) {
 	f := fields[0]
 	loc := make([]any, 0, len(f.Loc))
@@ -245,7 +246,7 @@ func badRequest(fields []Field) *errdetails.BadRequest {
 	return br
 }
 
-// clean makes text that protobuf accepts and a header can carry.
+// clean makes s valid UTF-8 and truncates it to limit bytes, at a character boundary.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= limit {

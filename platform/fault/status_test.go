@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// overWire does what a hop does: the status becomes bytes and an error again.
+// overWire simulates a hop: it encodes the error's status and decodes it to an error again.
 func overWire(t *testing.T, err error) error {
 	t.Helper()
 	var carrier interface{ GRPCStatus() *status.Status }
@@ -30,13 +30,13 @@ func overWire(t *testing.T, err error) error {
 	p := carrier.GRPCStatus().Proto()
 	raw, merr := proto.Marshal(p)
 	require.NoError(t, merr)
-	require.Less(t, len(raw), 16000, "the status must fit into one header")
+	require.Less(t, len(raw), 16000, "the status must fit in one header")
 	arrived := &spb.Status{}
 	require.NoError(t, proto.Unmarshal(raw, arrived))
 	return status.ErrorProto(arrived)
 }
 
-func TestAnErrorSurvivesTwoHops(t *testing.T) {
+func TestFrom_afterTwoHops(t *testing.T) {
 	t.Parallel()
 	for _, kind := range fault.Kinds() {
 		e := &fault.Error{Kind: kind, Code: "some_code", Msg: "a sentence", RetryAfter: 1500 * time.Millisecond}
@@ -46,12 +46,12 @@ func TestAnErrorSurvivesTwoHops(t *testing.T) {
 		first := fault.From(fmt.Errorf("call jobs: %w", overWire(t, e)))
 		second := fault.From(overWire(t, first))
 		if diff := cmp.Diff(e, second, cmpopts.IgnoreUnexported(fault.Error{})); diff != "" {
-			t.Errorf("%s changed on the way:\n%s", kind, diff)
+			t.Errorf("%s changed in transit:\n%s", kind, diff)
 		}
 	}
 }
 
-func TestFieldsSurviveExactly(t *testing.T) {
+func TestFrom_fieldsUnchanged(t *testing.T) {
 	t.Parallel()
 	e := fault.InvalidFields(
 		fault.Field{
@@ -65,7 +65,7 @@ func TestFieldsSurviveExactly(t *testing.T) {
 	require.Equal(t, "schema", got.Code)
 }
 
-func TestForeignClientsFindStandardDetails(t *testing.T) {
+func TestGRPCStatus_standardDetails(t *testing.T) {
 	t.Parallel()
 	e := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec", "pools", 0)).WithRetryAfter(time.Second)
 	st := e.GRPCStatus()
@@ -80,21 +80,21 @@ func TestForeignClientsFindStandardDetails(t *testing.T) {
 	require.Equal(t, fault.TypeMissing, bad.GetFieldViolations()[0].GetReason())
 }
 
-func TestOnlyTheInnerMessageIsKept(t *testing.T) {
+func TestFrom_keepsInnerMessageOnly(t *testing.T) {
 	t.Parallel()
 	inner := fault.New(fault.Conflict, "", "the job has ended")
 	wrapped := fmt.Errorf("select from secret_table: %w", inner)
-	require.Same(t, inner, fault.From(wrapped), "with its cause, for the log")
+	require.Same(t, inner, fault.From(wrapped), "the cause is kept for the log")
 	require.Equal(t, "the job has ended", fault.From(wrapped).Text())
 
 	remote := status.Error(codes.NotFound, "dial tcp 10.0.0.7:5432")
 	e := fault.From(fmt.Errorf("load: %w", remote))
 	require.Equal(t, fault.Absent, e.Kind)
 	require.Equal(t, "Not Found", e.Text())
-	require.Contains(t, e.Error(), "10.0.0.7", "the log still needs it")
+	require.Contains(t, e.Error(), "10.0.0.7", "the log text keeps the cause")
 }
 
-func TestForeignStatuses(t *testing.T) {
+func TestFrom_foreignStatus(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		code codes.Code
@@ -118,7 +118,7 @@ func TestForeignStatuses(t *testing.T) {
 		{codes.DataLoss, fault.Internal, codes.Internal},
 		{codes.Unauthenticated, fault.Unauthenticated, codes.Unauthenticated},
 	}
-	require.Len(t, cases, 16, "every code but OK")
+	require.Len(t, cases, 16, "every code except OK")
 	for _, c := range cases {
 		e := fault.From(status.Error(c.code, "host-7"))
 		require.Equal(t, c.kind, e.Kind, c.code)
@@ -127,7 +127,7 @@ func TestForeignStatuses(t *testing.T) {
 	}
 }
 
-func TestContextErrorsKeepTheirMeaningAcrossHops(t *testing.T) {
+func TestFrom_contextErrors(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 		e := fault.From(fmt.Errorf("query: %w", cause))
@@ -137,7 +137,7 @@ func TestContextErrorsKeepTheirMeaningAcrossHops(t *testing.T) {
 	}
 }
 
-func TestFromOtherErrors(t *testing.T) {
+func TestFrom_otherErrors(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, fault.From(nil))
 	cause := errors.New("disk on fire")
@@ -147,7 +147,7 @@ func TestFromOtherErrors(t *testing.T) {
 	require.NotContains(t, e.GRPCStatus().Message(), "fire")
 }
 
-func TestHostileTextStillTravels(t *testing.T) {
+func TestGRPCStatus_hostileText(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 1<<20)
 	many := make([]fault.Field, 10_000)

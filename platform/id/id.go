@@ -1,7 +1,7 @@
-// Package id makes and checks the identifiers of every resource: a prefix that
-// names the kind, an underscore, and a ULID of 26 lower-case characters. Ids of
-// one source only ever grow, so they sort by the time they were made. They are
-// public names: no secret is derived from one.
+// Package id owns the identifiers of all resources: a prefix that names the kind,
+// an underscore and a ULID of 26 lower-case characters. The ids of one Source
+// always increase, so they sort by creation time. Ids are public: no secret is
+// derived from one.
 package id
 
 import (
@@ -19,7 +19,7 @@ import (
 // Prefix names the kind of resource that an id belongs to.
 type Prefix string
 
-// The one table of prefixes.
+// The prefixes of all kinds of resources.
 const (
 	User           Prefix = "usr"
 	Session        Prefix = "ses"
@@ -64,7 +64,7 @@ const (
 	Score               Prefix = "scr"
 )
 
-// Prefixes lists the whole table.
+// Prefixes returns all prefixes.
 func Prefixes() []Prefix {
 	return []Prefix{
 		User, Session, Project, Team, Job, Attempt, Run, Dataset, DatasetVersion, Artifact, Model,
@@ -74,7 +74,7 @@ func Prefixes() []Prefix {
 	}
 }
 
-// ErrMalformed is what Check answers for a string that no Source can have made.
+// ErrMalformed is the error of Check for a string that no Source can produce.
 var ErrMalformed = errors.New("malformed id")
 
 const (
@@ -82,17 +82,17 @@ const (
 	alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 )
 
-// Check reports whether s is an id of kind p.
+// Check returns an error that wraps ErrMalformed unless s is an id with prefix p.
 func Check(p Prefix, s string) error {
 	rest, ok := strings.CutPrefix(s, string(p)+"_")
-	// 26 characters hold 130 bits, a ULID 128: the first one stops at 7.
+	// 26 characters hold 130 bits and a ULID has 128: the first character is at most 7.
 	if !ok || len(rest) != length || rest[0] > '7' || strings.Trim(rest, alphabet) != "" {
 		return fmt.Errorf("%w: want %s_ and %d characters of a lower-case ULID", ErrMalformed, p, length)
 	}
 	return nil
 }
 
-// Source makes ids. It is safe for concurrent use.
+// Source generates ids. It is safe for concurrent use.
 type Source struct {
 	clock clock.Clock
 
@@ -101,14 +101,14 @@ type Source struct {
 	last    uint64 // milliseconds of the newest id
 }
 
-// NewSource makes a source over a clock and a reader of random bytes.
+// NewSource returns a Source that uses the clock and reads random bytes from entropy.
 func NewSource(c clock.Clock, entropy io.Reader) *Source {
 	return &Source{clock: c, entropy: ulid.Monotonic(entropy, 0)}
 }
 
-// New makes an id greater than every earlier one of this source, also when the
-// clock steps back. It panics when the reader of random bytes fails: nothing
-// may go on with ids that are not unique.
+// New returns an id that is greater than all earlier ids of this source, even if
+// the clock steps back. It panics if reading random bytes fails: the process must
+// not continue with ids that may not be unique.
 func (s *Source) New(p Prefix) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

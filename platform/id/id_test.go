@@ -23,16 +23,16 @@ func TestPrefixesAreDistinctAndLowerCase(t *testing.T) {
 	t.Parallel()
 	seen := map[id.Prefix]bool{}
 	for _, p := range id.Prefixes() {
-		require.False(t, seen[p], "%s twice", p)
+		require.False(t, seen[p], "%s is listed twice", p)
 		require.Regexp(t, `^[a-z]{2,4}$`, string(p))
 		seen[p] = true
 	}
 	source, err := os.ReadFile("id.go")
 	require.NoError(t, err)
-	require.Len(t, seen, strings.Count(string(source), `Prefix = "`), "all that are declared are listed")
+	require.Len(t, seen, strings.Count(string(source), `Prefix = "`), "Prefixes must list every declared prefix")
 }
 
-func TestNewPassesCheckForItsOwnKindOnly(t *testing.T) {
+func TestSource_New_passesCheckOfItsPrefixOnly(t *testing.T) {
 	t.Parallel()
 	src := id.NewSource(clock.Real(), rand.Reader)
 	for _, p := range id.Prefixes() {
@@ -44,7 +44,7 @@ func TestNewPassesCheckForItsOwnKindOnly(t *testing.T) {
 	}
 }
 
-func TestCheckRefuses(t *testing.T) {
+func TestCheck_malformed(t *testing.T) {
 	t.Parallel()
 	good := "job_01kab3c4d5e6f7g8h9j0kmnpqr"
 	require.NoError(t, id.Check(id.Job, good))
@@ -58,7 +58,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-func TestIdsGrowAlsoWhenTheClockStepsBack(t *testing.T) {
+func TestSource_New_increasesWhenClockStepsBack(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	src := id.NewSource(clk, rand.Reader)
@@ -73,7 +73,7 @@ func TestIdsGrowAlsoWhenTheClockStepsBack(t *testing.T) {
 	require.Len(t, slices.Compact(ids), 600)
 }
 
-func TestEntropyOverflowMovesOneMillisecond(t *testing.T) {
+func TestSource_New_entropyOverflowAdvancesOneMillisecond(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	src := id.NewSource(clk, io.MultiReader(bytes.NewReader(bytes.Repeat([]byte{0xff}, 64)), rand.Reader))
@@ -82,7 +82,7 @@ func TestEntropyOverflowMovesOneMillisecond(t *testing.T) {
 	require.NotEqual(t, first[:14], second[:14])
 }
 
-func TestConcurrentIdsAreUnique(t *testing.T) {
+func TestSource_New_uniqueUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	src := id.NewSource(clock.Real(), rand.Reader)
 	var (
@@ -104,7 +104,7 @@ func TestConcurrentIdsAreUnique(t *testing.T) {
 	require.Len(t, seen, 4000)
 }
 
-func TestFailingEntropyPanics(t *testing.T) {
+func TestSource_New_panicsIfEntropyFails(t *testing.T) {
 	t.Parallel()
 	src := id.NewSource(clock.Real(), iotest.ErrReader(errors.New("no entropy")))
 	require.PanicsWithValue(t, "id: read random bytes: no entropy", func() { src.New(id.Job) })

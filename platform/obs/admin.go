@@ -21,15 +21,14 @@ import (
 
 const readyTimeout = 2 * time.Second
 
-// Check is one part of a process that can say whether it serves.
+// Check is a readiness check of one part of a process.
 type Check struct {
 	Name  string
 	Ready func(ctx context.Context) error
 }
 
-// Admin answers the admin listener: /healthz, /readyz, /metrics, /statusz and
-// /debug/pprof, the last one to callers of the same host only. It is for operators only, so its answers
-// may say why.
+// Admin handles the requests of the admin listener: /healthz, /readyz, /metrics, /statusz and /debug/pprof, the
+// last one only for callers on the same host. The listener is for operators, so responses may include reasons.
 type Admin struct {
 	obs      *Obs
 	clock    clock.Clock
@@ -39,19 +38,19 @@ type Admin struct {
 	draining atomic.Bool
 }
 
-// NewAdmin makes the answers; settings may be nil.
+// NewAdmin returns an Admin; settings may be nil.
 func NewAdmin(o *Obs, c clock.Clock, settings *conf.Loaded, checks ...Check) *Admin {
 	return &Admin{obs: o, clock: c, begun: c.Now(), settings: settings, checks: checks}
 }
 
-// Drain makes /readyz say 503 from now on.
+// Drain makes /readyz respond with 503 from now on.
 func (a *Admin) Drain() { a.draining.Store(true) }
 
-// Handler serves the admin listener.
+// Handler returns the handler of the admin listener.
 func (a *Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]string{"status": "ok"})
+		respond(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("GET /statusz", a.status)
@@ -64,20 +63,20 @@ func (a *Admin) Handler() http.Handler {
 	return mux
 }
 
-// local lets in callers of this very host only, under a name that no page of another origin can borrow: a
-// profile holds pieces of memory, and a listener that is open to scrapers and probes shows none.
+// local rejects callers of other hosts: a profile holds pieces of memory, while the listener may be open to
+// scrapers and probes. It also checks the Host header, against web pages that use DNS rebinding.
 func local(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil || !peer.Addr().Unmap().IsLoopback() || !loopbackName(r.Host) {
-			answer(w, http.StatusForbidden, map[string]string{"detail": "profiles are shown on the host itself only, at a loopback address"})
+			respond(w, http.StatusForbidden, map[string]string{"detail": "profiles are available only on the host itself, at a loopback address"})
 			return
 		}
 		h(w, r)
 	}
 }
 
-// loopbackName says whether a Host header names this host as localhost or by a loopback address.
+// loopbackName reports whether a Host header is localhost or a loopback address.
 func loopbackName(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -87,7 +86,7 @@ func loopbackName(host string) bool {
 	return name == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// Readiness is whether a process serves, and what each of its checks says.
+// Readiness holds the status of a process and the result of each of its checks.
 type Readiness struct {
 	Status string            `json:"status"`
 	Checks map[string]string `json:"checks"`
@@ -99,17 +98,17 @@ func (a *Admin) ready(w http.ResponseWriter, r *http.Request) {
 	if state.Status != "ready" {
 		code = http.StatusServiceUnavailable
 	}
-	answer(w, code, state)
+	respond(w, code, state)
 }
 
-// Ready asks all checks at once; each has two seconds.
+// Ready runs all checks concurrently, each with a limit of two seconds.
 func (a *Admin) Ready(ctx context.Context) (state Readiness) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	reasons := make([]error, len(a.checks))
 	var wg sync.WaitGroup
 	for i, c := range a.checks {
-		wg.Go(func() { reasons[i] = ask(ctx, c) })
+		wg.Go(func() { reasons[i] = runCheck(ctx, c) })
 	}
 	wg.Wait()
 	state = Readiness{Status: "ready", Checks: map[string]string{}}
@@ -125,7 +124,7 @@ func (a *Admin) Ready(ctx context.Context) (state Readiness) {
 	return state
 }
 
-func ask(ctx context.Context, c Check) (err error) {
+func runCheck(ctx context.Context, c Check) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -139,7 +138,7 @@ type status struct {
 	Version       string         `json:"version"`
 	StartedAt     string         `json:"started_at"`
 	UptimeSeconds float64        `json:"uptime_seconds"`
-	Changed       []conf.Setting `json:"changed"` // from the defaults
+	Changed       []conf.Setting `json:"changed"` // settings that differ from the defaults
 	Settings      []conf.Setting `json:"settings"`
 	Warnings      []string       `json:"warnings"`
 }
@@ -152,13 +151,13 @@ func (a *Admin) status(w http.ResponseWriter, _ *http.Request) {
 	if a.settings != nil {
 		s.Changed, s.Settings, s.Warnings = a.settings.Changed(), a.settings.Settings, a.settings.Warnings
 	}
-	answer(w, http.StatusOK, s)
+	respond(w, http.StatusOK, s)
 }
 
-func answer(w http.ResponseWriter, code int, body any) {
+func respond(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	// The asker may be gone; there is nobody else to tell.
+	// The client may have disconnected; there is nothing else to do with the error.
 	_ = json.NewEncoder(w).Encode(body)
 }

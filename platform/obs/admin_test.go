@@ -33,7 +33,7 @@ func metrics(t *testing.T, o *obs.Obs) string {
 	return w.Body.String()
 }
 
-func TestReadyzNamesEachCheck(t *testing.T) {
+func TestAdmin_readyzListsEachCheck(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "all"})
 	var broken error
@@ -59,7 +59,7 @@ func TestReadyzNamesEachCheck(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok"}`, get(t, a, "/healthz").Body.String())
 }
 
-func TestReadyGivesUpOnASlowCheckAndSurvivesAPanic(t *testing.T) {
+func TestAdmin_Ready_slowAndPanickingChecks(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "all"})
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestReadyGivesUpOnASlowCheckAndSurvivesAPanic(t *testing.T) {
 	})
 }
 
-func TestStatuszShowsRedactedSettingsAndWhatDiffers(t *testing.T) {
+func TestAdmin_statuszShowsRedactedAndChangedSettings(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "jobs", Version: "1.2.3"})
 	var cfg struct {
@@ -107,7 +107,7 @@ func TestStatuszShowsRedactedSettingsAndWhatDiffers(t *testing.T) {
 	require.Equal(t, http.StatusOK, get(t, obs.NewAdmin(o, clk, nil), "/statusz").Code)
 }
 
-func TestAdminServesPprofAndNothingElse(t *testing.T) {
+func TestAdmin_servesPprof(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "jobs"})
 	a := obs.NewAdmin(o, clock.Real(), nil)
@@ -119,7 +119,7 @@ func TestAdminServesPprofAndNothingElse(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }
 
-func TestProfilesAreShownOnTheHostItselfOnly(t *testing.T) {
+func TestAdmin_pprofOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "jobs"})
 	h := obs.NewAdmin(o, clock.Real(), nil).Handler()
@@ -127,15 +127,15 @@ func TestProfilesAreShownOnTheHostItselfOnly(t *testing.T) {
 		peer, host string
 		want       int
 	}{
-		"this host":             {"127.0.0.1:4", "localhost:9090", http.StatusOK},
-		"this host, IPv6":       {"[::1]:4", "[::1]:9090", http.StatusOK},
-		"mapped":                {"[::ffff:127.0.0.1]:4", "127.0.0.2", http.StatusOK},
-		"IPv6 without a port":   {"[::1]:4", "[::1]", http.StatusOK},
-		"another host":          {"192.0.2.7:4", "127.0.0.1:9090", http.StatusForbidden},
-		"a rebound name":        {"127.0.0.1:4", "evil.example:9090", http.StatusForbidden},
-		"a name that looks so":  {"127.0.0.1:4", "127.0.0.1.evil.example", http.StatusForbidden},
-		"the host's own name":   {"192.0.2.1:4", "192.0.2.1:9090", http.StatusForbidden},
-		"an address of nothing": {"@", "localhost", http.StatusForbidden},
+		"this host":                 {"127.0.0.1:4", "localhost:9090", http.StatusOK},
+		"this host, IPv6":           {"[::1]:4", "[::1]:9090", http.StatusOK},
+		"IPv4-mapped":               {"[::ffff:127.0.0.1]:4", "127.0.0.2", http.StatusOK},
+		"IPv6 without a port":       {"[::1]:4", "[::1]", http.StatusOK},
+		"remote host":               {"192.0.2.7:4", "127.0.0.1:9090", http.StatusForbidden},
+		"rebound name":              {"127.0.0.1:4", "evil.example:9090", http.StatusForbidden},
+		"name with loopback prefix": {"127.0.0.1:4", "127.0.0.1.evil.example", http.StatusForbidden},
+		"own public address":        {"192.0.2.1:4", "192.0.2.1:9090", http.StatusForbidden},
+		"malformed peer address":    {"@", "localhost", http.StatusForbidden},
 	} {
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/heap"} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
@@ -148,6 +148,6 @@ func TestProfilesAreShownOnTheHostItselfOnly(t *testing.T) {
 		r.RemoteAddr, r.Host = c.peer, c.host
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		require.Equal(t, http.StatusOK, w.Code, "scrapers come from elsewhere")
+		require.Equal(t, http.StatusOK, w.Code, "metrics are available to other hosts")
 	}
 }

@@ -10,23 +10,23 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Formats of the log.
+// Log formats.
 const (
 	FormatJSON = "json"
 	FormatText = "text"
 )
 
-// timeLayout is how the product writes every time: UTC, six digits, the offset.
+// timeLayout is the format of all times in the log and in responses: UTC with six fractional digits and the offset.
 const timeLayout = "2006-01-02T15:04:05.000000-07:00"
 
 type requestKey struct{}
 
-// WithRequestID marks all that is done for one request.
+// WithRequestID returns a context with the id of the request that it belongs to.
 func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
-// RequestID is the id of the request that ctx belongs to, or empty.
+// RequestID returns the id of the request that ctx belongs to, or "".
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
 	return id
@@ -51,13 +51,13 @@ func newHandler(level, format string, w io.Writer) (slog.Handler, error) {
 	case FormatText:
 		return &handler{base: slog.NewTextHandler(w, options)}, nil
 	default:
-		return nil, fmt.Errorf("log format: %q is neither json nor text", format)
+		return nil, fmt.Errorf("log format: %q is not json or text", format)
 	}
 }
 
-// handler adds the ids of ctx to every line, always at the top: after WithGroup
-// they would land inside the group, so from there on the steps are kept and gone
-// through for each line.
+// handler adds the ids of ctx to every line, always at the top level. After WithGroup
+// they would land inside the group, so handler records WithGroup and all later steps
+// and repeats them for each line.
 type handler struct {
 	base  slog.Handler
 	steps []func(slog.Handler) slog.Handler

@@ -1,7 +1,7 @@
-// Package obs is what a process tells of itself: its log, its traces, its metrics
-// and the admin listener that shows them. Nothing is global: what Setup returns is
-// handed to whoever needs it. Traces leave the process only where an OTLP endpoint
-// is set; trace ids exist, and stand in the log, either way.
+// Package obs owns the observability of a process: its log, traces and metrics, and
+// the admin listener that shows them. It has no global state: callers pass the result
+// of Setup on. Traces leave the process only if an OTLP endpoint is set; trace ids
+// exist and appear in the log in any case.
 package obs
 
 import (
@@ -26,17 +26,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Config is what Setup needs to know. Empty fields mean: level info, format JSON,
-// no traces sent.
+// Config configures Setup. Empty fields mean: level info, format JSON, no traces sent.
 type Config struct {
 	Service, Version    string
 	LogLevel, LogFormat string
-	OTLPEndpoint        string // URL; http means without TLS
+	OTLPEndpoint        string // URL; the scheme http means no TLS
 }
 
-// Obs is a process's log, traces and metrics.
+// Obs holds the log, traces and metrics of a process.
 type Obs struct {
-	Log        *slog.Logger // names Config.Service in every line
+	Log        *slog.Logger // has Config.Service in every line
 	Tracer     trace.TracerProvider
 	Meter      metric.MeterProvider
 	Propagator propagation.TextMapPropagator
@@ -47,11 +46,11 @@ type Obs struct {
 	shutdown []func(context.Context) error
 }
 
-// Setup makes them; the log goes to w. Shutdown must be called at the end.
+// Setup returns a new Obs that writes its log to w. The caller must call Shutdown at the end.
 func Setup(ctx context.Context, cfg Config, w io.Writer) (*Obs, error) {
 	h, err := newHandler(cfg.LogLevel, cfg.LogFormat, w)
 	if err != nil {
-		return nil, fmt.Errorf("set up observation: %w", err)
+		return nil, fmt.Errorf("set up the log: %w", err)
 	}
 	o := &Obs{
 		config: cfg, handler: h, Registry: prometheus.NewRegistry(),
@@ -68,12 +67,12 @@ func Setup(ctx context.Context, cfg Config, w io.Writer) (*Obs, error) {
 	return o, nil
 }
 
-// Logger is a log whose lines name a service; for several services in one process.
+// Logger returns a log with the given service in every line, for processes that run several services.
 func (o *Obs) Logger(service string) *slog.Logger {
 	return slog.New(o.handler).With(slog.String("service", service))
 }
 
-// Shutdown sends what is still held and stops the exporters.
+// Shutdown sends buffered traces and stops the exporters.
 func (o *Obs) Shutdown(ctx context.Context) error {
 	errs := make([]error, 0, len(o.shutdown))
 	for _, stop := range o.shutdown {
@@ -84,11 +83,11 @@ func (o *Obs) Shutdown(ctx context.Context) error {
 }
 
 func (o *Obs) setupTraces(ctx context.Context, about *resource.Resource) error {
-	// Without an endpoint spans are not recorded, but their ids are made and passed on.
+	// Without an endpoint spans are not recorded, but their ids are created and propagated.
 	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.NeverSample())}
 	if o.config.OTLPEndpoint != "" {
 		if u, err := url.Parse(o.config.OTLPEndpoint); err != nil || u.Host == "" {
-			return fmt.Errorf("%q is no URL of a collector", o.config.OTLPEndpoint)
+			return fmt.Errorf("OTLP endpoint %q is not a valid URL", o.config.OTLPEndpoint)
 		}
 		exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(o.config.OTLPEndpoint))
 		if err != nil {
@@ -117,7 +116,7 @@ func (o *Obs) setupMetrics(about *resource.Resource) error {
 	o.Meter = provider
 	o.shutdown = append(o.shutdown, provider.Shutdown)
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "service_build_info", Help: "Always 1; the labels say what runs.",
+		Name: "service_build_info", Help: "Always 1; the labels hold the service and its version.",
 	}, []string{"service", "version"})
 	build.WithLabelValues(o.config.Service, o.config.Version).Set(1)
 	for _, c := range []prometheus.Collector{

@@ -39,7 +39,7 @@ func line(t *testing.T, log *bytes.Buffer) map[string]any {
 	return fields
 }
 
-func TestALineNamesServiceRequestAndTrace(t *testing.T) {
+func TestLog_lineHasServiceRequestAndTrace(t *testing.T) {
 	t.Parallel()
 	o, log := setup(t, obs.Config{Service: "jobs", Version: "1.2.3"})
 	ctx, span := o.Tracer.Tracer("t").Start(obs.WithRequestID(t.Context(), "req_1"), "submit")
@@ -61,7 +61,7 @@ func TestALineNamesServiceRequestAndTrace(t *testing.T) {
 	require.Equal(t, "auth", line(t, log)["service"])
 }
 
-func TestIdsStayOnTopOfGroups(t *testing.T) {
+func TestLog_idsStayOutsideGroups(t *testing.T) {
 	t.Parallel()
 	o, log := setup(t, obs.Config{Service: "jobs"})
 	grouped := o.Log.With("a", 1).WithGroup("step").With("b", 2).WithGroup("").WithGroup("inner")
@@ -72,7 +72,7 @@ func TestIdsStayOnTopOfGroups(t *testing.T) {
 	require.InDelta(t, 1, got["a"], 0)
 }
 
-func TestLevelAndFormat(t *testing.T) {
+func TestSetup_levelAndFormat(t *testing.T) {
 	t.Parallel()
 	o, log := setup(t, obs.Config{Service: "jobs", LogLevel: "warn", LogFormat: obs.FormatText})
 	o.Log.InfoContext(t.Context(), "quiet")
@@ -82,19 +82,19 @@ func TestLevelAndFormat(t *testing.T) {
 	require.Contains(t, log.String(), "level=WARN msg=loud service=jobs request_id=req_9")
 }
 
-func TestSetupRefuses(t *testing.T) {
+func TestSetup_invalidConfig(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]obs.Config{
-		"log level":             {LogLevel: "loud"},
-		"neither json nor text": {LogFormat: "xml"},
-		"no URL of a collector": {OTLPEndpoint: "collector:4317"},
+		"log level":           {LogLevel: "loud"},
+		"is not json or text": {LogFormat: "xml"},
+		"is not a valid URL":  {OTLPEndpoint: "collector:4317"},
 	} {
 		_, err := obs.Setup(t.Context(), cfg, &bytes.Buffer{})
 		require.ErrorContains(t, err, want)
 	}
 }
 
-func TestTracesGoThroughTheWire(t *testing.T) {
+func TestPropagator_injectsTraceparent(t *testing.T) {
 	t.Parallel()
 	o, _ := setup(t, obs.Config{Service: "a"})
 	ctx, span := o.Tracer.Tracer("t").Start(t.Context(), "call")
@@ -114,7 +114,7 @@ func (c *traces) Export(_ context.Context, r *collector.ExportTraceServiceReques
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-func TestSpansReachTheCollector(t *testing.T) {
+func TestShutdown_sendsSpansToCollector(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -128,14 +128,14 @@ func TestSpansReachTheCollector(t *testing.T) {
 	require.NoError(t, err)
 	_, span := o.Tracer.Tracer("t").Start(t.Context(), "submit")
 	span.End()
-	require.NoError(t, o.Shutdown(t.Context()), "the shutdown sends what is held")
+	require.NoError(t, o.Shutdown(t.Context()), "Shutdown sends buffered spans")
 	spans := (<-sink.got).GetResourceSpans()[0]
 	require.Equal(t, "submit", spans.GetScopeSpans()[0].GetSpans()[0].GetName())
 	require.Equal(t, "jobs", spans.GetResource().GetAttributes()[0].GetValue().GetStringValue())
-	require.NoError(t, o.Shutdown(t.Context()), "a second shutdown does nothing")
+	require.NoError(t, o.Shutdown(t.Context()), "a second Shutdown does nothing")
 }
 
-func TestMetricsHaveTheirOwnRegistry(t *testing.T) {
+func TestSetup_separateMetricsRegistry(t *testing.T) {
 	t.Parallel()
 	a, _ := setup(t, obs.Config{Service: "jobs", Version: "1"})
 	b, _ := setup(t, obs.Config{Service: "auth", Version: "1"})

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// The SQLSTATEs that the product tells apart.
+// The SQLSTATE codes that Classify and IsRetryable distinguish.
 const (
 	codeUnique        = "23505"
 	codeForeignKey    = "23503"
@@ -29,12 +29,12 @@ const (
 	codeBadJSONText   = "22030"
 )
 
-// retryAfter is what a caller is told to wait when Postgres is out of reach.
+// retryAfter is the Retry-After of temporary database failures.
 const retryAfter = time.Second
 
-// Classify turns what Postgres or the driver says into a fault that may be shown;
-// the cause stays wrapped for the log. What has no class (a bug, most likely)
-// comes back as it is, and so do faults and the end of ctx.
+// Classify converts an error of Postgres or the driver into a fault that may be shown
+// to clients; the cause stays wrapped for the log. Faults, context errors and errors
+// without a class (most likely bugs) are returned unchanged.
 func Classify(err error) error {
 	var f *fault.Error
 	switch {
@@ -47,7 +47,7 @@ func Classify(err error) error {
 		return classifyState(pgErr.Code, err)
 	}
 	if lost(err) {
-		return unavailable("database_unreachable", "the database is out of reach").Wrap(err)
+		return unavailable("database_unreachable", "the database is unreachable").Wrap(err)
 	}
 	return err
 }
@@ -55,20 +55,20 @@ func Classify(err error) error {
 func classifyState(state string, err error) error {
 	switch state {
 	case codeUnique, codeExclusion:
-		return fault.New(fault.Conflict, "exists", "it exists already").Wrap(err)
+		return fault.New(fault.Conflict, "exists", "the resource already exists").Wrap(err)
 	case codeForeignKey:
-		return fault.New(fault.Conflict, "in_use", "something else refers to it, or what it refers to is gone").Wrap(err)
+		return fault.New(fault.Conflict, "in_use", "another resource refers to it, or a resource that it refers to does not exist").Wrap(err)
 	case codeSerialization, codeDeadlock:
-		return fault.New(fault.Conflict, "concurrent_change", "it was changed at the same time; try again").WithRetryAfter(retryAfter).Wrap(err)
+		return fault.New(fault.Conflict, "concurrent_change", "the resource was changed concurrently; try again").WithRetryAfter(retryAfter).Wrap(err)
 	case codeCanceled:
-		return unavailable("database_timeout", "the database took too long").Wrap(err)
+		return unavailable("database_timeout", "the database request timed out").Wrap(err)
 	case codeLockWait:
-		return unavailable("database_busy", "it is being changed by another request").Wrap(err)
+		return unavailable("database_busy", "another request is changing the resource").Wrap(err)
 	case codeBadByte, codeBadUnicode, codeBadJSONText, codeTooLong:
-		return fault.New(fault.Refused, "bad_text", "a text holds characters that cannot be stored, or is too long").Wrap(err)
+		return fault.New(fault.Refused, "bad_text", "a text contains characters that cannot be stored or is too long").Wrap(err)
 	}
 	if lostState(state) {
-		return unavailable("database_unreachable", "the database is out of reach").Wrap(err)
+		return unavailable("database_unreachable", "the database is unreachable").Wrap(err)
 	}
 	return err
 }
@@ -77,8 +77,8 @@ func unavailable(code, msg string) *fault.Error {
 	return fault.New(fault.Unavailable, code, "%s", msg).WithRetryAfter(retryAfter)
 }
 
-// lostState is about the server as a whole: shutting down, starting, full, or
-// having ended this connection.
+// lostState reports states of the whole server: it is shutting down, starting or out of
+// resources, or it ended this connection.
 func lostState(state string) bool {
 	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") || strings.HasPrefix(state, "53") ||
 		strings.HasPrefix(state, "58") || state == codeIdleInTx
@@ -91,14 +91,14 @@ func lost(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
 }
 
-// IsRetryable reports that the transaction lost against another one and was
-// rolled back whole, so that running it again is safe.
+// IsRetryable reports whether the transaction conflicted with another one and was rolled
+// back completely, so that it is safe to run it again.
 func IsRetryable(err error) bool {
 	return code(err) == codeSerialization || code(err) == codeDeadlock
 }
 
-// IsUnique reports a violation of the unique constraint or index of that name;
-// of any one if constraint is empty.
+// IsUnique reports whether err is a violation of the given unique constraint or index, or
+// of any if constraint is empty.
 func IsUnique(err error, constraint string) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == codeUnique && (constraint == "" || pgErr.ConstraintName == constraint)

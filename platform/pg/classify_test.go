@@ -26,31 +26,31 @@ func TestClassify(t *testing.T) {
 		kind fault.Kind
 		code string
 	}{
-		"unique":                  {state("23505"), fault.Conflict, "exists"},
-		"exclusion":               {state("23P01"), fault.Conflict, "exists"},
-		"foreign key":             {state("23503"), fault.Conflict, "in_use"},
-		"serialization":           {state("40001"), fault.Conflict, "concurrent_change"},
-		"deadlock":                {state("40P01"), fault.Conflict, "concurrent_change"},
-		"statement timeout":       {state("57014"), fault.Unavailable, "database_timeout"},
-		"lock timeout":            {state("55P03"), fault.Unavailable, "database_busy"},
-		"server stops":            {state("57P01"), fault.Unavailable, "database_unreachable"},
-		"server starts":           {state("57P03"), fault.Unavailable, "database_unreachable"},
-		"too many connections":    {state("53300"), fault.Unavailable, "database_unreachable"},
-		"disk full":               {state("53100"), fault.Unavailable, "database_unreachable"},
-		"connection failure":      {state("08006"), fault.Unavailable, "database_unreachable"},
-		"connection cut":          {fmt.Errorf("read: %w", io.ErrUnexpectedEOF), fault.Unavailable, "database_unreachable"},
-		"zero byte":               {state("22021"), fault.Refused, "bad_text"},
-		"zero character in JSON":  {state("22P05"), fault.Refused, "bad_text"},
-		"check":                   {state("23514"), fault.Internal, ""},
-		"syntax error":            {state("42601"), fault.Internal, ""},
-		"no permission":           {state("42501"), fault.Internal, ""},
-		"a fault stays":           {fault.New(fault.Forbidden, "policy", "no"), fault.Forbidden, "policy"},
-		"something else entirely": {errors.New("other"), fault.Internal, ""},
+		"unique":                 {state("23505"), fault.Conflict, "exists"},
+		"exclusion":              {state("23P01"), fault.Conflict, "exists"},
+		"foreign key":            {state("23503"), fault.Conflict, "in_use"},
+		"serialization":          {state("40001"), fault.Conflict, "concurrent_change"},
+		"deadlock":               {state("40P01"), fault.Conflict, "concurrent_change"},
+		"statement timeout":      {state("57014"), fault.Unavailable, "database_timeout"},
+		"lock timeout":           {state("55P03"), fault.Unavailable, "database_busy"},
+		"server stopping":        {state("57P01"), fault.Unavailable, "database_unreachable"},
+		"server starting":        {state("57P03"), fault.Unavailable, "database_unreachable"},
+		"too many connections":   {state("53300"), fault.Unavailable, "database_unreachable"},
+		"disk full":              {state("53100"), fault.Unavailable, "database_unreachable"},
+		"connection failure":     {state("08006"), fault.Unavailable, "database_unreachable"},
+		"connection closed":      {fmt.Errorf("read: %w", io.ErrUnexpectedEOF), fault.Unavailable, "database_unreachable"},
+		"zero byte":              {state("22021"), fault.Refused, "bad_text"},
+		"zero character in JSON": {state("22P05"), fault.Refused, "bad_text"},
+		"check":                  {state("23514"), fault.Internal, ""},
+		"syntax error":           {state("42601"), fault.Internal, ""},
+		"no permission":          {state("42501"), fault.Internal, ""},
+		"fault":                  {fault.New(fault.Forbidden, "policy", "no"), fault.Forbidden, "policy"},
+		"other error":            {errors.New("other"), fault.Internal, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := pg.Classify(tc.err)
-			require.ErrorIs(t, got, tc.err, "the cause is kept for the log")
+			require.ErrorIs(t, got, tc.err, "the cause stays wrapped for the log")
 			f := fault.From(got)
 			require.Equal(t, tc.kind, f.Kind)
 			if tc.code != "" {
@@ -64,7 +64,7 @@ func TestClassify(t *testing.T) {
 	require.Equal(t, pgx.ErrNoRows, pg.Classify(pgx.ErrNoRows))
 }
 
-func TestRealErrorsAreClassified(t *testing.T) {
+func TestClassify_serverErrors(t *testing.T) {
 	t.Parallel()
 	pool := counters(t)
 	_, err := pool.Exec(t.Context(), `INSERT INTO counter VALUES (1, 1)`)

@@ -6,26 +6,24 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/signalbox-dev/signalbox/platform/pg/internal/session"
 )
 
-// Apart takes a connection out of the pool for good: what belongs to its session, a lock or a
-// subscription, must not go back to the pool. leave ends it, also when ctx is over.
-func Apart(ctx context.Context, pool *pgxpool.Pool) (conn *pgx.Conn, leave func(), err error) {
+// Apart removes a connection from the pool, for callers that use session state such as a lock or a
+// subscription, which must not return to the pool. leave closes the connection even if ctx is done.
+func Detach(ctx context.Context, pool *pgxpool.Pool) (conn *pgx.Conn, leave func(), err error) {
 	held, err := pool.Acquire(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("a connection of its own: %w", err)
+		return nil, nil, fmt.Errorf("take a connection out of the pool: %w", err)
 	}
 	conn = held.Hijack()
-	return conn, func() { session.Close(ctx, conn) }, nil
+	return conn, func() { CloseConn(ctx, conn) }, nil
 }
 
-// Listen calls each for every notification on the channel until ctx ends or the connection is lost,
-// and always answers why. It calls began once, as soon as no further notification can be missed:
-// whoever has to know what happened before looks then.
+// Listen calls each for every notification on the channel until ctx is done or the connection is lost,
+// and always returns a non-nil error. It calls began once, as soon as no further notification can be
+// missed: callers that need earlier changes read them in began.
 func Listen(ctx context.Context, pool *pgxpool.Pool, channel string, began func(), each func(payload string)) error {
-	conn, leave, err := Apart(ctx, pool)
+	conn, leave, err := Detach(ctx, pool)
 	if err != nil {
 		return err
 	}

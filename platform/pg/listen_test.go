@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// listening is a listener that is past its beginning.
+// listening is a running Listen that has called began.
 type listening struct {
 	cancel context.CancelFunc
 	heard  chan string
@@ -31,7 +31,7 @@ func listen(t *testing.T, pool *pgxpool.Pool, channel string) *listening {
 	select {
 	case <-began:
 	case err := <-l.ended:
-		require.NoError(t, err, "it ended before it began")
+		require.NoError(t, err, "Listen returned before it called began")
 	}
 	return l
 }
@@ -42,13 +42,13 @@ func notify(t *testing.T, pool *pgxpool.Pool, channel, payload string) {
 	require.NoError(t, err)
 }
 
-func TestAListenerMissesNothingOnceItHasBegun(t *testing.T) {
+func TestListen_missesNoNotification(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	l := listen(t, pool, "news")
 	for n := range 50 {
 		notify(t, pool, "news", fmt.Sprint(n))
-		notify(t, pool, "other", "of another channel")
+		notify(t, pool, "other", "for another channel")
 	}
 	for n := range 50 {
 		require.Equal(t, fmt.Sprint(n), <-l.heard)
@@ -58,7 +58,7 @@ func TestAListenerMissesNothingOnceItHasBegun(t *testing.T) {
 	require.Equal(t, 1, l.begun)
 }
 
-func TestAChannelIsANameAndNoSQL(t *testing.T) {
+func TestListen_channelNameIsQuoted(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	for _, channel := range []string{`we"ird; SELECT 1`, "Upper Case", "a.b", "ключ"} {
@@ -70,11 +70,11 @@ func TestAChannelIsANameAndNoSQL(t *testing.T) {
 	}
 }
 
-// others counts the connections of this role to the test's database beside the one that asks.
+// others counts the connections of this role to the test's database except the querying one.
 const others = `SELECT count(*) FROM pg_stat_activity
 	WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`
 
-func TestALostConnectionEndsTheListener(t *testing.T) {
+func TestListen_endsWhenConnectionIsLost(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	l := listen(t, pool, "news")
@@ -83,7 +83,7 @@ func TestALostConnectionEndsTheListener(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, <-l.ended, "wait for notifications on news")
 	pool.Close()
-	require.ErrorContains(t, pg.Listen(t.Context(), pool, "news", nil, nil), "a connection of its own")
+	require.ErrorContains(t, pg.Listen(t.Context(), pool, "news", nil, nil), "take a connection out of the pool")
 }
 
 func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
@@ -92,24 +92,24 @@ func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
 	return n
 }
 
-func TestAConnectionApartEndsWhenItIsLeft(t *testing.T) {
+func TestApart_leaveClosesConnection(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	ctx, cancel := context.WithCancel(t.Context())
-	conn, leave, err := pg.Apart(ctx, pool)
+	conn, leave, err := pg.Detach(ctx, pool)
 	require.NoError(t, err)
 	_, err = conn.Exec(ctx, `SET statement_timeout = '1h'; SELECT pg_advisory_lock(7)`)
 	require.NoError(t, err)
 	var limit string
 	require.NoError(t, pool.QueryRow(t.Context(), `SHOW statement_timeout`).Scan(&limit))
-	require.NotEqual(t, "1h", limit, "the pool has another one")
+	require.NotEqual(t, "1h", limit, "the pool uses other connections")
 	cancel()
 	leave()
-	require.True(t, conn.IsClosed(), "also when the work's context is over")
+	require.True(t, conn.IsClosed(), "leave works after the context is cancelled")
 	for number(t, pool, others) > 0 {
 		require.NoError(t, t.Context().Err())
 	}
 	var free bool
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT pg_try_advisory_lock(7)`).Scan(&free))
-	require.True(t, free, "and its locks are free")
+	require.True(t, free, "the locks of the connection are released")
 }

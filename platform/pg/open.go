@@ -1,8 +1,7 @@
-// Package pg owns how the product talks to Postgres: one schema a service, a
-// role that owns it and migrates, and a role that only reads and writes rows.
-// Open gives a service its pool, InTx its transactions, Classify its errors.
-// What makes an installation is package role's, what brings a schema to the
-// version of this binary package migrate's.
+// Package pg owns the access to Postgres. Each service has a schema, a role that owns
+// and migrates it, and a role that only reads and writes rows. Open returns the pool of
+// a service, InTx runs transactions and Classify converts errors. Package role creates
+// the database and the roles, package migrate the tables.
 package pg
 
 import (
@@ -24,25 +23,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Config says how a service reaches its schema. Zero values mean the defaults
-// named below.
+// Config describes how a service connects to its schema. Zero values mean the defaults
+// below.
 type Config struct {
 	URL              secret.String // postgres://role:password@host:port/database
 	MaxConns         int32         // 10
-	StatementTimeout time.Duration // 30 s: the most that one statement may run
-	IdleTimeout      time.Duration // 60 s: the most that a transaction may sit idle
-	LockTimeout      time.Duration // 10 s: the most that a statement waits for a lock
+	StatementTimeout time.Duration // 30 s: limit for one statement
+	IdleTimeout      time.Duration // 60 s: limit for an idle transaction
+	LockTimeout      time.Duration // 10 s: limit for waiting for a lock
 	AllowUnsafe      bool          // accept a server that may lose commits; for tests
 	Tracer           trace.TracerProvider
 }
 
-// ErrUnsafe is what Open answers for a server that may lose what it committed.
-var ErrUnsafe = errors.New("this Postgres may lose committed rows")
+// ErrUnsafe is the error of Open for a server that may lose committed transactions.
+var ErrUnsafe = errors.New("the Postgres server may lose committed rows")
 
 var schemaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
 
-// Open connects to the schema of one service and checks that the server keeps
-// what it commits. The caller closes the pool.
+// Open connects to the schema of a service and checks that the server commits durably.
+// The caller closes the pool.
 func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pgxpool.Pool, error) {
 	pc, err := poolConfig(ctx, cfg, schema, log)
 	if err != nil {
@@ -50,11 +49,11 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pg
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
-		return nil, fmt.Errorf("open the pool of %s: %w", schema, err)
+		return nil, fmt.Errorf("open the pool of schema %s: %w", schema, err)
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("connect to the schema %s: %w", schema, err)
+		return nil, fmt.Errorf("connect to schema %s: %w", schema, err)
 	}
 	if cfg.AllowUnsafe {
 		return pool, nil
@@ -68,11 +67,11 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pg
 
 func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pgxpool.Config, error) {
 	if !schemaName.MatchString(schema) {
-		return nil, fmt.Errorf("schema name %q: want lower-case letters, digits and _", schema)
+		return nil, fmt.Errorf("schema name %q is not valid; use lower-case letters, digits and _", schema)
 	}
 	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
 	if err != nil {
-		return nil, errors.New("the Postgres URL cannot be read: want postgres://role:password@host:port/database")
+		return nil, errors.New("the Postgres URL is not valid; use postgres://role:password@host:port/database")
 	}
 	pc.MaxConns = or(cfg.MaxConns, 10)
 	pc.MaxConnIdleTime = 5 * time.Minute
@@ -97,7 +96,7 @@ func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger
 	return pc, nil
 }
 
-// inUTC makes every timestamptz come back in UTC, as clock.Clock gives them.
+// inUTC makes the connection return every timestamptz in UTC, like clock.Clock.
 func inUTC(_ context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterType(&pgtype.Type{
 		Name: "timestamptz", OID: pgtype.TimestamptzOID,
@@ -110,10 +109,10 @@ func checkDurable(ctx context.Context, q Querier) error {
 	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
 		var value string
 		if err := q.QueryRow(ctx, `SELECT current_setting($1)`, setting).Scan(&value); err != nil {
-			return fmt.Errorf("read the server's setting %s: %w", setting, err)
+			return fmt.Errorf("read the server setting %s: %w", setting, err)
 		}
 		if value == "off" {
-			return fmt.Errorf("%w: its setting %s is off; turn it on", ErrUnsafe, setting)
+			return fmt.Errorf("%w: setting %s is off; turn it on", ErrUnsafe, setting)
 		}
 	}
 	return nil

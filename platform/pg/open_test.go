@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func TestOpenRefusesAServerThatMayLoseCommits(t *testing.T) {
+func TestOpen_serverThatMayLoseCommits(t *testing.T) {
 	t.Parallel()
 	bin, err := local.Find("", "../../.cache/postgres")
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestOpenRefusesAServerThatMayLoseCommits(t *testing.T) {
 	}
 }
 
-func TestSessionsOfAPool(t *testing.T) {
+func TestOpen_sessionSettings(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	pool := db.Pool("jobs")
@@ -54,7 +54,7 @@ func TestSessionsOfAPool(t *testing.T) {
 	require.Equal(t, time.Date(2026, 11, 20, 22, 0, 0, 123456000, time.UTC), at)
 }
 
-func TestAStatementPastItsTimeIsUnavailable(t *testing.T) {
+func TestOpen_statementTimeoutIsUnavailable(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	pool, err := pg.Open(t.Context(), pg.Config{URL: db.URL("jobs"), AllowUnsafe: true, StatementTimeout: 20 * time.Second}, "jobs", quiet())
@@ -72,7 +72,7 @@ func TestAStatementPastItsTimeIsUnavailable(t *testing.T) {
 	require.True(t, fault.HasCode(pg.Classify(err), "database_timeout"), "%v", err)
 }
 
-func TestOpenHidesThePassword(t *testing.T) {
+func TestOpen_errorHidesPassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:hunter2@127.0.0.1:1/x", "postgres://u:hunter2@:bad:/", "host=x password=hunter2 port=y"} {
 		_, err := pg.Open(t.Context(), pg.Config{URL: secret.New(url)}, "jobs", quiet())
@@ -83,13 +83,13 @@ func TestOpenHidesThePassword(t *testing.T) {
 	require.ErrorContains(t, err, "schema name")
 }
 
-func TestOpenClassifiesAServerThatIsAway(t *testing.T) {
+func TestOpen_unreachableServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	_, err := pg.Open(t.Context(), pg.Config{URL: secret.New("postgres://u:p@127.0.0.1:1/x")}, "jobs", quiet())
 	require.True(t, fault.Is(pg.Classify(err), fault.Unavailable), "%v", err)
 }
 
-func TestStatementsAreTraced(t *testing.T) {
+func TestOpen_statementsAreTraced(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	spans := tracetest.NewInMemoryExporter()
@@ -105,7 +105,7 @@ func TestStatementsAreTraced(t *testing.T) {
 	for _, span := range spans.GetSpans() {
 		for _, attr := range span.Attributes {
 			found = found || strings.Contains(attr.Value.String(), "FROM event")
-			require.NotContains(t, attr.Value.String(), "a secret value", "arguments stay out of traces")
+			require.NotContains(t, attr.Value.String(), "a secret value", "arguments must not appear in traces")
 		}
 	}
 	require.True(t, found)

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// counters is a schema with two counting rows.
+// counters returns a schema with two counter rows.
 func counters(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: fstest.MapFS{"00001_counter.sql": &fstest.MapFile{Data: []byte(`-- +goose Up
@@ -37,16 +37,16 @@ func add(ctx context.Context, q pg.Querier, id, n int) error {
 	return err
 }
 
-func TestALoserIsRunAgain(t *testing.T) {
+func TestInTxWith_retriesConflicts(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		losses, tries, n int
 		fails            bool
 	}{
-		"never loses":    {0, 1, 1, false},
-		"loses once":     {1, 2, 101, false},
-		"loses thrice":   {3, 4, 301, false},
-		"loses for ever": {99, 4, 400, true},
+		"no conflict":       {0, 1, 1, false},
+		"one conflict":      {1, 2, 101, false},
+		"three conflicts":   {3, 4, 301, false},
+		"conflicts forever": {99, 4, 400, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +58,7 @@ func TestALoserIsRunAgain(t *testing.T) {
 				if err := tx.QueryRow(ctx, `SELECT n FROM counter WHERE id = 1`).Scan(&n); err != nil {
 					return err
 				}
-				if tries <= tc.losses { // another one commits after our snapshot
+				if tries <= tc.losses { // another transaction commits after our snapshot
 					if err := add(ctx, pool, 1, 100); err != nil {
 						return err
 					}
@@ -73,8 +73,8 @@ func TestALoserIsRunAgain(t *testing.T) {
 	}
 }
 
-// Postgres ends one of two that wait for each other; both must come through.
-func TestADeadlockIsRunAgain(t *testing.T) {
+// Postgres aborts one of two transactions that wait for each other; both must succeed in the end.
+func TestInTx_retriesDeadlock(t *testing.T) {
 	t.Parallel()
 	pool := counters(t)
 	var both sync.WaitGroup
@@ -90,7 +90,7 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 				if first {
 					first = false
 					both.Done()
-					both.Wait() // the other one has its row too
+					both.Wait() // the other transaction has locked its row too
 				}
 				return add(ctx, tx, order[1], 1)
 			})
@@ -102,7 +102,7 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 	require.Equal(t, 2, count(t, pool, 2))
 }
 
-func TestWhatFailsLeavesNothing(t *testing.T) {
+func TestInTx_rollsBackOnFailure(t *testing.T) {
 	t.Parallel()
 	pool := counters(t)
 	boom := errors.New("boom")
@@ -112,7 +112,7 @@ func TestWhatFailsLeavesNothing(t *testing.T) {
 		return errors.Join(add(ctx, tx, 1, 1), boom)
 	})
 	require.ErrorIs(t, err, boom)
-	require.Equal(t, 1, tries, "only losers are run again")
+	require.Equal(t, 1, tries, "only conflicts are retried")
 
 	require.PanicsWithValue(t, "boom", func() {
 		_ = pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -131,7 +131,7 @@ func TestWhatFailsLeavesNothing(t *testing.T) {
 	require.EqualValues(t, 0, pool.Stat().AcquiredConns())
 }
 
-func TestNowMovesWithinATransactionAndByItsOffset(t *testing.T) {
+func TestNow_advancesWithinTransactionAndByOffset(t *testing.T) {
 	t.Parallel()
 	pool := counters(t)
 	err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -10,9 +10,9 @@ import (
 
 const jsonType = "application/json"
 
-// PlainJSON refuses a body whose headers say that it is anything else than JSON in UTF-8, as it is: a form would be
-// parsed into the query by the generated handlers, and a compressed body may grow past every limit. One without a
-// type is taken for JSON.
+// PlainJSON returns an error unless the headers describe an unencoded JSON body in UTF-8. The generated handlers
+// would parse a form into the query, and a compressed body may grow past every limit. A body without a
+// Content-Type counts as JSON.
 func PlainJSON(h http.Header) *fault.Error {
 	if enc := h.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return fault.InvalidFields(fault.At(fault.TypeLiteral, "Input should be 'identity'", "header", "content-encoding"))

@@ -10,22 +10,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-func TestABodyIsPlainJSON(t *testing.T) {
+func TestPlainJSON(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		header http.Header
 		bad    string
 	}{
-		"nothing is said": {http.Header{}, ""},
-		"JSON":            {http.Header{"Content-Type": {"application/json"}}, ""},
-		"in its charset":  {http.Header{"Content-Type": {"Application/JSON; charset=UTF-8"}}, ""},
-		"as it is":        {http.Header{"Content-Encoding": {"Identity"}}, ""},
-		"packed":          {http.Header{"Content-Encoding": {"gzip"}}, "content-encoding"},
-		"packed somehow":  {http.Header{"Content-Encoding": {"x"}, "Content-Type": {"application/json"}}, "content-encoding"},
-		"another charset": {http.Header{"Content-Type": {"application/json; charset=latin-1"}}, "content-type"},
-		"a form":          {http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "content-type"},
-		"two types":       {http.Header{"Content-Type": {"application/json", "application/json"}}, "content-type"},
-		"no type at all":  {http.Header{"Content-Type": {""}}, "content-type"},
+		"no headers":        {http.Header{}, ""},
+		"JSON":              {http.Header{"Content-Type": {"application/json"}}, ""},
+		"JSON with charset": {http.Header{"Content-Type": {"Application/JSON; charset=UTF-8"}}, ""},
+		"identity encoding": {http.Header{"Content-Encoding": {"Identity"}}, ""},
+		"gzip encoding":     {http.Header{"Content-Encoding": {"gzip"}}, "content-encoding"},
+		"unknown encoding":  {http.Header{"Content-Encoding": {"x"}, "Content-Type": {"application/json"}}, "content-encoding"},
+		"other charset":     {http.Header{"Content-Type": {"application/json; charset=latin-1"}}, "content-type"},
+		"form":              {http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "content-type"},
+		"two types":         {http.Header{"Content-Type": {"application/json", "application/json"}}, "content-type"},
+		"empty type":        {http.Header{"Content-Type": {""}}, "content-type"},
 	} {
 		got := request.PlainJSON(c.header)
 		if c.bad == "" {

@@ -1,6 +1,6 @@
-// Package request reads what every handler reads the same way: pages, ids in paths, the headers that
-// travel as metadata; and says what the edge cannot know of an answer. What it refuses names the
-// parameter.
+// Package request owns the parts of requests and responses that all handlers treat in the same way: pages, ids
+// in paths, request headers that arrive as metadata, and response headers for the edge. Its validation errors
+// name the parameter.
 package request
 
 import (
@@ -15,19 +15,18 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 )
 
-// Page is the part of a list that was asked for.
-func Page(limit, offset *int32) (page.Page, error) {
-	p, err := page.New(limit, offset)
-	if out, ok := errors.AsType[*page.RangeError](err); ok {
+// Page returns the requested page of a list.
+func ReadPage(limit, offset *int32) (Page, error) {
+	p, err := NewPage(limit, offset)
+	if out, ok := errors.AsType[*PageRangeError](err); ok {
 		return p, fault.InvalidFields(fault.At(fault.TypeValue, out.Error(), out.Param))
 	}
 	return p, err
 }
 
-// ID checks the form of an id that a path names.
+// ID checks the format of an id in a path.
 func ID(prefix id.Prefix, field, value string) error {
 	if id.Check(prefix, value) == nil {
 		return nil
@@ -36,7 +35,7 @@ func ID(prefix id.Prefix, field, value string) error {
 		fmt.Sprintf("String should be an id: %s_ and 26 characters", prefix), field))
 }
 
-// IdempotencyKey is the key of a repeatable request, empty where there is none.
+// IdempotencyKey returns the Idempotency-Key of the request, or "".
 func IdempotencyKey(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if keys := md.Get("idempotency-key"); len(keys) > 0 {
@@ -45,36 +44,36 @@ func IdempotencyKey(ctx context.Context) string {
 	return ""
 }
 
-// SetMore tells the edge that a list has further rows.
+// SetMore lets the edge add the link to the next page if the list has more rows.
 func SetMore(ctx context.Context, more bool) error {
 	if !more {
 		return nil
 	}
 	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-more", "true")); err != nil {
-		return fmt.Errorf("tell of further rows: %w", err)
+		return fmt.Errorf("set the header for more rows: %w", err)
 	}
 	return nil
 }
 
-// SetTotal tells the edge how many rows a list has in all, where counting them is cheap.
+// SetTotal lets the edge add the total number of rows; for lists that are cheap to count.
 func SetTotal(ctx context.Context, total int) error {
 	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-total", strconv.Itoa(total))); err != nil {
-		return fmt.Errorf("tell the number of rows: %w", err)
+		return fmt.Errorf("set the header for the number of rows: %w", err)
 	}
 	return nil
 }
 
-// SetStatus tells the edge which status an answer has, where it is not the route's own.
+// SetStatus lets the edge respond with this status instead of the default status of the route.
 func SetStatus(ctx context.Context, status int) error {
 	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-status", strconv.Itoa(status))); err != nil {
-		return fmt.Errorf("tell the status: %w", err)
+		return fmt.Errorf("set the status header: %w", err)
 	}
 	return nil
 }
 
-// Match refuses a change of a row that is another one than the caller read: where If-Match was sent and
-// names no version that the row has. Without the header, or with *, every version will do.
-func Match(ctx context.Context, version int64) error {
+// Match returns a Conflict if the If-Match header does not name the version of the row, because the row changed
+// after the caller read it. Without the header, or with *, every version matches.
+func CheckIfMatch(ctx context.Context, version int64) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	given := md.Get("if-match")
 	if len(given) == 0 {
@@ -85,16 +84,16 @@ func Match(ctx context.Context, version int64) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Conflict, CodeStale, "If-Match does not name the present version, which is %s: read it again", etag(version))
+	return fault.New(fault.Conflict, CodeStale, "If-Match does not match the current version %s; read the resource again", etag(version))
 }
 
-// CodeStale is the code of a change that was made to an older version than the present one.
+// CodeStale is the error code for an update based on an older version.
 const CodeStale = "stale"
 
-// SetETag tells the version of the row that is answered, for a later If-Match.
+// SetETag sends the version of the row in the response, for a later If-Match.
 func SetETag(ctx context.Context, version int64) error {
 	if err := grpc.SetHeader(ctx, metadata.Pairs("etag", etag(version))); err != nil {
-		return fmt.Errorf("tell the version: %w", err)
+		return fmt.Errorf("set the etag header: %w", err)
 	}
 	return nil
 }

@@ -10,31 +10,30 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-func TestPageNamesTheParameterThatIsOutOfBounds(t *testing.T) {
+func TestPage_namesParameterOutOfRange(t *testing.T) {
 	t.Parallel()
 	n := func(n int32) *int32 { return &n }
 	for name, c := range map[string]struct {
 		limit, offset *int32
-		want          page.Page
+		want          request.Page
 		bad           string
 	}{
-		"nothing asked":     {want: page.Page{Limit: page.DefaultLimit}},
-		"the smallest":      {limit: n(1), offset: n(0), want: page.Page{Limit: 1}},
-		"in between":        {limit: n(1), offset: n(7), want: page.Page{Limit: 1, Offset: 7}},
-		"the largest":       {limit: n(page.MaxLimit), offset: n(page.MaxOffset), want: page.Page{Limit: page.MaxLimit, Offset: page.MaxOffset}},
-		"no rows":           {limit: n(0), bad: "limit"},
-		"too many rows":     {limit: n(page.MaxLimit + 1), bad: "limit"},
-		"before the first":  {offset: n(-1), bad: "offset"},
-		"too far down":      {offset: n(page.MaxOffset + 1), bad: "offset"},
-		"both are not good": {limit: n(-3), offset: n(-1), bad: "limit"},
+		"defaults":          {want: request.Page{Limit: request.DefaultLimit}},
+		"minimum":           {limit: n(1), offset: n(0), want: request.Page{Limit: 1}},
+		"in between":        {limit: n(1), offset: n(7), want: request.Page{Limit: 1, Offset: 7}},
+		"maximum":           {limit: n(request.MaxLimit), offset: n(request.MaxOffset), want: request.Page{Limit: request.MaxLimit, Offset: request.MaxOffset}},
+		"zero limit":        {limit: n(0), bad: "limit"},
+		"limit too high":    {limit: n(request.MaxLimit + 1), bad: "limit"},
+		"negative offset":   {offset: n(-1), bad: "offset"},
+		"offset too high":   {offset: n(request.MaxOffset + 1), bad: "offset"},
+		"both out of range": {limit: n(-3), offset: n(-1), bad: "limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := request.Page(c.limit, c.offset)
+			got, err := request.ReadPage(c.limit, c.offset)
 			if c.bad == "" {
 				require.NoError(t, err)
 				require.Equal(t, c.want, got)
@@ -46,14 +45,14 @@ func TestPageNamesTheParameterThatIsOutOfBounds(t *testing.T) {
 	}
 }
 
-func TestAnIDOfAnotherFormIsInvalidAtItsField(t *testing.T) {
+func TestID_malformed(t *testing.T) {
 	t.Parallel()
 	const good = "job_01jd000000000000000000000a"
 	require.NoError(t, request.ID(id.Job, "job_id", good))
 	for name, bad := range map[string]string{
-		"empty": "", "the prefix alone": "job_", "another kind": "run_01jd000000000000000000000a",
-		"too short": good[:len(good)-1], "too long": good + "a", "a space": good + " ", "a line end": good + "\n",
-		"upper case": "job_01JD000000000000000000000A", "a path": "job_../../../../../etc/passwd0", "too large": "job_81jd000000000000000000000a",
+		"empty": "", "prefix only": "job_", "different prefix": "run_01jd000000000000000000000a",
+		"too short": good[:len(good)-1], "too long": good + "a", "space": good + " ", "newline": good + "\n",
+		"upper case": "job_01JD000000000000000000000A", "path": "job_../../../../../etc/passwd0", "too large": "job_81jd000000000000000000000a",
 	} {
 		err := request.ID(id.Job, "job_id", bad)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
@@ -61,7 +60,7 @@ func TestAnIDOfAnotherFormIsInvalidAtItsField(t *testing.T) {
 	}
 }
 
-func TestTheFirstIdempotencyKeyCounts(t *testing.T) {
+func TestIdempotencyKey_firstValue(t *testing.T) {
 	t.Parallel()
 	with := func(pairs ...string) context.Context {
 		return metadata.NewIncomingContext(t.Context(), metadata.Pairs(pairs...))
@@ -71,7 +70,7 @@ func TestTheFirstIdempotencyKeyCounts(t *testing.T) {
 	require.Equal(t, "k1", request.IdempotencyKey(with("Idempotency-Key", "k1", "idempotency-key", "k2")))
 }
 
-// header collects what a handler tells the edge.
+// header records the headers that a handler sends to the edge.
 type header struct {
 	grpc.ServerTransportStream
 	md metadata.MD
@@ -82,7 +81,7 @@ func (h *header) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-func TestOnlyFurtherRowsAreToldOf(t *testing.T) {
+func TestSetMore(t *testing.T) {
 	t.Parallel()
 	h := &header{}
 	ctx := grpc.NewContextWithServerTransportStream(t.Context(), h)
@@ -92,21 +91,21 @@ func TestOnlyFurtherRowsAreToldOf(t *testing.T) {
 	require.Equal(t, []string{"true"}, h.md.Get("x-service-more"))
 }
 
-func TestTheNumberOfRowsIsTold(t *testing.T) {
+func TestSetTotal(t *testing.T) {
 	t.Parallel()
 	h := &header{}
 	require.NoError(t, request.SetTotal(grpc.NewContextWithServerTransportStream(t.Context(), h), 0))
-	require.Equal(t, []string{"0"}, h.md.Get("x-service-total"), "none is a number, too")
+	require.Equal(t, []string{"0"}, h.md.Get("x-service-total"), "zero rows are reported too")
 }
 
-func TestAStatusOtherThanTheRoutesIsTold(t *testing.T) {
+func TestSetStatus(t *testing.T) {
 	t.Parallel()
 	h := &header{}
 	require.NoError(t, request.SetStatus(grpc.NewContextWithServerTransportStream(t.Context(), h), 202))
 	require.Equal(t, []string{"202"}, h.md.Get("x-service-status"))
 }
 
-func TestAChangeNamesTheVersionThatWasRead(t *testing.T) {
+func TestMatch(t *testing.T) {
 	t.Parallel()
 	with := func(tags ...string) context.Context {
 		md := metadata.MD{}
@@ -115,25 +114,25 @@ func TestAChangeNamesTheVersionThatWasRead(t *testing.T) {
 		}
 		return metadata.NewIncomingContext(t.Context(), md)
 	}
-	require.NoError(t, request.Match(t.Context(), 3), "without the header every version will do")
+	require.NoError(t, request.CheckIfMatch(t.Context(), 3), "without the header every version matches")
 	for _, good := range []string{`"3"`, `*`, `"1", "3"`, ` "3" `} {
-		require.NoError(t, request.Match(with(good), 3), good)
+		require.NoError(t, request.CheckIfMatch(with(good), 3), good)
 	}
 	for _, bad := range []string{`"2"`, `3`, `W/"3"`, `"3`, ``, `"33"`, `""`} {
-		err := request.Match(with(bad), 3)
+		err := request.CheckIfMatch(with(bad), 3)
 		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, request.CodeStale), "%q: %v", bad, err)
 	}
-	require.NoError(t, request.Match(with(`"1"`, `"3"`), 3), "given twice it is one list")
+	require.NoError(t, request.CheckIfMatch(with(`"1"`, `"3"`), 3), "two headers count as one list")
 	h := &header{}
 	require.NoError(t, request.SetETag(grpc.NewContextWithServerTransportStream(t.Context(), h), 7))
 	require.Equal(t, []string{`"7"`}, h.md.Get("etag"))
-	require.ErrorContains(t, request.SetETag(t.Context(), 7), "tell the version")
+	require.ErrorContains(t, request.SetETag(t.Context(), 7), "set the etag header")
 }
 
-func TestTellingWithoutACallIsAnError(t *testing.T) {
+func TestSetHeaders_withoutCall(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, request.SetMore(t.Context(), false), "there is nothing to tell")
-	require.ErrorContains(t, request.SetMore(t.Context(), true), "tell of further rows")
-	require.ErrorContains(t, request.SetStatus(t.Context(), 200), "tell the status")
-	require.ErrorContains(t, request.SetTotal(t.Context(), 1), "tell the number of rows")
+	require.NoError(t, request.SetMore(t.Context(), false), "there is nothing to send")
+	require.ErrorContains(t, request.SetMore(t.Context(), true), "set the header for more rows")
+	require.ErrorContains(t, request.SetStatus(t.Context(), 200), "set the status header")
+	require.ErrorContains(t, request.SetTotal(t.Context(), 1), "set the header for the number of rows")
 }

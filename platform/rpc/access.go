@@ -18,35 +18,36 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// Codes of refused calls.
+// Error codes of rejected calls.
 const (
-	// CodePeerRefused marks a call from a service that the method is not for.
+	// CodePeerRefused is the code for a call from a service that may not call the method.
 	CodePeerRefused = "peer_refused"
-	// CodeAdminRequired marks a call of a person who is no admin.
+	// CodeAdminRequired is the code for a call of a user without the admin role.
 	CodeAdminRequired = "admin_required"
-	// CodePasswordChange marks a call of a person who has yet to change the password that was drawn for him.
+	// CodePasswordChange is the code for a call of a user who must first change a temporary password.
 	CodePasswordChange = "password_change_required"
 )
 
 const healthService = "grpc.health.v1.Health"
 
-// edge is the service that brings the calls of people, runs and deployments. A caller's token names no service,
-// so each service that it passes could use it for a minute: methods for callers take it from the edge alone.
+// edge is the service that forwards the calls of users, runs and deployments. A caller's token is not bound to a
+// service, so each service that receives it could use it for a minute. Methods for callers therefore accept calls
+// from the edge only.
 const edge = "gateway"
 
 func isHealth(fullMethod string) bool { return strings.HasPrefix(fullMethod, "/"+healthService+"/") }
 
-// rule is one method's access option, as it is enforced.
+// rule is the parsed access option of a method.
 type rule struct {
 	credential authn.Kind // empty for methods between services
 	admin      bool
 	peers      map[string]bool
-	open       bool // any service: health
+	open       bool // any service may call it: health
 	need       authn.Need
-	drawn      bool // open before a drawn password is changed
+	drawn      bool // allowed while the caller has a temporary password
 }
 
-// rulesOf reads the access option of every registered method. All faults are reported at once.
+// rulesOf reads the access option of every registered method. The error reports all invalid methods.
 func rulesOf(services map[string]grpc.ServiceInfo) (map[string]rule, error) {
 	rules := map[string]rule{}
 	var faults []error
@@ -73,11 +74,11 @@ func ruleOf(service, method string) (rule, error) {
 	}
 	sd, ok := found.(protoreflect.ServiceDescriptor)
 	if !ok {
-		return rule{}, errors.New("is of no service")
+		return rule{}, errors.New("does not belong to a service")
 	}
 	md := sd.Methods().ByName(protoreflect.Name(method))
 	if md == nil {
-		return rule{}, errors.New("is not in its service's descriptor")
+		return rule{}, errors.New("is missing in the descriptor of its service")
 	}
 	if !proto.HasExtension(md.Options(), optionsv1.E_Access) {
 		return rule{}, errors.New("has no access option")
@@ -94,9 +95,9 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 	case !hasCredential && len(a.GetPeers()) == 0:
 		return rule{}, errors.New("access names neither a credential nor peers")
 	case a.GetRole() != optionsv1.Role_ROLE_UNSPECIFIED && a.GetCredential() != optionsv1.Credential_CREDENTIAL_USER:
-		return rule{}, errors.New("access names a role for what is no person")
+		return rule{}, errors.New("access names a role, but the credential is not a user")
 	case a.GetDrawnPassword() && a.GetCredential() != optionsv1.Credential_CREDENTIAL_USER:
-		return rule{}, errors.New("access speaks of the password of what is no person")
+		return rule{}, errors.New("access sets drawn_password, but the credential is not a user")
 	}
 	need, err := needOf(a)
 	if err != nil {
@@ -105,7 +106,7 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 	r := rule{peers: map[string]bool{}, need: need, drawn: a.GetDrawnPassword()}
 	for _, p := range a.GetPeers() {
 		if _, err := pki.ServiceName(p); err != nil || r.peers[p] {
-			return rule{}, fmt.Errorf("access names the peer %q, which is no service or named twice", p)
+			return rule{}, fmt.Errorf("access names the peer %q, which is not a valid service name or listed twice", p)
 		}
 		r.peers[p] = true
 	}
@@ -126,7 +127,7 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 	return r, nil
 }
 
-// needOf is the relation that the method asks for: a method for people without one is a fault.
+// needOf returns the relation to the project that the method requires. Methods for users must name one.
 func needOf(a *optionsv1.Access) (authn.Need, error) {
 	user := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER
 	needs := map[optionsv1.Need]authn.Need{
@@ -136,9 +137,9 @@ func needOf(a *optionsv1.Access) (authn.Need, error) {
 	need, known := needs[a.GetNeed()]
 	switch given := a.GetNeed() != optionsv1.Need_NEED_UNSPECIFIED; {
 	case user && !given:
-		return 0, errors.New("access names no need for a person's call")
+		return 0, errors.New("access names no need for calls of users")
 	case given && !user:
-		return 0, errors.New("access names a need for what is no person")
+		return 0, errors.New("access names a need, but the credential is not a user")
 	case given && !known:
 		return 0, errors.New("access names an unknown need")
 	default:
@@ -165,7 +166,7 @@ func kindOf(c optionsv1.Credential) (authn.Kind, bool) {
 	}
 }
 
-// admit decides whether a call may go on and puts its caller into the context.
+// admit checks whether the call is allowed and returns a context with its caller.
 func (s *Server) admit(ctx context.Context, method string) (context.Context, error) {
 	from := linkOf(ctx)
 	r, known := s.rules[method]
@@ -180,7 +181,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	case r.open:
 		return ctx, nil
 	case len(r.peers) > 0 && !r.peers[from.name], len(r.peers) == 0 && from.name != edge:
-		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this method is not open to %s", from.name)
+		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "service %s may not call this method", from.name)
 	}
 	ctx, caller, err := s.caller(ctx)
 	if err != nil {
@@ -195,7 +196,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	return authn.WithNeed(ctx, r.need), r.judge(caller)
 }
 
-// caller checks the token of the call, if it carries one.
+// caller verifies the token of the call, if it has one.
 func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	values := md.Get(authn.MetadataCaller)
@@ -211,14 +212,14 @@ func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, er
 	if err != nil {
 		return ctx, nil, err
 	}
-	if caller, err = caller.Whole(ctx, s.options.Roles); err != nil {
+	if caller, err = caller.WithAllRoles(ctx, s.options.Roles); err != nil {
 		return ctx, nil, err
 	}
 	return authn.WithToken(authn.NewContext(ctx, caller), values[0], expires), caller, nil
 }
 
-// judge holds the caller against the credential that the method asks for. The wrong kind is 401;
-// 403 is for the right kind that may not.
+// judge checks the caller against the credential that the method requires. A wrong kind of caller is 401; a
+// caller of the right kind without the necessary rights is 403.
 func (r rule) judge(caller *authn.Caller) error {
 	switch {
 	case caller == nil:
@@ -228,7 +229,7 @@ func (r rule) judge(caller *authn.Caller) error {
 	case caller.Kind != r.credential:
 		return fault.New(fault.Unauthenticated, "", "Not authenticated")
 	case caller.PasswordDrawn && !r.drawn:
-		return fault.New(fault.Forbidden, CodePasswordChange, "the password was drawn for you: change it first, by POST /api/profile/password")
+		return fault.New(fault.Forbidden, CodePasswordChange, "this is a temporary password; change it first with POST /api/profile/password")
 	case r.admin && !caller.IsAdmin():
 		return fault.New(fault.Forbidden, CodeAdminRequired, "this needs the admin role")
 	default:

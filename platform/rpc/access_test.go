@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// try opens a method of either form and says how that went.
+// try calls a unary or a streaming method and returns its text and error.
 func try(ctx context.Context, cc grpc.ClientConnInterface, name string) (string, error) {
 	if name != "PeerStream" && name != "UserStream" && name != "AgentStream" {
 		out, err := invoke(ctx, cc, name, ping())
@@ -28,7 +28,7 @@ func try(ctx context.Context, cc grpc.ClientConnInterface, name string) (string,
 	if err != nil {
 		return "", err
 	}
-	// EOF: the server has refused already, and the receive tells why.
+	// EOF means that the server has already rejected the call; RecvMsg returns the reason.
 	if err := s.SendMsg(ping()); err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
@@ -37,24 +37,24 @@ func try(ctx context.Context, cc grpc.ClientConnInterface, name string) (string,
 	}
 	out := ping()
 	if err = s.RecvMsg(out); err == nil {
-		if end := s.RecvMsg(ping()); !errors.Is(end, io.EOF) { // a stream ends only when it is read to its end
+		if end := s.RecvMsg(ping()); !errors.Is(end, io.EOF) { // grpc requires reading a stream until EOF
 			err = end
 		}
 	}
 	return textOf(out), err
 }
 
-func TestWhoMayCallWhat(t *testing.T) {
+func TestServer_access(t *testing.T) {
 	t.Parallel()
 	const yes = fault.Kind("")
 	ingest := &authn.Caller{Kind: authn.KindIngest, Subject: "run_1", RunID: "run_1"}
 	deployment := &authn.Caller{Kind: authn.KindDeployment, Subject: "dep_1", DeploymentID: "dep_1"}
-	nobody := &authn.Caller{Kind: authn.KindNone}
+	anonymous := &authn.Caller{Kind: authn.KindNone}
 	drawn := person("admin")
 	drawn.PasswordDrawn = true
-	callers := []*authn.Caller{nil, nobody, person("operator"), person("admin"), ingest, deployment, drawn}
+	callers := []*authn.Caller{nil, anonymous, person("operator"), person("admin"), ingest, deployment, drawn}
 	u, f := fault.Unauthenticated, fault.Forbidden
-	// For each method: what the gateway, which each is for, gets with each caller above.
+	// For each method: the result of a call by the gateway on behalf of each caller above.
 	want := map[string][7]fault.Kind{
 		"Open":       {u, yes, yes, yes, yes, yes, yes},
 		"User":       {u, u, yes, yes, u, u, f},
@@ -94,7 +94,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsNotListedIsRefused(t *testing.T) {
+func TestServer_access_unlistedServiceIsRejected(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -112,9 +112,9 @@ func TestAServiceThatIsNotListedIsRefused(t *testing.T) {
 	}
 }
 
-// A caller's token passes through the services that the call needs, for a minute each. None of them may turn
-// round with it and call what people call: that comes from the gateway alone.
-func TestACallersTokenOpensNothingToAServiceThatItPasses(t *testing.T) {
+// The token of a caller passes through the services that a call involves and is valid for a minute. None of
+// them may use it to call methods for users: only the gateway may.
+func TestServer_access_callerTokenWorksForGatewayOnly(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestACallersTokenOpensNothingToAServiceThatItPasses(t *testing.T) {
 	}
 }
 
-func TestCallerReachesTheHandler(t *testing.T) {
+func TestServer_handlerSeesCaller(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestCallerReachesTheHandler(t *testing.T) {
 	}
 }
 
-func TestAgentsHaveAListenerOfTheirOwn(t *testing.T) {
+func TestServer_agentListener(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestAgentsHaveAListenerOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestATokenThatAnAgentSendsIsIgnored(t *testing.T) {
+func TestServer_ignoresTokenFromAgent(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestATokenThatAnAgentSendsIsIgnored(t *testing.T) {
 	}
 }
 
-func TestMetadataCannotBringACaller(t *testing.T) {
+func TestClient_callerFromMetadataIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestMetadataCannotBringACaller(t *testing.T) {
 
 			passed := metadata.AppendToOutgoingContext(t.Context(), authn.MetadataCaller, token)
 			_, err = try(passed, gateway, "Admin")
-			require.True(t, fault.Is(err, fault.Unauthenticated), "only the checked caller of the context is forwarded")
+			require.True(t, fault.Is(err, fault.Unauthenticated), "only the verified caller of the context is forwarded")
 
 			both := metadata.AppendToOutgoingContext(w.calledBy(t, person("operator")), authn.MetadataCaller, token)
 			got, err := try(both, gateway, "User")
@@ -222,7 +222,7 @@ func TestMetadataCannotBringACaller(t *testing.T) {
 	}
 }
 
-func TestBadTokensAreRefusedAlsoBetweenServices(t *testing.T) {
+func TestServer_malformedTokenIsRejected(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestBadTokensAreRefusedAlsoBetweenServices(t *testing.T) {
 	}
 }
 
-func TestHealthIsOpenToServices(t *testing.T) {
+func TestServer_healthIsOpenToServices(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestHealthIsOpenToServices(t *testing.T) {
 	}
 }
 
-func TestReflectionIsOff(t *testing.T) {
+func TestServer_reflectionIsOff(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {

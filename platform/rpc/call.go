@@ -19,13 +19,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// CodeDraining marks a stream that ended because its server stops; it can be opened again elsewhere.
+// CodeDraining is the error code of a stream that ended because its server is stopping. The client may reopen it
+// on another replica.
 const CodeDraining = "draining"
 
-// errDraining is the cause of a stream's context when its server stops.
+// errDraining is the cancellation cause of a stream's context when its server is stopping.
 var errDraining = errors.New("the server is stopping")
 
-// call is one call on its way through the server.
+// call is the state of one call in the server.
 type call struct {
 	s       *Server
 	ctx     context.Context
@@ -39,16 +40,16 @@ func (s *Server) begin(ctx context.Context, method string) (context.Context, *ca
 	return ctx, &call{s: s, ctx: ctx, method: method, started: s.options.Clock.Now()}
 }
 
-// requestID is the id that came with the call, if it is fit for logs and headers.
+// requestID returns the request id of the call if it is safe for logs and headers, else a new one.
 func (s *Server) requestID(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)
-	if v := md.Get(metadataRequestID); len(v) == 1 && fit(v[0]) {
+	if v := md.Get(metadataRequestID); len(v) == 1 && isValidID(v[0]) {
 		return v[0]
 	}
 	return s.options.NewRequestID()
 }
 
-func fit(id string) bool {
+func isValidID(id string) bool {
 	for _, r := range id {
 		if r != '.' && r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
 			return false
@@ -87,8 +88,8 @@ func (s *Server) stream(srv any, raw grpc.ServerStream, info *grpc.StreamServerI
 	return handle(srv, &serverStream{raw, ctx})
 }
 
-// serverStream carries the call's context and validates what comes in. A receive ends when the
-// context does, also when the server drains.
+// serverStream has the context of the call and validates incoming messages. A receive ends with the context,
+// also when the server is draining.
 type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -97,8 +98,8 @@ type serverStream struct {
 func (s *serverStream) Context() context.Context { return s.ctx }
 
 func (s *serverStream) RecvMsg(m any) error {
-	// grpc ends a receive only with the stream itself, which outlives a draining server's wish. The
-	// goroutine ends with the stream at the latest, just after the handler has returned.
+	// grpc ends a receive only with the stream itself, which is too late for a draining server. The goroutine
+	// ends with the stream at the latest, just after the handler has returned.
 	got := make(chan error, 1)
 	go func() { got <- s.ServerStream.RecvMsg(m) }()
 	select {
@@ -119,7 +120,7 @@ func validate(m any) error {
 	return nil
 }
 
-// end turns the outcome into a status and writes the call's one line.
+// end converts the result into a status and writes the log line of the call.
 func (c *call) end(panicked any, err error) error {
 	if panicked != nil {
 		c.panicAt = debug.Stack()
@@ -132,14 +133,14 @@ func (c *call) end(panicked any, err error) error {
 	}
 	st := f.GRPCStatus()
 	if st.Code() == codes.Unavailable {
-		// Fails only once the stream is over; then there is nobody to tell.
+		// This fails only if the stream has ended; then no client needs the trailer.
 		_ = grpc.SetTrailer(c.ctx, metadata.Pairs(pushback, "-1"))
 	}
 	return st.Err()
 }
 
-// judge finds the fault in an error. A typed one goes as it is; the end of the context and what the
-// classifier knows come next; the rest is internal.
+// judge converts an error into a fault. A fault is returned as it is; other errors go through Classify first,
+// and those that stay unknown become internal.
 func (c *call) judge(err error) *fault.Error {
 	if err == nil {
 		return nil
@@ -155,7 +156,7 @@ func (c *call) judge(err error) *fault.Error {
 	return f
 }
 
-// log writes the error as the handler returned it: what wraps the fault is for here.
+// log writes the log line of the call, with the full error of the handler: clients see only the fault in it.
 func (c *call) log(f *fault.Error, err error) {
 	took := clock.Since(c.s.options.Clock, c.started)
 	attrs := []slog.Attr{

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// failing answers every call, of either form, with the error that f gives.
+// failing returns handlers that end every call, unary or stream, with the error of f.
 func failing(f func(ctx context.Context) error) *handlers {
 	return &handlers{
 		unary: func(ctx context.Context, _ string, _ *dynamicpb.Message) (*dynamicpb.Message, error) {
@@ -32,10 +32,10 @@ func failing(f func(ctx context.Context) error) *handlers {
 	}
 }
 
-// bothForms are a unary method and a stream: what holds for one must hold for the other.
+// bothForms returns a unary method and a stream; both must behave in the same way.
 func bothForms() []string { return []string{"PeerOnce", "PeerStream"} }
 
-func TestTypedErrorsCrossTwoHops(t *testing.T) {
+func TestFault_crossesTwoHops(t *testing.T) {
 	t.Parallel()
 	sent := fault.InvalidFields(fault.Field{
 		Loc: []any{"spec", "pools", 2}, Msg: "too small", Type: fault.TypeGreaterThanEqual,
@@ -51,13 +51,13 @@ func TestTypedErrorsCrossTwoHops(t *testing.T) {
 			w.serve(t, setup{service: "jobs", handlers: &handlers{
 				unary: func(ctx context.Context, name string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
 					if _, err := invoke(ctx, onward, name, in); err != nil {
-						return nil, fmt.Errorf("ask registry: %w", err)
+						return nil, fmt.Errorf("call registry: %w", err)
 					}
 					return in, nil
 				},
 				stream: func(name string, s grpc.ServerStream) error {
 					if _, err := try(s.Context(), onward, name); err != nil {
-						return fmt.Errorf("ask registry: %w", err)
+						return fmt.Errorf("call registry: %w", err)
 					}
 					return nil
 				},
@@ -71,13 +71,13 @@ func TestTypedErrorsCrossTwoHops(t *testing.T) {
 				require.NotContains(t, err.Error(), "secret_table")
 				require.NotContains(t, err.Error(), "10.0.0.7")
 			}
-			require.Contains(t, last.logs.text(), "secret_table", "the log keeps the whole chain")
+			require.Contains(t, last.logs.text(), "secret_table", "the log has the whole error chain")
 			require.Contains(t, last.logs.text(), "10.0.0.7")
 		})
 	}
 }
 
-func TestEveryKindOfErrorArrives(t *testing.T) {
+func TestFault_everyKindArrives(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestEveryKindOfErrorArrives(t *testing.T) {
 	}
 }
 
-func TestOtherErrorsAreNeutralAndLoggedOnce(t *testing.T) {
+func TestServer_untypedErrorIsHiddenAndLoggedOnce(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestOtherErrorsAreNeutralAndLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestTheClassifierIsAskedForUntypedErrorsOnly(t *testing.T) {
+func TestServer_classifiesUntypedErrorsOnly(t *testing.T) {
 	t.Parallel()
 	errTaken := errors.New("23505")
 	classify := func(err error) error {
@@ -140,9 +140,9 @@ func TestTheClassifierIsAskedForUntypedErrorsOnly(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
-			answers := make(chan error, 1)
+			results := make(chan error, 1)
 			w.serve(t, setup{
-				service: "registry", handlers: failing(func(context.Context) error { return <-answers }),
+				service: "registry", handlers: failing(func(context.Context) error { return <-results }),
 				change: func(o *rpc.ServerOptions) { o.Classify = classify },
 			})
 			cc := w.dial(t, "jobs", "registry")
@@ -154,7 +154,7 @@ func TestTheClassifierIsAskedForUntypedErrorsOnly(t *testing.T) {
 				{errors.New("other"), fault.Internal},
 				{fault.New(fault.Absent, "", "gone").Wrap(errTaken), fault.Absent},
 			} {
-				answers <- c.err
+				results <- c.err
 				_, err := try(t.Context(), cc, "PeerOnce")
 				require.Equal(t, c.kind, fault.From(err).Kind)
 			}
@@ -162,7 +162,7 @@ func TestTheClassifierIsAskedForUntypedErrorsOnly(t *testing.T) {
 	}
 }
 
-func TestPanicsAreInternalAndLoggedOnceWithTheirStack(t *testing.T) {
+func TestServer_panicIsInternalAndLoggedWithStack(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestPanicsAreInternalAndLoggedOnceWithTheirStack(t *testing.T) {
 			}
 			require.NoError(t, r.stop())
 			lines := r.logs.lines(t)
-			require.Len(t, lines, 2, "one line a call, the stack in it")
+			require.Len(t, lines, 2, "one line per call, with the stack")
 			for _, line := range lines {
 				require.Contains(t, line["error"], "kaboom")
 				require.Contains(t, line["stack"], "call_test.go")
@@ -186,14 +186,14 @@ func TestPanicsAreInternalAndLoggedOnceWithTheirStack(t *testing.T) {
 	}
 }
 
-// requireDefault looks at what was left of the deadline when the handler was reached.
+// requireDefault checks the remaining time in the handler against the default deadline.
 func requireDefault(t *testing.T, left time.Duration) {
 	t.Helper()
 	require.Positive(t, left)
 	require.LessOrEqual(t, left, rpc.DefaultDeadline+time.Second)
 }
 
-func TestDeadlines(t *testing.T) {
+func TestCall_deadlines(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestDeadlines(t *testing.T) {
 
 			_, err = try(t.Context(), cc, "PeerStream")
 			require.Error(t, err)
-			require.Zero(t, <-left, "a stream lives as long as its caller's context")
+			require.Zero(t, <-left, "a stream has no default deadline")
 
 			for _, name := range bothForms() {
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -230,7 +230,7 @@ func TestDeadlines(t *testing.T) {
 				require.Equal(t, fault.Unavailable, fault.From(err).Kind)
 				cancel()
 				select {
-				case <-left: // unless the time was over before the handler was reached
+				case <-left: // empty if the deadline passed before the handler was called
 				default:
 				}
 			}
@@ -238,7 +238,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-func TestCancelReachesTheHandler(t *testing.T) {
+func TestCall_cancelReachesHandler(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -263,13 +263,13 @@ func TestCancelReachesTheHandler(t *testing.T) {
 			}
 			require.NoError(t, r.stop())
 			for _, line := range r.logs.lines(t) {
-				require.Equal(t, "INFO", line["level"], "a caller who left is no error")
+				require.Equal(t, "INFO", line["level"], "a cancelled call is not logged as an error")
 			}
 		})
 	}
 }
 
-func TestOneLineForEachCall(t *testing.T) {
+func TestServer_oneLogLinePerCall(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -293,13 +293,13 @@ func TestOneLineForEachCall(t *testing.T) {
 			require.NotContains(t, lines[0], "error")
 			require.Equal(t, "INFO", lines[1]["level"])
 			require.Equal(t, "forbidden", lines[1]["kind"])
-			require.Equal(t, "usr_1", lines[1]["caller"], "a refused caller is known by name")
+			require.Equal(t, "usr_1", lines[1]["caller"], "the log line names the rejected caller")
 			require.Equal(t, "DEBUG", lines[2]["level"])
 		})
 	}
 }
 
-func TestRequestIDs(t *testing.T) {
+func TestCall_requestID(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestRequestIDs(t *testing.T) {
 
 			passed = metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "req_other")
 			_, _ = try(passed, cc, "PeerOnce")
-			require.Equal(t, "req_made", <-seen, "an id comes from the context alone")
+			require.Equal(t, "req_made", <-seen, "the id comes from the context only")
 		})
 	}
 }

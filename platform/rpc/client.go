@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// DefaultDeadline bounds a unary call whose caller set no deadline.
+	// DefaultDeadline is the deadline of a unary call if the caller sets none.
 	DefaultDeadline = 10 * time.Second
-	// MaxMessage is the largest message either way.
+	// MaxMessage is the maximum size of a message in either direction.
 	MaxMessage = 4 << 20
 
 	metadataRequestID = "x-request-id"
 )
 
-// Telemetry is where traces and metrics of calls go. Zero sends none.
+// Telemetry holds the providers for traces and metrics of calls. The zero value records none.
 type Telemetry struct {
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
@@ -53,9 +53,9 @@ func (t Telemetry) options() []otelgrpc.Option {
 
 func (t Telemetry) on() bool { return t.Tracer != nil || t.Meter != nil }
 
-// ClientOptions are what all clients of a network share.
+// ClientOptions are the options of all clients of a network.
 type ClientOptions struct {
-	// Clock judges whether the caller's token still holds. Required.
+	// Clock decides whether the caller's token has expired. Required.
 	Clock     clock.Clock
 	Telemetry Telemetry
 }
@@ -68,9 +68,9 @@ func newClient(target string, o ClientOptions, more ...grpc.DialOption) (*grpc.C
 	options := append([]grpc.DialOption{
 		grpc.WithDefaultServiceConfig(serviceConfig()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
-		// Services reach each other directly; HTTPS_PROXY is for what is outside.
+		// Services connect to each other directly; HTTPS_PROXY is for external hosts.
 		grpc.WithNoProxy(),
-		// A service that was restarted is found while a call to it is tried again, not after grpc's two minutes.
+		// Reconnect to a restarted service while a call is being retried, not after grpc's default of up to two minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: 5 * time.Second,
@@ -105,8 +105,8 @@ func (c client) stream(
 	return clientStream{s}, nil
 }
 
-// outgoing replaces what the context may carry of identity: the token comes from the checked caller
-// of this request alone, never from metadata that someone passed through.
+// outgoing replaces the identity in the outgoing metadata: the token comes only from the verified caller of
+// this request, never from metadata that was passed through.
 func (c client) outgoing(ctx context.Context) context.Context {
 	md, ok := metadata.FromOutgoingContext(ctx)
 	if !ok {
@@ -130,7 +130,7 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, DefaultDeadline)
 }
 
-// received makes the *fault.Error that the server returned, so that callers use errors.As alone.
+// received returns the *fault.Error that the server returned, so that callers can use errors.As.
 func received(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err

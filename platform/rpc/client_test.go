@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-func TestTheCallerIsForwardedOverAHop(t *testing.T) {
+func TestClient_forwardsCaller(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestTheCallerIsForwardedOverAHop(t *testing.T) {
 			onward := w.dial(t, "jobs", "registry")
 			w.serve(t, setup{service: "jobs", handlers: &handlers{
 				unary: func(ctx context.Context, name string, in *dynamicpb.Message) (*dynamicpb.Message, error) {
-					if name == "PeerOnce" { // work that goes on by itself
+					if name == "PeerOnce" { // background work
 						ctx = authn.Background(ctx)
 					}
 					return invoke(ctx, onward, "Peer", in)
@@ -56,7 +56,7 @@ func TestTheCallerIsForwardedOverAHop(t *testing.T) {
 	}
 }
 
-func TestAnExpiredTokenIsNotForwarded(t *testing.T) {
+func TestClient_expiredTokenIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -68,13 +68,13 @@ func TestAnExpiredTokenIsNotForwarded(t *testing.T) {
 			require.NoError(t, err)
 			ctx := authn.WithToken(t.Context(), token, w.clk.Now())
 			got, err := try(ctx, cc, "Peer")
-			require.NoError(t, err, "a long stream goes on as the service")
+			require.NoError(t, err, "the call continues as the service itself")
 			require.Equal(t, "jobs|service|jobs", got)
 		})
 	}
 }
 
-func TestMessagesOverTheLimit(t *testing.T) {
+func TestCall_messageTooLarge(t *testing.T) {
 	t.Parallel()
 	payload := func(n int) *dynamicpb.Message {
 		m := ping()
@@ -104,7 +104,7 @@ func TestMessagesOverTheLimit(t *testing.T) {
 	}
 }
 
-func TestALargeCallerTokenPasses(t *testing.T) {
+func TestCall_largeCallerToken(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -120,17 +120,17 @@ func TestALargeCallerTokenPasses(t *testing.T) {
 	}
 }
 
-// flaky fails without an answer of ours, as a connection that breaks does, until the third try.
-func flaky(tries *atomic.Int32, answer error) *handlers {
+// flaky fails with err until the third attempt.
+func flaky(tries *atomic.Int32, err error) *handlers {
 	return failing(func(context.Context) error {
 		if tries.Add(1) < 3 {
-			return answer
+			return err
 		}
 		return nil
 	})
 }
 
-func TestAnAnswerIsNotAskedForAgain(t *testing.T) {
+func TestClient_doesNotRetryServerErrors(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -143,13 +143,13 @@ func TestAnAnswerIsNotAskedForAgain(t *testing.T) {
 				tries.Store(0)
 				_, err := try(t.Context(), cc, name)
 				require.True(t, fault.HasCode(err, "maintenance"))
-				require.EqualValues(t, 1, tries.Load(), "%s: what a service decided is not repeated", name)
+				require.EqualValues(t, 1, tries.Load(), "%s: an error of the service is not retried", name)
 			}
 		})
 	}
 }
 
-// bareService answers without our interceptors.
+// bareService serves without our interceptors.
 func bareService(t *testing.T, w *world, h *handlers) {
 	t.Helper()
 	l := listen(t, w.as(t, "registry").Listen, "registry")
@@ -163,11 +163,11 @@ func bareService(t *testing.T, w *world, h *handlers) {
 	})
 }
 
-func TestOnlyIdempotentMethodsAreRepeatedWhenNobodyAnswered(t *testing.T) {
+func TestClient_retriesIdempotentMethodsOnly(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
 	w := newWorld(t, memoryNetwork())
-	// Plain Unavailable without pushback is what a broken connection looks like.
+	// A broken connection looks like Unavailable without pushback.
 	bareService(t, w, flaky(&tries, status.Error(codes.Unavailable, "broken")))
 	cc := w.dial(t, "jobs", "registry")
 	_, err := try(t.Context(), cc, "Peer")
@@ -180,7 +180,7 @@ func TestOnlyIdempotentMethodsAreRepeatedWhenNobodyAnswered(t *testing.T) {
 	require.EqualValues(t, 1, tries.Load())
 }
 
-func TestTheClientItselfSetsADeadline(t *testing.T) {
+func TestClient_setsDefaultDeadline(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestTheClientItselfSetsADeadline(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestClient_serviceNotListening(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -209,14 +209,14 @@ func TestNobodyListens(t *testing.T) {
 			for _, name := range []string{"Peer", "PeerOnce", "PeerStream"} {
 				_, err := try(t.Context(), cc, name)
 				require.True(t, fault.Is(err, fault.Unavailable), name)
-				require.NotContains(t, fault.From(err).Text(), "127.0.0.1", "where a service is, is not for users")
-				require.False(t, fault.HasCode(err, fault.CodeDeadline), "it is known before the deadline")
+				require.NotContains(t, fault.From(err).Text(), "127.0.0.1", "the address of a service must not reach users")
+				require.False(t, fault.HasCode(err, fault.CodeDeadline), "the call fails before the deadline")
 			}
 		})
 	}
 }
 
-func TestStreamsEndWithEOF(t *testing.T) {
+func TestClient_streamEndsWithEOF(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestStreamsEndWithEOF(t *testing.T) {
 	}
 }
 
-func TestClientsNeedAClock(t *testing.T) {
+func TestClient_requiresClock(t *testing.T) {
 	t.Parallel()
 	_, err := rpc.Memory(rpc.ClientOptions{}).As("jobs").Dial("registry")
 	require.ErrorContains(t, err, "clock")

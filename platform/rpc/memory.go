@@ -16,8 +16,8 @@ import (
 
 const pipeSize = 256 << 10
 
-// Bus is a network inside one process. Each user of it takes a Network of his own by As, which is
-// what fixes his identity: only code of this process can, and the wiring alone does.
+// Bus is a network inside one process. As returns a Network for one identity. There is no proof of identity:
+// only code of this process can call As, and only the wiring of the process does.
 type Bus struct {
 	options ClientOptions
 
@@ -25,12 +25,12 @@ type Bus struct {
 	open map[string]*bufconn.Listener
 }
 
-// Memory makes an empty bus.
+// Memory returns an empty Bus.
 func Memory(o ClientOptions) *Bus {
 	return &Bus{options: o, open: map[string]*bufconn.Listener{}}
 }
 
-// As is the network as one identity sees it: a service's name or `node/<id>`.
+// As returns the network of one identity: the name of a service or `node/<id>`.
 func (b *Bus) As(identity string) Network { return busUser{b, identity} }
 
 type busUser struct {
@@ -50,7 +50,7 @@ func (u busUser) listen(service string, agents bool) (*Listener, error) {
 	u.bus.mu.Lock()
 	defer u.bus.mu.Unlock()
 	if u.bus.open[key] != nil {
-		return nil, fmt.Errorf("%s is listening already", key)
+		return nil, fmt.Errorf("%s is already listening", key)
 	}
 	inner := bufconn.Listen(pipeSize)
 	u.bus.open[key] = inner
@@ -65,7 +65,7 @@ func busKey(service string, agents bool) string {
 	return service
 }
 
-// busListener frees its name when it closes, so that a service can start again.
+// busListener releases its name when it closes, so that a service can start again.
 type busListener struct {
 	*bufconn.Listener
 	bus *Bus
@@ -100,7 +100,7 @@ func (u busUser) Dial(service string) (*grpc.ClientConn, error) {
 		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(hello{name: u.name, server: service}))
 }
 
-// hello tells the other end of a pipe who dials: one byte of length and the name.
+// hello sends the identity of the client over the pipe: one byte of length and the name.
 type hello struct {
 	credentials.TransportCredentials
 	name   string
@@ -109,10 +109,10 @@ type hello struct {
 
 func (h hello) ClientHandshake(_ context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if len(h.name) > 255 {
-		return nil, nil, fmt.Errorf("the identity %q is too long", h.name)
+		return nil, nil, fmt.Errorf("identity %q is too long", h.name)
 	}
 	if _, err := raw.Write(append([]byte{byte(len(h.name))}, h.name...)); err != nil {
-		return nil, nil, fmt.Errorf("say who dials: %w", err)
+		return nil, nil, fmt.Errorf("send the client identity: %w", err)
 	}
 	return raw, &link{kind: "memory", name: h.server}, nil
 }
@@ -126,11 +126,11 @@ func (h hello) Clone() credentials.TransportCredentials { return h }
 func readHello(raw net.Conn, agents bool) (net.Conn, *link, error) {
 	size := make([]byte, 1)
 	if _, err := io.ReadFull(raw, size); err != nil {
-		return nil, nil, fmt.Errorf("read who dials: %w", err)
+		return nil, nil, fmt.Errorf("read the client identity: %w", err)
 	}
 	text := make([]byte, size[0])
 	if _, err := io.ReadFull(raw, text); err != nil {
-		return nil, nil, fmt.Errorf("read who dials: %w", err)
+		return nil, nil, fmt.Errorf("read the client identity: %w", err)
 	}
 	name := string(text)
 	check := pki.ServiceName

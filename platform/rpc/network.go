@@ -1,17 +1,17 @@
-// Package rpc owns how services talk: networks, servers and clients, and what every call goes
-// through on both sides.
+// Package rpc owns the calls between services: networks, servers and clients, and the interceptors on both
+// sides.
 //
-// It promises, the same in one process (Memory) and over TCP with mutual TLS (TCP), the same for
+// Its promises are the same in one process (Memory) and over TCP with mutual TLS (TCP), and the same for
 // unary calls and streams:
 //   - both ends of a connection know each other's identity (`jobs`, `node/<id>`);
-//   - a method is served only as its option signalbox.options.v1.access says; a server with a method
-//     that lacks one, or whose option contradicts itself, does not start and names the method;
-//   - a unary call has a deadline (10 s where the caller set none); a stream lives as long as its
-//     caller's context or until the server drains;
+//   - a server enforces the option signalbox.options.v1.access of each method; it does not start if a
+//     method lacks the option or has a contradictory one, and the error names the method;
+//   - a unary call has a deadline (10 s if the caller sets none); a stream lives until its caller's
+//     context is done or the server drains;
 //   - requests are validated by their protovalidate rules before a handler sees them;
-//   - an error arrives as the same *fault.Error that was returned, and nothing else of it arrives;
-//   - a panic is an internal error, logged once with its stack; every finished call is one log line;
-//   - a call is repeated only when its method is marked idempotent and no server has answered.
+//   - an error arrives as the *fault.Error that the handler returned, without the errors that wrap it;
+//   - a panic is an internal error, logged once with its stack; every finished call has one log line;
+//   - a call is retried only if its method is marked idempotent and no server has responded.
 package rpc
 
 import (
@@ -26,25 +26,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// Network is where the services are. It belongs to one identity.
+// Network connects the services, as seen by one identity.
 type Network interface {
-	// Listen opens the listener on which other services reach this one.
+	// Listen opens the listener for other services.
 	Listen(service string) (*Listener, error)
-	// ListenAgents opens the listener on which agents reach this service.
+	// ListenAgents opens the listener for agents.
 	ListenAgents(service string) (*Listener, error)
-	// Dial makes a client of a service; it connects at the first call and again when needed. An
-	// agent's identity reaches the service's listener for agents.
+	// Dial returns a client of a service. It connects at the first call and reconnects as needed. The
+	// identity of an agent connects to the service's listener for agents.
 	Dial(service string) (*grpc.ClientConn, error)
 }
 
-// Listener accepts connections whose other end has proved who it is.
+// Listener accepts connections with a verified identity of the peer.
 type Listener struct {
 	net.Listener
 	handshake func(net.Conn) (net.Conn, *link, error)
 	agents    bool
 }
 
-// Accept waits for a connection. The proof of identity follows in the server's handshake.
+// Accept waits for a connection. The identity is verified later, in the server's handshake.
 func (l *Listener) Accept() (net.Conn, error) {
 	raw, err := l.Listener.Accept()
 	if err != nil {
@@ -58,18 +58,18 @@ type accepted struct {
 	from *Listener
 }
 
-// link is what both ends know of a connection.
+// link describes the peer of a connection.
 type link struct {
 	kind   string
-	name   string // the other end's identity
-	agents bool   // came in on a listener for agents
+	name   string // identity of the peer
+	agents bool   // accepted by a listener for agents
 }
 
-// AuthType says how the identity was proved.
+// AuthType returns how the identity was verified.
 func (l *link) AuthType() string { return l.kind }
 
-// Peer is the identity of the other end of a call: a service's name or `node/<id>`. It is empty
-// outside of a server's call.
+// Peer returns the identity of the client of a call: the name of a service or `node/<id>`. It is empty
+// if ctx does not belong to a call in a server.
 func Peer(ctx context.Context) string {
 	if l := linkOf(ctx); l != nil {
 		return l.name
@@ -94,7 +94,7 @@ type handshakes struct {
 func (handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, ok := raw.(*accepted)
 	if !ok {
-		return nil, nil, errors.New("rpc: connection of a listener without identities")
+		return nil, nil, errors.New("rpc: the connection was not accepted by an rpc.Listener")
 	}
 	secured, l, err := conn.from.handshake(conn.Conn)
 	if err != nil {
@@ -110,7 +110,7 @@ func (handshakes) Info() credentials.ProtocolInfo {
 
 func (h handshakes) Clone() credentials.TransportCredentials { return h }
 
-// allowed is the policy of a listener on identities.
+// allowed returns the identity check of a listener.
 func allowed(agents bool) func(string) error {
 	if agents {
 		return pki.OnlyNodes

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-func TestNobodyListensAsAnother(t *testing.T) {
+func TestNetwork_Listen_asOtherService(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestNobodyListensAsAnother(t *testing.T) {
 	}
 }
 
-func TestAnAddressInUseIsNamed(t *testing.T) {
+func TestNetwork_Listen_twice(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestAnAddressInUseIsNamed(t *testing.T) {
 	}
 }
 
-func TestDialUnknownService(t *testing.T) {
+func TestNetwork_Dial_invalidName(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -64,12 +64,12 @@ func TestDialUnknownService(t *testing.T) {
 	}
 }
 
-func TestPeerOutsideOfACallIsEmpty(t *testing.T) {
+func TestPeer_outsideOfCall(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, rpc.Peer(t.Context()))
 }
 
-func TestMemoryIdentitiesAreChecked(t *testing.T) {
+func TestMemory_invalidIdentities(t *testing.T) {
 	t.Parallel()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
 	w := newWorld(t, func(_ *testing.T, identity string) rpc.Network { return bus.As(identity) })
@@ -80,26 +80,26 @@ func TestMemoryIdentitiesAreChecked(t *testing.T) {
 	}
 }
 
-func TestTCPConfigIsChecked(t *testing.T) {
+func TestTCP_invalidConfig(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
-	who := identity(t, ca, "jobs")
+	ident := identity(t, ca, "jobs")
 	_, err = rpc.TCP(rpc.TCPConfig{})
 	require.ErrorContains(t, err, "certificate")
-	_, err = rpc.TCP(rpc.TCPConfig{Identity: who, Peers: map[string]string{"auth": "no-port"}})
+	_, err = rpc.TCP(rpc.TCPConfig{Identity: ident, Peers: map[string]string{"auth": "no-port"}})
 	require.ErrorContains(t, err, "auth")
-	_, err = rpc.TCP(rpc.TCPConfig{Identity: who, Peers: map[string]string{"Auth": "a:1"}})
+	_, err = rpc.TCP(rpc.TCPConfig{Identity: ident, Peers: map[string]string{"Auth": "a:1"}})
 	require.Error(t, err)
-	wire, err := rpc.TCP(rpc.TCPConfig{Identity: who})
+	wire, err := rpc.TCP(rpc.TCPConfig{Identity: ident})
 	require.NoError(t, err)
 	_, err = wire.ListenAgents("jobs")
-	require.ErrorContains(t, err, "no address for jobs for agents")
+	require.ErrorContains(t, err, "no listen address configured for jobs for agents")
 	_, err = wire.Dial("auth")
-	require.ErrorContains(t, err, "no address of auth")
+	require.ErrorContains(t, err, "no address configured for service auth")
 }
 
-// attacker dials a TCP service with TLS settings of his own.
+// attacker calls a TCP service with arbitrary TLS settings. It returns nil if all calls fail to connect.
 func attacker(t *testing.T, addr string, creds credentials.TransportCredentials) error {
 	t.Helper()
 	cc, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds))
@@ -113,7 +113,7 @@ func attacker(t *testing.T, addr string, creds credentials.TransportCredentials)
 	return nil
 }
 
-func TestWithoutACertificateOfOursNothingAnswers(t *testing.T) {
+func TestTCP_foreignCertificateIsRejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, tcpNetwork(t))
 	r := w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
@@ -132,10 +132,10 @@ func TestWithoutACertificateOfOursNothingAnswers(t *testing.T) {
 		}
 	}
 	require.NoError(t, r.stop())
-	require.Empty(t, r.logs.lines(t), "no call of theirs came as far as an interceptor")
+	require.Empty(t, r.logs.lines(t), "no call reached an interceptor")
 }
 
-func TestListenersKeepServicesAndNodesApart(t *testing.T) {
+func TestTCP_listenersSeparateServicesAndNodes(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
@@ -158,26 +158,26 @@ func TestListenersKeepServicesAndNodesApart(t *testing.T) {
 	}
 }
 
-func TestAClientDoesNotTalkToAnotherService(t *testing.T) {
+func TestTCP_clientChecksServerIdentity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, tcpNetwork(t))
 	r := w.serve(t, setup{service: "registry", handlers: echo()})
 	at := w.as(t, "registry").(recording).at
 	at.mu.Lock()
-	at.services["auth"] = at.services["registry"] // someone answers at auth's address
+	at.services["auth"] = at.services["registry"] // another service listens at the address of auth
 	at.mu.Unlock()
 	_, err := try(w.calledBy(t, person("admin")), w.dial(t, "jobs", "auth"), "Open")
 	require.True(t, fault.Is(err, fault.Unavailable))
 	require.ErrorContains(t, err, "the server is registry, not auth")
 	require.NoError(t, r.stop())
-	require.Empty(t, r.logs.lines(t), "the caller's token was never sent")
+	require.Empty(t, r.logs.lines(t), "the token of the caller was not sent")
 }
 
-func TestHTTPBetweenServices(t *testing.T) {
+func TestWire_HTTPBetweenServices(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
-	wire := func(name string) *rpc.Wire {
+	wire := func(name string) *rpc.TCPNetwork {
 		w, err := rpc.TCP(rpc.TCPConfig{Identity: identity(t, ca, name), Client: rpc.ClientOptions{Clock: clock.Real()}})
 		require.NoError(t, err)
 		return w

@@ -20,8 +20,8 @@ import (
 
 const testService = "signalbox.rpctest.v1.TestService"
 
-// TestMain gives the tests a service of their own, built by hand so that no product proto is bent
-// to them.
+// TestMain registers a service for the tests. It is built by hand, so that the product's protos need no test
+// methods.
 func TestMain(m *testing.M) {
 	file, err := protodesc.NewFile(testFile(), protoregistry.GlobalFiles)
 	if err == nil {
@@ -70,7 +70,7 @@ const (
 	once       = descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 )
 
-// methods are what the test service has; ok tells whether a server may start with it.
+// methods returns the methods of the test service.
 func methods() []*descriptorpb.MethodDescriptorProto {
 	return []*descriptorpb.MethodDescriptorProto{
 		method("Open", access(none, anyRole), false, repeatable),
@@ -88,24 +88,24 @@ func methods() []*descriptorpb.MethodDescriptorProto {
 	}
 }
 
-// badMethods are what a server must refuse to start with.
+// badMethods returns access options with which a server must not start.
 func badMethods() map[string]*optionsv1.Access {
 	return map[string]*optionsv1.Access{
-		"Missing":       nil,
-		"Empty":         {},
-		"Both":          access(user, anyRole, "jobs"),
-		"RoleOfNobody":  access(none, admin),
-		"RoleOfPeers":   access(unset, admin, "jobs"),
-		"PeerTwice":     access(unset, anyRole, "jobs", "jobs"),
-		"PeerNode":      access(unset, anyRole, "node/nod_1"),
-		"PeerEmpty":     access(unset, anyRole, ""),
-		"NewCredential": access(99, anyRole),
-		"NewRole":       access(user, 99),
-		"NoNeed":        {Credential: user},
-		"NeedOfNobody":  {Credential: none, Need: optionsv1.Need_NEED_READ},
-		"NeedOfPeers":   {Peers: []string{"jobs"}, Need: optionsv1.Need_NEED_NONE},
-		"NewNeed":       {Credential: user, Need: 99},
-		"DrawnOfNobody": {Credential: none, DrawnPassword: true},
+		"Missing":          nil,
+		"Empty":            {},
+		"Both":             access(user, anyRole, "jobs"),
+		"RoleWithoutUser":  access(none, admin),
+		"RoleOfPeers":      access(unset, admin, "jobs"),
+		"PeerTwice":        access(unset, anyRole, "jobs", "jobs"),
+		"PeerNode":         access(unset, anyRole, "node/nod_1"),
+		"PeerEmpty":        access(unset, anyRole, ""),
+		"NewCredential":    access(99, anyRole),
+		"NewRole":          access(user, 99),
+		"NoNeed":           {Credential: user},
+		"NeedWithoutUser":  {Credential: none, Need: optionsv1.Need_NEED_READ},
+		"NeedOfPeers":      {Peers: []string{"jobs"}, Need: optionsv1.Need_NEED_NONE},
+		"NewNeed":          {Credential: user, Need: 99},
+		"DrawnWithoutUser": {Credential: none, DrawnPassword: true},
 	}
 }
 
@@ -174,13 +174,13 @@ func textOf(m *dynamicpb.Message) string {
 	return m.Get(pingType().Fields().ByName("text")).String()
 }
 
-// handlers answer all methods of the test service; a nil one echoes.
+// handlers implement all methods of the test service.
 type handlers struct {
 	unary  func(ctx context.Context, method string, in *dynamicpb.Message) (*dynamicpb.Message, error)
 	stream func(method string, s grpc.ServerStream) error
 }
 
-// desc is what generated code would hold.
+// desc returns the service description that generated code would contain.
 func (h *handlers) desc(service string, names ...string) *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
 	for _, m := range methods() {

@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// A caller with more roles than a token carries is asked for; the handler sees all of them.
-func TestTheHandlerSeesEveryRoleOfItsCaller(t *testing.T) {
+// The server fetches the roles of a caller that has more than a token can hold; the handler sees all of them.
+func TestServer_handlerSeesAllRolesOfCaller(t *testing.T) {
 	t.Parallel()
 	many := person("operator")
 	for i := range authn.MaxProjects + 1 {
@@ -25,15 +25,15 @@ func TestTheHandlerSeesEveryRoleOfItsCaller(t *testing.T) {
 			t.Parallel()
 			w := open(t)
 			handler := &handlers{unary: func(ctx context.Context, _ string, _ *dynamicpb.Message) (*dynamicpb.Message, error) {
-				return pingText(fmt.Sprint(authn.Of(ctx).Projects)), nil
+				return pingText(fmt.Sprint(authn.CallerOf(ctx).Projects)), nil
 			}}
 			w.serve(t, setup{service: "registry", handlers: handler, change: func(o *rpc.ServerOptions) {
 				o.Roles = func(ctx context.Context, userID string) ([]authn.ProjectRole, error) {
 					if authn.Token(ctx, w.clk.Now()) != "" {
-						t.Error("the question must not ask for itself again")
+						t.Error("the call that fetches the roles must not carry the token")
 					}
 					if userID == "usr_down" {
-						return nil, fault.New(fault.Unavailable, "", "auth is away")
+						return nil, fault.New(fault.Unavailable, "", "auth is unavailable")
 					}
 					return []authn.ProjectRole{{Project: "prj_far", Role: authn.ProjectOwner}}, nil
 				}
@@ -46,7 +46,7 @@ func TestTheHandlerSeesEveryRoleOfItsCaller(t *testing.T) {
 			}
 			got, err := try(w.calledBy(t, person("operator")), gateway, "User")
 			require.NoError(t, err)
-			require.Equal(t, "[]", got, "whose token is whole is not asked for")
+			require.Equal(t, "[]", got, "roles are not fetched if the token is complete")
 			down := *many
 			down.Subject = "usr_down"
 			_, err = try(w.calledBy(t, &down), gateway, "User")

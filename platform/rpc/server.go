@@ -22,24 +22,24 @@ const (
 	defaultStopTimeout = 10 * time.Second
 	handshakeTimeout   = 10 * time.Second
 	maxStreams         = 1000
-	maxHeaders         = 160 << 10 // a caller token of 64 KiB and the rest, with room
+	maxHeaders         = 160 << 10 // a caller token of 64 KiB, other headers and a reserve
 )
 
-// ServerOptions are what a server needs. Service, Log, Clock and NewRequestID are required.
+// ServerOptions are the options of a server. Service, Log, Clock and NewRequestID are required.
 type ServerOptions struct {
 	Service string
 	Log     *slog.Logger
 	Clock   clock.Clock
-	// NewRequestID names calls that come without an id.
+	// NewRequestID returns the id for calls without one.
 	NewRequestID func() string
-	// Verifier checks callers; a server whose methods are all between services needs none.
+	// Verifier verifies callers. It may be nil if all methods are for services only.
 	Verifier *authn.Verifier
-	// Roles answers all roles of a caller whose token could not carry them. Without it he has those that it carries.
+	// Roles returns all roles of a caller whose token could not hold them. If nil, only the token's roles count.
 	Roles authn.FetchRoles
-	// Classify gives an error of a library its kind; it returns the error unchanged when it has none.
+	// Classify converts an error of a library into a fault; it returns other errors unchanged.
 	Classify  func(error) error
 	Telemetry Telemetry
-	// StopTimeout is how long calls may finish after Serve's context ends: 10 s when zero.
+	// StopTimeout is how long running calls may take after Serve's context is done; zero means 10 s.
 	StopTimeout time.Duration
 }
 
@@ -50,11 +50,11 @@ type Server struct {
 	health  *health.Server
 	rules   map[string]rule
 
-	drain    context.Context // ends when streams shall end
+	drain    context.Context // done when streams must end
 	startEnd context.CancelFunc
 }
 
-// NewServer makes a server; it starts nothing.
+// NewServer returns a Server. It starts nothing.
 func NewServer(o ServerOptions) *Server {
 	if o.StopTimeout == 0 {
 		o.StopTimeout = defaultStopTimeout
@@ -80,10 +80,10 @@ func NewServer(o ServerOptions) *Server {
 	return s
 }
 
-// RegisterService adds a service; generated Register functions call it, before Serve.
+// RegisterService adds a service. Generated Register functions call it. It must not be called after Serve.
 func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) { s.grpc.RegisterService(d, impl) }
 
-// SetServing says in the health service whether this server wants calls. It does not refuse any.
+// SetServing sets the status in the health service. It does not reject calls.
 func (s *Server) SetServing(yes bool) {
 	status := healthv1.HealthCheckResponse_NOT_SERVING
 	if yes {
@@ -93,26 +93,26 @@ func (s *Server) SetServing(yes bool) {
 	s.health.SetServingStatus(s.options.Service, status)
 }
 
-// Check reads the access options of all registered methods, and says what Serve would refuse.
+// Check validates the options and the access options of all registered methods, as Serve does.
 func (s *Server) Check() error {
 	o := s.options
 	if o.Service == "" || o.Log == nil || o.Clock == nil || o.NewRequestID == nil {
 		return errors.New("rpc: a server needs Service, Log, Clock and NewRequestID")
 	}
 	if _, err := rulesOf(s.grpc.GetServiceInfo()); err != nil {
-		return fmt.Errorf("rpc server of %s: %w", o.Service, err)
+		return fmt.Errorf("rpc server of service %s: %w", o.Service, err)
 	}
 	return nil
 }
 
-// Serve serves on all listeners until ctx ends, then lets calls finish: no new ones, streams end at
-// once with a fault of code draining, unary calls have StopTimeout. It closes the listeners. A server
-// serves once.
+// Serve serves on all listeners until ctx is done. Then it accepts no new calls, ends streams at once with a
+// fault of code draining, and gives unary calls StopTimeout to finish. It closes the listeners. Serve must be
+// called at most once.
 func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	defer s.startEnd()
 	err := s.Check()
 	if err == nil && len(listeners) == 0 {
-		err = errors.New("rpc: nothing to listen on")
+		err = errors.New("rpc: no listeners")
 	}
 	if err != nil {
 		for _, l := range listeners {
@@ -120,9 +120,9 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 		}
 		return err
 	}
-	// Check has read them without fault.
+	// Check has already reported errors.
 	s.rules, _ = rulesOf(s.grpc.GetServiceInfo())
-	s.SetServing(true) // before the first call can ask
+	s.SetServing(true) // before the first call can check the health
 	failed := make(chan error, len(listeners))
 	var serving sync.WaitGroup
 	for _, l := range listeners {
@@ -141,7 +141,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	return err
 }
 
-// stop races a graceful stop with the deadline.
+// stop stops gracefully and, after StopTimeout, aborts the remaining calls.
 func (s *Server) stop(ctx context.Context) {
 	s.health.Shutdown()
 	s.startEnd()
@@ -155,7 +155,7 @@ func (s *Server) stop(ctx context.Context) {
 	select {
 	case <-done:
 	case <-timer.C():
-		s.options.Log.WarnContext(ctx, "rpc server cuts calls that did not finish in time",
+		s.options.Log.WarnContext(ctx, "rpc server aborts calls that did not finish in time",
 			slog.String("service", s.options.Service), slog.Duration("timeout", s.options.StopTimeout))
 		s.grpc.Stop()
 		<-done

@@ -25,7 +25,7 @@ func bareServer() *rpc.Server {
 	})
 }
 
-func TestAServerDoesNotStartWithABadMethod(t *testing.T) {
+func TestServer_Serve_badMethod(t *testing.T) {
 	t.Parallel()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()}).As("registry")
 	for name := range badMethods() {
@@ -39,10 +39,10 @@ func TestAServerDoesNotStartWithABadMethod(t *testing.T) {
 		require.ErrorContains(t, s.Serve(t.Context(), l), "BadService/"+name)
 	}
 	_, err := bus.Listen("registry")
-	require.NoError(t, err, "the refused server has closed its listener")
+	require.NoError(t, err, "Serve has closed its listener")
 }
 
-func TestAllBadMethodsAreNamedAtOnce(t *testing.T) {
+func TestServer_Check_reportsAllBadMethods(t *testing.T) {
 	t.Parallel()
 	s := bareServer()
 	h := echo()
@@ -50,19 +50,19 @@ func TestAllBadMethodsAreNamedAtOnce(t *testing.T) {
 	s.RegisterService(h.desc("signalbox.rpctest.v1.Unknown", "M"), h)
 	s.RegisterService(h.desc("signalbox.rpctest.v1.Ping", "M"), h)
 	for _, want := range []string{
-		"BadService/Missing: has no access option", "BadService/Both: access names both", "Unknown/M: has no descriptor", "Ping/M: is of no service",
+		"BadService/Missing: has no access option", "BadService/Both: access names both", "Unknown/M: has no descriptor", "Ping/M: does not belong to a service",
 	} {
 		require.ErrorContains(t, s.Check(), want)
 	}
 }
 
-func TestAServerNeedsItsParts(t *testing.T) {
+func TestServer_missingOptions(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, rpc.NewServer(rpc.ServerOptions{Service: "jobs"}).Check(), "needs")
-	require.ErrorContains(t, bareServer().Serve(t.Context()), "nothing to listen on")
+	require.ErrorContains(t, bareServer().Serve(t.Context()), "no listeners")
 }
 
-func TestUnaryCallsFinishAndStreamsEndWhenTheServerStops(t *testing.T) {
+func TestServer_Serve_drainsCallsAndStreams(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestUnaryCallsFinishAndStreamsEndWhenTheServerStops(t *testing.T) {
 	}
 }
 
-func TestACallThatDoesNotFinishIsCut(t *testing.T) {
+func TestServer_Serve_abortsCallAfterStopTimeout(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -128,12 +128,12 @@ func TestACallThatDoesNotFinishIsCut(t *testing.T) {
 			<-entered
 			require.NoError(t, r.stop())
 			require.Equal(t, codes.Unavailable, status.Code(<-got))
-			require.Contains(t, r.logs.text(), "cuts calls")
+			require.Contains(t, r.logs.text(), "aborts calls")
 		})
 	}
 }
 
-func TestAServiceThatStartsAgainIsFoundAgain(t *testing.T) {
+func TestClient_reconnectsAfterRestart(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestAServiceThatStartsAgainIsFoundAgain(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutAVerifierRefusesCallers(t *testing.T) {
+func TestServer_withoutVerifierRejectsCallers(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAServerWithoutAVerifierRefusesCallers(t *testing.T) {
 	}
 }
 
-func TestWithoutACertificateNothingAnswers(t *testing.T) {
+func TestServer_requiresCertificate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, tcpNetwork(t))
 	w.serve(t, setup{service: "registry", handlers: echo()})
@@ -181,5 +181,5 @@ func TestWithoutACertificateNothingAnswers(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, cc.Close()) }()
 	_, err = invoke(authn.Background(t.Context()), cc, "Peer", ping())
-	require.Equal(t, codes.Unavailable, status.Code(err), "no certificate, no answer")
+	require.Equal(t, codes.Unavailable, status.Code(err), "without a certificate the call fails")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-func TestCallsAreTracedAndMeasuredHealthIsNot(t *testing.T) {
+func TestTelemetry_tracesAndMeasuresCallsExceptHealth(t *testing.T) {
 	t.Parallel()
 	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
 	tel := rpc.Telemetry{
@@ -43,10 +43,10 @@ func TestCallsAreTracedAndMeasuredHealthIsNot(t *testing.T) {
 	}
 	for _, name := range bothForms() {
 		got := kinds["signalbox.rpctest.v1.TestService/"+name]
-		require.Len(t, got, 2, "%s: a span at each end", name)
-		require.Equal(t, got[oteltrace.SpanKindClient], got[oteltrace.SpanKindServer], "of one trace")
+		require.Len(t, got, 2, "%s: a client and a server span", name)
+		require.Equal(t, got[oteltrace.SpanKindClient], got[oteltrace.SpanKindServer], "both spans belong to one trace")
 	}
-	require.Len(t, kinds, 2, "and none of health")
+	require.Len(t, kinds, 2, "health calls have no spans")
 
 	var data metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &data))

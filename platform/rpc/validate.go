@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Validate holds a message against its protovalidate rules: nil, or a fault of kind invalid with one
-// field a broken rule. The gateway and HTTP handlers may use it for what they decode themselves.
+// Validate checks a message against its protovalidate rules. It returns nil or a fault of kind invalid with one
+// field per violated rule. The gateway and HTTP handlers may use it for messages that they decode themselves.
 func Validate(m proto.Message) error {
 	err := protovalidate.Validate(m)
 	var broken *protovalidate.ValidationError
@@ -21,8 +21,9 @@ func Validate(m proto.Message) error {
 	case err == nil:
 		return nil
 	case !errors.As(err, &broken):
-		// The rules themselves do not compile or run: a defect, not the caller's.
-		return fault.New(fault.Internal, "", "rules of %s", m.ProtoReflect().Descriptor().FullName()).Wrap(err)
+		// The rules do not compile or run: this is a bug, not an error of the caller.
+		name := m.ProtoReflect().Descriptor().FullName()
+		return fault.New(fault.Internal, "", "the validation rules of %s are broken", name).Wrap(err)
 	}
 	fields := make([]fault.Field, len(broken.Violations))
 	for i, v := range broken.Violations {
@@ -31,8 +32,8 @@ func Validate(m proto.Message) error {
 	return fault.InvalidFields(fields...)
 }
 
-// input is what may be told back: numbers, booleans and enum numbers. Text may be a secret or
-// someone's data, and its sender has it anyway.
+// input returns the value if it may be included in the response: numbers, booleans and enum numbers. Text may
+// be a secret or personal data, and the client has it anyway.
 func input(v *protovalidate.Violation) any {
 	if v.FieldDescriptor == nil || redacted(v.FieldDescriptor) || v.FieldDescriptor.IsList() || v.FieldDescriptor.IsMap() {
 		return nil
@@ -50,7 +51,7 @@ func redacted(f protoreflect.FieldDescriptor) bool {
 	return ok && options.GetDebugRedact()
 }
 
-// plain is a scalar as Go and JSON have it, or nil.
+// plain returns a scalar as a Go value for JSON, or nil.
 func plain(v protoreflect.Value) any {
 	if !v.IsValid() {
 		return nil
@@ -71,7 +72,7 @@ func plain(v protoreflect.Value) any {
 	}
 }
 
-// words are the strings of a list, or nil where it is of something else.
+// words returns the elements of a list of strings, or nil for other lists.
 func words(list protoreflect.List) any {
 	out := make([]string, list.Len())
 	for i := range out {

@@ -39,7 +39,7 @@ func TestValidate(t *testing.T) {
 	require.Equal(t, "Input should be greater than or equal to 0", got[0].Msg)
 }
 
-func TestTextAndSecretsAreNotToldBack(t *testing.T) {
+func TestValidate_omitsTextAndSecrets(t *testing.T) {
 	t.Parallel()
 	got := fieldsOf(t, rpc.Validate(pingText("hunter2"+strings.Repeat("x", 20))))
 	require.Equal(t, fault.Field{
@@ -49,10 +49,10 @@ func TestTextAndSecretsAreNotToldBack(t *testing.T) {
 
 	got = fieldsOf(t, rpc.Validate(pingSize("pin", 1234)))
 	require.Equal(t, []any{"pin"}, got[0].Loc)
-	require.Nil(t, got[0].Input, "a field with debug_redact is a secret, numbers too")
+	require.Nil(t, got[0].Input, "a number with debug_redact is a secret too")
 }
 
-func TestNestedFieldsAndAllAtOnce(t *testing.T) {
+func TestValidate_reportsAllAndNestedFields(t *testing.T) {
 	t.Parallel()
 	m := pingSize("size", math.MaxInt32)
 	list := m.Mutable(pingType().Fields().ByName("nested")).List()
@@ -64,7 +64,7 @@ func TestNestedFieldsAndAllAtOnce(t *testing.T) {
 	require.Equal(t, []any{"nested", 1, "size"}, got[1].Loc)
 }
 
-func TestBadMessagesNeverReachAHandler(t *testing.T) {
+func TestServer_validatesMessages(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {
 		t.Run(kind, func(t *testing.T) {
@@ -82,13 +82,13 @@ func TestBadMessagesNeverReachAHandler(t *testing.T) {
 			for _, m := range []*dynamicpb.Message{ping(), pingSize("size", -1)} {
 				require.NoError(t, s.SendMsg(m))
 			}
-			require.NoError(t, s.RecvMsg(ping()), "the first message was fine")
+			require.NoError(t, s.RecvMsg(ping()), "the first message is valid")
 			err = s.RecvMsg(ping())
 			require.NotEqual(t, io.EOF, err)
 			require.Equal(t, []any{"size"}, fieldsOf(t, err)[0].Loc)
 
 			_, err = invoke(t.Context(), w.dial(t, "gateway", "registry"), "User", pingSize("size", -1))
-			require.True(t, fault.Is(err, fault.Unauthenticated), "who may not call learns nothing of the rules")
+			require.True(t, fault.Is(err, fault.Unauthenticated), "access is checked before validation")
 		})
 	}
 }

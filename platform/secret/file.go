@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// ParseKeyring reads the text form of a ring: a line "<id> <base64 of 32 bytes>"
-// for each key, the sealing one first; empty lines and # lines are skipped.
+// ParseKeyring parses the text form of a keyring: a line "<id> <base64 of 32 bytes>"
+// per key, with the sealing key first. Empty lines and lines that start with # are
+// skipped.
 func ParseKeyring(text String) (*Keyring, error) {
 	var keys []Key
 	n := 0
@@ -35,16 +36,17 @@ func ParseKeyring(text String) (*Keyring, error) {
 	return NewKeyring(keys...)
 }
 
-// LoadKeyring reads a ring from a file that only its owner can read.
+// LoadKeyring reads a keyring from a file. It fails if the file has permissions for
+// anyone but its owner.
 func LoadKeyring(path string) (*Keyring, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("keyring: %s is open to others (%v): chmod 600 it", path, info.Mode().Perm())
+		return nil, fmt.Errorf("keyring: %s is accessible to other users (mode %v); run chmod 600 on it", path, info.Mode().Perm())
 	}
-	text, err := os.ReadFile(path) // #nosec G304 -- the operator's own setting
+	text, err := os.ReadFile(path) // #nosec G304 -- the path is a setting of the operator
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
@@ -55,8 +57,8 @@ func LoadKeyring(path string) (*Keyring, error) {
 	return ring, nil
 }
 
-// LoadOrCreateKeyring reads the ring at path, and at the first start makes one
-// with a random key. Processes that race for the first start agree on one file.
+// LoadOrCreateKeyring reads the keyring at path. If the file does not exist, it creates
+// one with a random key; concurrent processes end up with the same file.
 func LoadOrCreateKeyring(path string) (*Keyring, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := createKeyring(path); err != nil {
@@ -75,13 +77,13 @@ func createKeyring(path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // after the link only the second name goes
+	defer os.Remove(tmp.Name()) //nolint:errcheck // path keeps the content after os.Link
 	line := fmt.Sprintf("k%s %s\n", hex.EncodeToString(name[:]), base64.StdEncoding.EncodeToString(raw[:]))
 	_, err = tmp.WriteString(line)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
-	// Link never replaces: the file of a process that was faster stays.
+	// Link does not replace an existing file: if another process was faster, its file stays.
 	if err = os.Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
 		return nil
 	}

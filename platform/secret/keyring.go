@@ -9,9 +9,9 @@ import (
 	"regexp"
 )
 
-// ErrOpen is what Open answers for a value that was not sealed by a key of this
-// ring for this place: changed, swapped between rows, or sealed elsewhere.
-var ErrOpen = errors.New("the sealed value does not open here")
+// ErrOpen is the error of Open for a value that no key of this ring sealed for the
+// given aad: it was changed, swapped between rows, or sealed by another installation.
+var ErrOpen = errors.New("the sealed value cannot be opened with this keyring and row")
 
 var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
@@ -22,25 +22,25 @@ const (
 	version   = 1
 )
 
-// Key is one key-encryption key.
+// Key is a key-encryption key.
 type Key struct {
 	ID    string
 	Bytes []byte // 32
 }
 
-// Keyring seals values with its first key and opens those of every key, so that
-// keys are rotated by putting a new one in front. Each value has a key of its
-// own (AES-256-GCM), wrapped by the ring's key.
+// Keyring seals values with its first key and opens values of all its keys: to rotate
+// keys, put a new one in front. Each value is encrypted with its own key (AES-256-GCM),
+// which is wrapped by a key of the ring.
 type Keyring struct {
 	active string
 	keys   map[string]cipher.AEAD
 }
 
-// NewKeyring makes a ring; the first key seals. It refuses an empty ring and
-// keys that are short, repeated, or plainly not random.
+// NewKeyring returns a Keyring that seals with the first key. It rejects an empty list
+// and keys of the wrong length, duplicate keys, and keys that are not random.
 func NewKeyring(keys ...Key) (*Keyring, error) {
 	if len(keys) == 0 {
-		return nil, errors.New("keyring: no key")
+		return nil, errors.New("keyring: no keys")
 	}
 	ring := &Keyring{active: keys[0].ID, keys: make(map[string]cipher.AEAD, len(keys))}
 	for _, k := range keys {
@@ -48,7 +48,7 @@ func NewKeyring(keys ...Key) (*Keyring, error) {
 			return nil, fmt.Errorf("keyring: %w", err)
 		}
 		if ring.keys[k.ID] != nil {
-			return nil, fmt.Errorf("keyring: key %q is there twice", k.ID)
+			return nil, fmt.Errorf("keyring: duplicate key %q", k.ID)
 		}
 		aead, err := newAEAD(k.Bytes)
 		if err != nil {
@@ -61,20 +61,20 @@ func NewKeyring(keys ...Key) (*Keyring, error) {
 
 func checkKey(k Key) error {
 	if !keyName.MatchString(k.ID) {
-		return fmt.Errorf("%q is no key id: 1 to 64 letters, digits, dots, dashes", k.ID)
+		return fmt.Errorf("%q is not a valid key id; use 1 to 64 letters, digits, dots, underscores and dashes", k.ID)
 	}
 	if len(k.Bytes) != keySize {
 		return fmt.Errorf("key %q has %d bytes, want %d", k.ID, len(k.Bytes), keySize)
 	}
 	if !LooksRandom(k.Bytes) {
-		return fmt.Errorf("key %q is not random: an example key?", k.ID)
+		return fmt.Errorf("key %q is not random; it may be an example key", k.ID)
 	}
 	return nil
 }
 
-// LooksRandom tells a key of 32 bytes or their text from what a person types or an example shows. It counts
-// distinct bytes: 32 random ones have fewer than 12 once in far more than 10^15 draws, while zeros and typed
-// words have them always.
+// LooksRandom reports whether a key of 32 bytes, or its text form, looks random and not like a typed or an
+// example key. It requires 12 distinct bytes: 32 random bytes have fewer with a probability far below 10^-15,
+// zeros and typed words always do.
 func LooksRandom(key []byte) bool {
 	const least = 12
 	distinct := map[byte]bool{}
@@ -84,11 +84,11 @@ func LooksRandom(key []byte) bool {
 	return len(distinct) >= least
 }
 
-// Seal encrypts plain for the place that aad names, "table.column:id".
+// Seal encrypts plain for the row and column in aad, "table.column:id".
 //
-// The result is: version, length of the key id, key id, the wrapped key (nonce,
-// 32 bytes, tag), the value (nonce, bytes, tag). All before the value is bound
-// to it, and aad to both.
+// The result holds the version, the length of the key id, the key id, the wrapped key
+// (nonce, 32 bytes, tag) and the value (nonce, bytes, tag). The wrapped key is bound to
+// the key id and aad, and the value to aad.
 func (k *Keyring) Seal(plain []byte, aad string) ([]byte, error) {
 	dek := make([]byte, keySize)
 	if _, err := rand.Read(dek); err != nil {
@@ -98,10 +98,10 @@ func (k *Keyring) Seal(plain []byte, aad string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
-	return inner.Seal(k.wrap(dek, aad), nil, plain, bind("value", aad)), nil // #nosec G407 -- newAEAD draws the nonce itself
+	return inner.Seal(k.wrap(dek, aad), nil, plain, bind("value", aad)), nil // #nosec G407 -- newAEAD generates random nonces
 }
 
-// Open decrypts what Seal made for the same aad.
+// Open decrypts a result of Seal for the same aad.
 func (k *Keyring) Open(sealed []byte, aad string) ([]byte, error) {
 	dek, value, err := k.unwrap(sealed, aad)
 	if err != nil {
@@ -118,8 +118,8 @@ func (k *Keyring) Open(sealed []byte, aad string) ([]byte, error) {
 	return plain, nil
 }
 
-// Rewrap moves a sealed value to the ring's first key without touching the
-// encrypted bytes; changed is false when it is there already.
+// Rewrap wraps the key of a sealed value with the first key of the ring and keeps the
+// encrypted bytes; changed is false if the first key wraps it already.
 func (k *Keyring) Rewrap(sealed []byte, aad string) (out []byte, changed bool, err error) {
 	dek, value, err := k.unwrap(sealed, aad)
 	if err != nil {
@@ -133,7 +133,7 @@ func (k *Keyring) Rewrap(sealed []byte, aad string) (out []byte, changed bool, e
 
 func (k *Keyring) wrap(dek []byte, aad string) []byte {
 	out := append([]byte{version, byte(len(k.active))}, k.active...)
-	return k.keys[k.active].Seal(out, nil, dek, bind("key "+k.active, aad)) // #nosec G407 -- newAEAD draws the nonce itself
+	return k.keys[k.active].Seal(out, nil, dek, bind("key "+k.active, aad)) // #nosec G407 -- newAEAD generates random nonces
 }
 
 func (k *Keyring) unwrap(sealed []byte, aad string) (dek, value []byte, err error) {
@@ -162,7 +162,7 @@ func split(sealed []byte) (id string, rest []byte, ok bool) {
 	return id, sealed[n:], keyName.MatchString(id)
 }
 
-// bind keeps a wrapped key from standing in for a value and the reverse.
+// bind returns the additional data for one use, so that a wrapped key cannot be used as a value or vice versa.
 func bind(use, aad string) []byte { return []byte("signalbox " + use + "\x00" + aad) }
 
 func newAEAD(key []byte) (cipher.AEAD, error) {

@@ -31,7 +31,7 @@ func ring(t *testing.T, keys ...secret.Key) *secret.Keyring {
 	return r
 }
 
-func TestSealOpen(t *testing.T) {
+func TestKeyring_SealAndOpen(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "k1"))
 	for _, plain := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte("long"), 10_000)} {
@@ -49,14 +49,14 @@ func TestSealOpen(t *testing.T) {
 	}
 }
 
-func TestOpenIsBoundToThePlaceAndEveryByte(t *testing.T) {
+func TestKeyring_Open_otherRowOrChangedByte(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "k1"))
 	sealed, err := r.Seal([]byte("the key of the engine"), place)
 	require.NoError(t, err)
 	for _, other := range []string{"engine.key:rev_02", "engine.name:rev_01", "", place + " ", "\x00" + place} {
 		_, err := r.Open(sealed, other)
-		require.ErrorIs(t, err, secret.ErrOpen, "a row swapped between ids: %q", other)
+		require.ErrorIs(t, err, secret.ErrOpen, "swapped rows: %q", other)
 		_, _, err = r.Rewrap(sealed, other)
 		require.ErrorIs(t, err, secret.ErrOpen)
 	}
@@ -66,15 +66,15 @@ func TestOpenIsBoundToThePlaceAndEveryByte(t *testing.T) {
 		_, err := r.Open(edited, place)
 		require.ErrorIs(t, err, secret.ErrOpen, "byte %d", i)
 		_, err = r.Open(sealed[:i], place)
-		require.ErrorIs(t, err, secret.ErrOpen, "cut to %d", i)
+		require.ErrorIs(t, err, secret.ErrOpen, "truncated to %d", i)
 	}
 	_, err = r.Open(append(bytes.Clone(sealed), 0), place)
 	require.ErrorIs(t, err, secret.ErrOpen)
 	_, err = ring(t, key(t, "k1")).Open(sealed, place)
-	require.ErrorIs(t, err, secret.ErrOpen, "a dump restored elsewhere")
+	require.ErrorIs(t, err, secret.ErrOpen, "another keyring with the same key id")
 }
 
-func TestValuesOfTwoRowsDoNotMix(t *testing.T) {
+func TestKeyring_Open_keyAndValueOfDifferentRows(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "k1"))
 	a, err := r.Seal([]byte("aaaa"), place)
@@ -86,7 +86,7 @@ func TestValuesOfTwoRowsDoNotMix(t *testing.T) {
 	require.ErrorIs(t, err, secret.ErrOpen)
 }
 
-func TestRotation(t *testing.T) {
+func TestKeyring_rotation(t *testing.T) {
 	t.Parallel()
 	k1, k2 := key(t, "2026-10"), key(t, "2026-11")
 	old, both, fresh := ring(t, k1), ring(t, k2, k1), ring(t, k2)
@@ -109,16 +109,16 @@ func TestRotation(t *testing.T) {
 	require.Equal(t, moved, same)
 }
 
-func TestNewKeyringRefuses(t *testing.T) {
+func TestNewKeyring_invalidKeys(t *testing.T) {
 	t.Parallel()
 	good := key(t, "k")
 	for want, keys := range map[string][]secret.Key{
-		"no key":        {},
-		"31 bytes":      {{ID: "k", Bytes: good.Bytes[:31]}},
-		"there twice":   {good, key(t, "k")},
-		"no key id":     {{ID: "a b", Bytes: good.Bytes}},
-		"is not random": {{ID: "k", Bytes: make([]byte, 32)}},
-		"example key":   {{ID: "k", Bytes: []byte("changemechangemechangemechangeme")}},
+		"no keys":            {},
+		"31 bytes":           {{ID: "k", Bytes: good.Bytes[:31]}},
+		"duplicate key":      {good, key(t, "k")},
+		"not a valid key id": {{ID: "a b", Bytes: good.Bytes}},
+		"is not random":      {{ID: "k", Bytes: make([]byte, 32)}},
+		"example key":        {{ID: "k", Bytes: []byte("changemechangemechangemechangeme")}},
 	} {
 		_, err := secret.NewKeyring(keys...)
 		require.ErrorContains(t, err, want)
@@ -157,7 +157,7 @@ func TestLoadOrCreateKeyring(t *testing.T) {
 	for _, r := range rings {
 		require.NotNil(t, r)
 		_, err := r.Open(sealed, place)
-		require.NoError(t, err, "racing starts agree on one key")
+		require.NoError(t, err, "concurrent starts use the same key")
 	}
 	info, err := os.Stat(path)
 	require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestLoadOrCreateKeyring(t *testing.T) {
 	require.NoError(t, os.Truncate(path, 0))
 	require.NoError(t, os.Chmod(path, 0o600))
 	_, err = secret.LoadOrCreateKeyring(path)
-	require.ErrorContains(t, err, "no key", "an emptied file is a fault, never a new key")
+	require.ErrorContains(t, err, "no keys", "an empty file is an error and does not get a new key")
 	_, err = secret.LoadOrCreateKeyring(filepath.Join(path, "not-a-folder"))
 	require.Error(t, err)
 }

@@ -1,7 +1,6 @@
-// Package secret holds what must not be seen: String, a text that prints as
-// [redacted] wherever it is printed by accident; opaque tokens, of which only a
-// SHA-256 is ever stored; and Keyring, which seals a value for one column of one
-// row so that a copied or swapped row cannot be opened.
+// Package secret owns secret values: String, a text that always prints as [redacted];
+// opaque tokens, of which only the SHA-256 is stored; and Keyring, which seals a value
+// for one column of one row so that a copied or swapped value cannot be opened.
 package secret
 
 import (
@@ -11,15 +10,14 @@ import (
 	"log/slog"
 )
 
-// Redacted is all that a String shows of itself.
+// Redacted is the printed form of every String.
 const Redacted = "[redacted]"
 
-// String is a secret text. Only Reveal gives it out. The text lies behind a
-// pointer because fmt reads unexported fields without calling their methods and
-// then shows an address.
+// String is a secret text. Only Reveal returns it. The text is behind a pointer because
+// fmt prints unexported fields without calling their methods; it then prints an address.
 type String struct{ text *string }
 
-// New wraps a text.
+// New returns a String that holds text.
 func New(text string) String {
 	if text == "" {
 		return String{}
@@ -27,7 +25,7 @@ func New(text string) String {
 	return String{text: &text}
 }
 
-// Reveal gives the text out; call it only where the secret is used.
+// Reveal returns the text. Call it only where the secret is used.
 func (s String) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -35,10 +33,10 @@ func (s String) Reveal() string {
 	return *s.text
 }
 
-// IsZero reports whether there is no text.
+// IsZero reports whether the text is empty.
 func (s String) IsZero() bool { return s.text == nil }
 
-// Equal compares in a time that depends on the lengths only.
+// Equal compares two texts in a time that depends only on their lengths.
 func (s String) Equal(o String) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(o.Reveal())) == 1
 }
@@ -61,11 +59,11 @@ func (s String) MarshalJSON() ([]byte, error) { return []byte(`"` + Redacted + `
 // MarshalText implements encoding.TextMarshaler.
 func (s String) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It refuses the word that a
-// String prints, so that a printed configuration cannot come back as a secret.
+// UnmarshalText implements encoding.TextUnmarshaler. It rejects the printed form of a
+// String, so that a printed configuration cannot be loaded as a secret.
 func (s *String) UnmarshalText(text []byte) error {
 	if string(text) == Redacted {
-		return errors.New("the secret reads " + Redacted + ": it was copied from a printed configuration")
+		return errors.New("the secret is " + Redacted + "; it was copied from a printed configuration")
 	}
 	*s = New(string(text))
 	return nil

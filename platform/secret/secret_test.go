@@ -20,7 +20,7 @@ type exported struct{ Password secret.String }
 
 type hidden struct{ password secret.String }
 
-func TestNoVerbShowsTheText(t *testing.T) {
+func TestString_redactedForAllVerbs(t *testing.T) {
 	t.Parallel()
 	s := secret.New(planted)
 	values := []any{
@@ -45,7 +45,7 @@ func TestNoVerbShowsTheText(t *testing.T) {
 	require.Equal(t, secret.Redacted, s.GoString())
 }
 
-func TestNoEncoderShowsTheText(t *testing.T) {
+func TestString_redactedByEncoders(t *testing.T) {
 	t.Parallel()
 	s := secret.New(planted)
 	asJSON, err := json.Marshal(exported{s})
@@ -65,7 +65,7 @@ func TestNoEncoderShowsTheText(t *testing.T) {
 	}
 }
 
-func TestRevealEqualZero(t *testing.T) {
+func TestString_RevealEqualIsZero(t *testing.T) {
 	t.Parallel()
 	s := secret.New(planted)
 	require.Equal(t, planted, s.Reveal())
@@ -78,7 +78,7 @@ func TestRevealEqualZero(t *testing.T) {
 	require.Equal(t, secret.Redacted, fmt.Sprint(secret.String{}))
 }
 
-func TestUnmarshalRefusesItsOwnPrint(t *testing.T) {
+func TestString_UnmarshalText_redacted(t *testing.T) {
 	t.Parallel()
 	var e exported
 	require.NoError(t, json.Unmarshal([]byte(`{"Password":"hunter2-planted"}`), &e))

@@ -11,13 +11,13 @@ import (
 
 // Kinds of opaque tokens.
 const (
-	KindIngest     = "ing" // a run's reports
+	KindIngest     = "ing" // reports of a run
 	KindDeployment = "dtk" // calls of one deployment
-	KindRefresh    = "rft" // a session's refresh cookie
-	KindFleetJoin  = "fjt" // an agent's first contact
-	KindShare      = "shr" // a public link
-	KindDevice     = "dvc" // the device flow's poll
-	KindCode       = "acd" // an authorization code, for the minute until it is exchanged
+	KindRefresh    = "rft" // refresh cookie of a session
+	KindFleetJoin  = "fjt" // registration of an agent
+	KindShare      = "shr" // public link
+	KindDevice     = "dvc" // polling in the device flow
+	KindCode       = "acd" // authorization code, valid for a minute until it is exchanged
 )
 
 const (
@@ -27,22 +27,22 @@ const (
 	base62     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Mint makes a token of 256 bits from r: "<kind>_<43 base62><6 base62 of the
-// CRC32 of all before>". The checksum lets a scanner or a server drop a mistyped
-// token without a look-up; it guards nothing.
+// Mint returns a token of 256 bits from r: "<kind>_<43 base62><6 base62 of the CRC32 of
+// all before>". The checksum lets a scanner or a server reject a mistyped token without
+// a lookup; it is not a security measure.
 func Mint(r io.Reader, kind string) (String, error) {
 	if len(kind) != kindLength || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") != "" {
-		return String{}, fmt.Errorf("mint token: %q is not a kind of %d lower-case letters", kind, kindLength)
+		return String{}, fmt.Errorf("create token: kind %q is not %d lower-case letters", kind, kindLength)
 	}
 	var raw [32]byte
 	if _, err := io.ReadFull(r, raw[:]); err != nil {
-		return String{}, fmt.Errorf("mint token: read random bytes: %w", err)
+		return String{}, fmt.Errorf("create token: read random bytes: %w", err)
 	}
 	head := kind + "_" + encode(new(big.Int).SetBytes(raw[:]), bodyLength)
 	return New(head + checksum(head)), nil
 }
 
-// Kind is the kind of a well-formed token and empty for anything else.
+// Kind returns the kind of a well-formed token and "" for anything else.
 func Kind(s string) string {
 	const headLength = kindLength + 1 + bodyLength
 	if len(s) != headLength+sumLength || s[kindLength] != '_' || s[headLength:] != checksum(s[:headLength]) {
@@ -54,8 +54,8 @@ func Kind(s string) string {
 	return s[:kindLength]
 }
 
-// Parse checks a token's kind and checksum and gives the hash under which the
-// owner stores it. ok says only that the token could have been issued.
+// Parse checks kind and checksum of a token and returns the hash under which it is
+// stored. ok means only that the token is well-formed, not that it was issued.
 func Parse(kind, s string) (hash []byte, ok bool) {
 	if kind == "" || Kind(s) != kind {
 		return nil, false
@@ -63,7 +63,7 @@ func Parse(kind, s string) (hash []byte, ok bool) {
 	return Hash(s), true
 }
 
-// Hash is the SHA-256 of the whole token, the only form of it that is stored.
+// Hash returns the SHA-256 of the whole token, the only form that is stored.
 func Hash(s string) []byte {
 	sum := sha256.Sum256([]byte(s))
 	return sum[:]

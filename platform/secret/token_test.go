@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestMintShape(t *testing.T) {
+func TestMint_format(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, kind := range []string{
@@ -34,7 +34,7 @@ func TestMintShape(t *testing.T) {
 	require.Len(t, seen, 7)
 }
 
-func TestMintKnownTokens(t *testing.T) {
+func TestMint_knownTokens(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		raw  []byte
@@ -50,11 +50,11 @@ func TestMintKnownTokens(t *testing.T) {
 	}
 }
 
-func TestMintRefuses(t *testing.T) {
+func TestMint_invalidKindOrSource(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"", "in", "ingx", "ING", "i_g", "in1"} {
 		_, err := secret.Mint(rand.Reader, kind)
-		require.ErrorContains(t, err, "not a kind", kind)
+		require.ErrorContains(t, err, "lower-case letters", kind)
 	}
 	_, err := secret.Mint(iotest.ErrReader(errors.New("dry")), "ing")
 	require.ErrorContains(t, err, "dry")
@@ -62,8 +62,8 @@ func TestMintRefuses(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Every single changed character, and every cut, is noticed without a look-up.
-func TestParseRefusesEveryEdit(t *testing.T) {
+// Parse detects every changed character and every truncation.
+func TestParse_changedToken(t *testing.T) {
 	t.Parallel()
 	minted, err := secret.Mint(rand.Reader, "dtk")
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestParseRefusesEveryEdit(t *testing.T) {
 		require.Empty(t, secret.Kind(bad))
 	}
 	_, ok := secret.Parse("ing", token)
-	require.False(t, ok, "another kind")
+	require.False(t, ok, "different kind")
 	_, ok = secret.Parse("", token)
 	require.False(t, ok)
 }
@@ -96,8 +96,8 @@ func FuzzKind(f *testing.F) {
 	})
 }
 
-// Each kind has one text a token, and is no other kind whatever is changed around it.
-func TestAnOpaqueTokenHasOneTextAndOneKind(t *testing.T) {
+// A token does not parse with extra characters, and not as another kind.
+func TestParse_extraCharactersAndOtherKinds(t *testing.T) {
 	t.Parallel()
 	kinds := []string{
 		secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice,

@@ -11,12 +11,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
-// Config are auth's own settings.
+// Config holds auth's own settings.
 type Config struct {
-	JWTHours       int           `env:"SERVICE_JWT_HOURS, default=8" doc:"How long an access token lives, in hours."`
-	KeyDays        int           `env:"SERVICE_AUTH_KEY_DAYS, default=30" doc:"How old a signing key gets before it has a successor, in days."`
-	AdminPassword  secret.String `env:"SERVICE_BOOTSTRAP_ADMIN_PASSWORD" doc:"Password of the first admin; drawn at random and shown once where empty."`
-	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=2" doc:"How many passwords are hashed at once."`
+	JWTHours       int           `env:"SERVICE_JWT_HOURS, default=8" doc:"Lifetime of an access token, in hours."`
+	KeyDays        int           `env:"SERVICE_AUTH_KEY_DAYS, default=30" doc:"Age at which a signing key is replaced, in days."`
+	AdminPassword  secret.String `env:"SERVICE_BOOTSTRAP_ADMIN_PASSWORD" doc:"Password of the first admin; if empty, a random one is generated and shown once."`
+	HashParallel   int           `env:"SERVICE_AUTH_HASH_PARALLEL, default=2" doc:"Maximum number of passwords hashed at the same time."`
 	HashMemoryKiB  int           `env:"SERVICE_AUTH_HASH_MEMORY_KIB, default=19456" doc:"argon2id memory of new hashes, in KiB."`
 	HashIterations int           `env:"SERVICE_AUTH_HASH_ITERATIONS, default=2" doc:"argon2id passes of new hashes."`
 	OIDC           oidc.Settings
@@ -26,16 +26,16 @@ type Config struct {
 // maxJWTHours keeps an access token from outliving its refresh token.
 const maxJWTHours = 30 * 24
 
-// maxKeyDays is the oldest that a key may get.
+// maxKeyDays is the maximum age of a signing key.
 const maxKeyDays = 366
 
-// accessLife is how long an access token for the API lives.
+// accessLife returns the lifetime of an API access token.
 func (c *Config) accessLife() time.Duration { return time.Duration(c.JWTHours) * time.Hour }
 
-// minPassword is the shortest password that the settings may give the first admin.
+// minPassword is the minimum length of the first admin's password.
 const minPassword = 8
 
-// Validate names every setting that cannot be used.
+// Validate returns an error that names the first invalid setting.
 func (c *Config) Validate() error {
 	switch {
 	case c.JWTHours < 1 || c.JWTHours > maxJWTHours:
@@ -43,7 +43,7 @@ func (c *Config) Validate() error {
 	case c.KeyDays < 1 || c.KeyDays > maxKeyDays:
 		return fmt.Errorf("SERVICE_AUTH_KEY_DAYS is %d: want 1 to %d", c.KeyDays, maxKeyDays)
 	case c.HashParallel < 1 || c.HashMemoryKiB < 64 || c.HashIterations < 1:
-		return errors.New("SERVICE_AUTH_HASH_*: want at least 1 at once, 64 KiB and 1 pass")
+		return errors.New("SERVICE_AUTH_HASH_*: PARALLEL and ITERATIONS must be at least 1, MEMORY_KIB at least 64")
 	case !c.AdminPassword.IsZero() && len(c.AdminPassword.Reveal()) < minPassword:
 		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD is shorter than %d characters", minPassword)
 	case len(c.AdminPassword.Reveal()) > password.MaxBytes:

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
@@ -23,19 +23,19 @@ func TestSettings(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"defaults":            {nil, ""},
-		"no hours":            {map[string]string{"SERVICE_JWT_HOURS": "0"}, "SERVICE_JWT_HOURS"},
-		"past the refresh":    {map[string]string{"SERVICE_JWT_HOURS": "721"}, "SERVICE_JWT_HOURS"},
-		"a key of no age":     {map[string]string{"SERVICE_AUTH_KEY_DAYS": "0"}, "SERVICE_AUTH_KEY_DAYS"},
-		"a key of two years":  {map[string]string{"SERVICE_AUTH_KEY_DAYS": "730"}, "SERVICE_AUTH_KEY_DAYS"},
-		"nothing at once":     {map[string]string{"SERVICE_AUTH_HASH_PARALLEL": "0"}, "SERVICE_AUTH_HASH_"},
-		"no memory":           {map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "63"}, "SERVICE_AUTH_HASH_"},
-		"no passes":           {map[string]string{"SERVICE_AUTH_HASH_ITERATIONS": "0"}, "SERVICE_AUTH_HASH_"},
-		"a password":          {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "a1b2c3d4"}, ""},
-		"a short password":    {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "1234567"}, "shorter than 8"},
-		"the longest one":     {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1024)}, ""},
-		"one no login takes":  {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1025)}, "longer than 1024"},
-		"the longest session": {map[string]string{"SERVICE_JWT_HOURS": "720"}, ""},
+		"defaults":                            {nil, ""},
+		"zero hours":                          {map[string]string{"SERVICE_JWT_HOURS": "0"}, "SERVICE_JWT_HOURS"},
+		"access token outlives refresh token": {map[string]string{"SERVICE_JWT_HOURS": "721"}, "SERVICE_JWT_HOURS"},
+		"zero key days":                       {map[string]string{"SERVICE_AUTH_KEY_DAYS": "0"}, "SERVICE_AUTH_KEY_DAYS"},
+		"key days too large":                  {map[string]string{"SERVICE_AUTH_KEY_DAYS": "730"}, "SERVICE_AUTH_KEY_DAYS"},
+		"zero parallel hashes":                {map[string]string{"SERVICE_AUTH_HASH_PARALLEL": "0"}, "SERVICE_AUTH_HASH_"},
+		"too little memory":                   {map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "63"}, "SERVICE_AUTH_HASH_"},
+		"zero iterations":                     {map[string]string{"SERVICE_AUTH_HASH_ITERATIONS": "0"}, "SERVICE_AUTH_HASH_"},
+		"valid password":                      {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "a1b2c3d4"}, ""},
+		"short password":                      {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "1234567"}, "shorter than 8"},
+		"longest password":                    {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1024)}, ""},
+		"password too long for login":         {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1025)}, "longer than 1024"},
+		"maximum hours":                       {map[string]string{"SERVICE_JWT_HOURS": "720"}, ""},
 	} {
 		cfg := &auth.Config{}
 		_, err := conf.Load(t.Context(), conf.Map(tc.env), cfg)
@@ -48,7 +48,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestAServiceWithoutAKeyringDoesNotStart(t *testing.T) {
+func TestNew_missingKeyring(t *testing.T) {
 	t.Parallel()
 	clk := clock.Real()
 	_, err := auth.New(t.Context(), auth.Config{HashParallel: 1, HashMemoryKiB: 64, HashIterations: 1}, auth.Deps{
@@ -57,7 +57,7 @@ func TestAServiceWithoutAKeyringDoesNotStart(t *testing.T) {
 	require.ErrorContains(t, err, "SERVICE_KEYRING")
 }
 
-func TestFiveStartersThatRaceAreOneInstallation(t *testing.T) {
+func TestBootstrap_fiveConcurrentStarts(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
@@ -92,7 +92,7 @@ func TestFiveStartersThatRaceAreOneInstallation(t *testing.T) {
 	require.Equal(t, 1, made)
 }
 
-func TestTheSweepIsALoopOfTheService(t *testing.T) {
+func TestWorkers_sweepLoginAttempts(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	pool := db.Pool(auth.Name)
@@ -104,7 +104,7 @@ func TestTheSweepIsALoopOfTheService(t *testing.T) {
 	ctx, cancel := contextUntil(t, stop)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- run.Group(ctx, workers...) }()
+	go func() { done <- process.Group(ctx, workers...) }()
 	require.Eventually(t, func() bool {
 		var n int
 		return pool.QueryRow(t.Context(), `SELECT count(*) FROM login_attempt`).Scan(&n) == nil && n == 0

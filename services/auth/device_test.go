@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	base    = "http://127.0.0.1" // the house's address
+	base    = "http://127.0.0.1" // the public URL of the harness
 	program = "https://client.example/metadata"
 )
 
-// door are the services of the device flow and the authorization server, as the gateway reaches them.
+// door holds clients of the device flow and the authorization server, as the gateway calls them.
 type door struct {
-	*house
+	*harness
 
 	devices authv1.DeviceServiceClient
 	oauth   authv1.OAuthServiceClient
 	forms   authpeerv1.OAuthPeerServiceClient
-	me      context.Context // the admin's
-	nobody  context.Context
+	me      context.Context // signed in as the admin
+	anon    context.Context // not signed in
 }
 
 func openDoor(t *testing.T) *door {
@@ -41,21 +41,21 @@ func openDoor(t *testing.T) *door {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	d := &door{
-		house: h, devices: authv1.NewDeviceServiceClient(conn), oauth: authv1.NewOAuthServiceClient(conn), forms: authpeerv1.NewOAuthPeerServiceClient(conn),
+		harness: h, devices: authv1.NewDeviceServiceClient(conn), oauth: authv1.NewOAuthServiceClient(conn), forms: authpeerv1.NewOAuthPeerServiceClient(conn),
 	}
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
 	d.me, err = h.as(token)
 	require.NoError(t, err)
-	d.nobody, err = h.as("")
+	d.anon, err = h.as("")
 	require.NoError(t, err)
 	return d
 }
 
-// post is an answer to a form.
+// post sends a token request form and returns the response.
 func (d *door) post(form map[string]string) (status int, body map[string]any) {
 	d.t.Helper()
-	out, err := d.forms.IssueToken(d.nobody, &authpeerv1.IssueTokenRequest{Form: form, ClientAddress: "192.0.2.7"})
+	out, err := d.forms.IssueToken(d.anon, &authpeerv1.IssueTokenRequest{Form: form, ClientAddress: "192.0.2.7"})
 	require.NoError(d.t, err)
 	require.NoError(d.t, json.Unmarshal(out.GetBody(), &body))
 	return int(out.GetStatus()), body
@@ -69,18 +69,18 @@ func (d *door) approve(userCode string) {
 	require.NoError(d.t, err)
 }
 
-func TestADeviceSignsIn(t *testing.T) {
+func TestDeviceFlow_signsIn(t *testing.T) {
 	t.Parallel()
 	d := openDoor(t)
 	name := "laptop"
-	code, err := d.devices.CreateDeviceCode(d.nobody, &authv1.CreateDeviceCodeRequest{ClientName: &name})
+	code, err := d.devices.CreateDeviceCode(d.anon, &authv1.CreateDeviceCodeRequest{ClientName: &name})
 	require.NoError(t, err)
 	require.Equal(t, base+"/device?user_code="+code.GetUserCode(), code.GetVerificationUriComplete())
 	poll := &authv1.PollDeviceTokenRequest{DeviceCode: code.GetDeviceCode()}
-	_, err = d.devices.PollDeviceToken(d.nobody, poll)
+	_, err = d.devices.PollDeviceToken(d.anon, poll)
 	require.JSONEq(t, `{"detail":"authorization_pending","error":"authorization_pending"}`, string(fault.Render(err, "").Body))
 	d.approve(code.GetUserCode())
-	token, err := d.devices.PollDeviceToken(d.nobody, poll)
+	token, err := d.devices.PollDeviceToken(d.anon, poll)
 	require.NoError(t, err)
 	require.EqualValues(t, 8*3600, token.GetExpiresIn())
 	ctx, err := d.as(token.GetAccessToken())
@@ -94,13 +94,13 @@ func TestADeviceSignsIn(t *testing.T) {
 	require.Equal(t, []string{"device", "laptop", "192.0.2.7"}, []string{method, client, address})
 	var refreshes int
 	require.NoError(t, d.db.Pool(auth.Name).QueryRow(t.Context(), `SELECT count(*) FROM refresh_token`).Scan(&refreshes))
-	require.Equal(t, 1, refreshes, "the browser's; a device has none")
+	require.Equal(t, 1, refreshes, "only the admin's browser session has one, the device has none")
 }
 
-func TestTheTwoFacesOfTheDeviceFlowAreOne(t *testing.T) {
+func TestDeviceFlow_jsonAndFormShareState(t *testing.T) {
 	t.Parallel()
 	d := openDoor(t)
-	out, err := d.forms.AuthorizeDevice(d.nobody, &authpeerv1.AuthorizeDeviceRequest{
+	out, err := d.forms.AuthorizeDevice(d.anon, &authpeerv1.AuthorizeDeviceRequest{
 		Form: map[string]string{"client_id": "signalbox-cli"}, ClientAddress: "192.0.2.7",
 	})
 	require.NoError(t, err)
@@ -115,18 +115,18 @@ func TestTheTwoFacesOfTheDeviceFlowAreOne(t *testing.T) {
 	status, body := d.post(poll)
 	require.Equal(t, 400, status)
 	require.Equal(t, "authorization_pending", body["error"])
-	_, err = d.devices.PollDeviceToken(d.nobody, &authv1.PollDeviceTokenRequest{DeviceCode: code.Device})
-	require.Equal(t, "slow_down", fault.From(err).OAuth, "one pace for both")
+	_, err = d.devices.PollDeviceToken(d.anon, &authv1.PollDeviceTokenRequest{DeviceCode: code.Device})
+	require.Equal(t, "slow_down", fault.From(err).OAuth, "both APIs share the poll interval")
 	d.approve(code.User)
 	status, body = d.post(poll)
 	require.Equal(t, 200, status)
 	_, err = d.as(body["access_token"].(string))
-	require.NoError(t, err, "a token of the API")
-	_, err = d.devices.PollDeviceToken(d.nobody, &authv1.PollDeviceTokenRequest{DeviceCode: code.Device})
+	require.NoError(t, err, "the API accepts the token")
+	_, err = d.devices.PollDeviceToken(d.anon, &authv1.PollDeviceTokenRequest{DeviceCode: code.Device})
 	require.Equal(t, "invalid_grant", fault.From(err).OAuth)
 }
 
-func TestAProgramGetsTokensThatTheAPIRefuses(t *testing.T) {
+func TestOAuthToken_rejectedByAPI(t *testing.T) {
 	t.Parallel()
 	d := openDoor(t)
 	require.NoError(t, service(t, d.db, d.clock).RegisterClient(t.Context(), program, "Client", []string{"http://127.0.0.1/cb"}))
@@ -152,11 +152,11 @@ func TestAProgramGetsTokensThatTheAPIRefuses(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 	claims, err := base64.RawURLEncoding.DecodeString(strings.Split(access, ".")[1])
 	require.NoError(t, err)
-	var said map[string]any
-	require.NoError(t, json.Unmarshal(claims, &said))
-	require.Equal(t, []any{base, base + "/api/mcp", program, "read"}, []any{said["iss"], said["aud"], said["client_id"], said["scope"]})
-	require.EqualValues(t, d.clock.Now().Add(time.Hour).Unix(), said["exp"])
-	revoked, err := d.forms.RevokeToken(d.nobody, &authpeerv1.RevokeTokenRequest{Form: map[string]string{"client_id": program, "token": access}})
+	var payload map[string]any
+	require.NoError(t, json.Unmarshal(claims, &payload))
+	require.Equal(t, []any{base, base + "/api/mcp", program, "read"}, []any{payload["iss"], payload["aud"], payload["client_id"], payload["scope"]})
+	require.EqualValues(t, d.clock.Now().Add(time.Hour).Unix(), payload["exp"])
+	revoked, err := d.forms.RevokeToken(d.anon, &authpeerv1.RevokeTokenRequest{Form: map[string]string{"client_id": program, "token": access}})
 	require.NoError(t, err)
 	require.EqualValues(t, 200, revoked.GetStatus())
 	status, body = d.post(map[string]string{"grant_type": "refresh_token", "client_id": program, "refresh_token": body["refresh_token"].(string)})
@@ -164,7 +164,7 @@ func TestAProgramGetsTokensThatTheAPIRefuses(t *testing.T) {
 	require.Equal(t, "invalid_grant", body["error"])
 }
 
-func TestOnlyTheGatewaySpeaksForms(t *testing.T) {
+func TestOAuthForms_gatewayOnly(t *testing.T) {
 	t.Parallel()
 	d := openDoor(t)
 	conn, err := d.bus.As("jobs").Dial(auth.Name)
@@ -172,6 +172,6 @@ func TestOnlyTheGatewaySpeaksForms(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close() })
 	_, err = authpeerv1.NewOAuthPeerServiceClient(conn).GetMetadata(t.Context(), &authpeerv1.GetMetadataRequest{Document: "jwks"})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
-	_, err = d.devices.GetDeviceRequest(d.nobody, &authv1.GetDeviceRequestRequest{UserCode: "BBBB-BBBB"})
+	_, err = d.devices.GetDeviceRequest(d.anon, &authv1.GetDeviceRequestRequest{UserCode: "BBBB-BBBB"})
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }

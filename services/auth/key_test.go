@@ -17,8 +17,8 @@ const (
 	caller = authv1.KeyPurpose_KEY_PURPOSE_CALLER
 )
 
-// holds says whether the access token opens a call that its caller is checked for.
-func (h *house) holds(token string) bool {
+// holds reports whether a call with the access token succeeds.
+func (h *harness) holds(token string) bool {
 	h.t.Helper()
 	ctx, err := h.as(token)
 	if err != nil {
@@ -29,8 +29,8 @@ func (h *house) holds(token string) bool {
 	return err == nil
 }
 
-// rotate is an admin's own call.
-func (h *house) rotate(token string, purpose authv1.KeyPurpose, revoke bool) ([]*authv1.SigningKey, error) {
+// rotate rotates a key with the given access token.
+func (h *harness) rotate(token string, purpose authv1.KeyPurpose, revoke bool) ([]*authv1.SigningKey, error) {
 	h.t.Helper()
 	ctx, err := h.as(token)
 	require.NoError(h.t, err)
@@ -45,7 +45,7 @@ func states(keys []*authv1.SigningKey) (all []string) {
 	return all
 }
 
-func TestKeysAreForAdmins(t *testing.T) {
+func TestKeyService_adminsOnly(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token, _, err := h.login("admin", password)
@@ -67,12 +67,11 @@ func TestKeysAreForAdmins(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 }
 
-// TestARevokedAccessKeyEndsItsTokensOnAllReplicasAtOnce kills the key on one of three replicas that have
-// all just used it.
-func TestARevokedAccessKeyEndsItsTokensOnAllReplicasAtOnce(t *testing.T) {
+// The key is revoked on one of three replicas that have all just used it.
+func TestRotateKey_revokedAccessKeyEffectiveOnAllReplicas(t *testing.T) {
 	t.Parallel()
 	h := open(t)
-	replicas := []*house{h, replica(t, h.db, h.clock), replica(t, h.db, h.clock)}
+	replicas := []*harness{h, replica(t, h.db, h.clock), replica(t, h.db, h.clock)}
 	token, refresh, err := h.login("admin", password)
 	require.NoError(t, err)
 	for _, r := range replicas {
@@ -86,9 +85,9 @@ func TestARevokedAccessKeyEndsItsTokensOnAllReplicasAtOnce(t *testing.T) {
 	}
 	for n, r := range replicas {
 		fresh, next, err := r.refresh(refresh)
-		require.NoError(t, err, "the session goes on with what the new key signs")
+		require.NoError(t, err, "the session continues with a token of the new key")
 		for m, other := range replicas {
-			require.True(t, other.holds(fresh), "replica %d of a token of %d", m, n)
+			require.True(t, other.holds(fresh), "replica %d rejects a token of replica %d", m, n)
 		}
 		refresh = next
 	}
@@ -98,36 +97,35 @@ func TestARevokedAccessKeyEndsItsTokensOnAllReplicasAtOnce(t *testing.T) {
 	require.Equal(t, []string{"admin", "key.revoke"}, []string{actor, action})
 }
 
-// TestARevokedCallerKeyIsGoneWithinSeconds kills the key that identities between services are signed with.
-func TestARevokedCallerKeyIsGoneWithinSeconds(t *testing.T) {
+// The key that signs caller identities between services is revoked.
+func TestRotateKey_revokedCallerKeyGoneWithinSeconds(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	other := replica(t, h.db, h.clock)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
 	before := mustAs(h, token)
-	for _, r := range []*house{h, other} {
+	for _, r := range []*harness{h, other} {
 		_, err := r.public.GetMe(before, &authv1.GetMeRequest{})
 		require.NoError(t, err)
 	}
 	keys, err := h.rotate(token, caller, true)
 	require.NoError(t, err)
 	require.Equal(t, []string{"signing", "revoked"}, states(keys))
-	require.True(t, h.holds(token), "what is signed from now on holds at once: an unknown key is asked for")
+	require.True(t, h.holds(token), "new identities are accepted at once: a verifier fetches unknown keys")
 	h.clock.Advance(5 * time.Second)
-	for n, r := range []*house{h, other} {
+	for n, r := range []*harness{h, other} {
 		_, err := r.public.GetMe(before, &authv1.GetMeRequest{})
 		require.True(t, fault.Is(err, fault.Unauthenticated), "replica %d: %v", n, err)
-		require.True(t, r.holds(token), "replica %d signs with the new one", n)
+		require.True(t, r.holds(token), "replica %d must sign with the new key", n)
 	}
 }
 
-// TestRotationUnderLoadRefusesNobody has three replicas issue, check and vouch while keys of both purposes
-// change by schedule and by hand.
-func TestRotationUnderLoadRefusesNobody(t *testing.T) {
+// Three replicas issue and check tokens while keys of both purposes rotate by schedule and by hand.
+func TestRotateKey_noRejectionsUnderLoad(t *testing.T) {
 	t.Parallel()
 	h := open(t)
-	replicas := []*house{h, replica(t, h.db, h.clock), replica(t, h.db, h.clock)}
+	replicas := []*harness{h, replica(t, h.db, h.clock), replica(t, h.db, h.clock)}
 	first, refresh, err := h.login("admin", password)
 	require.NoError(t, err)
 	tokens := []string{first}
@@ -142,7 +140,7 @@ func TestRotationUnderLoadRefusesNobody(t *testing.T) {
 		for n := range 12 {
 			wg.Go(func() {
 				if !replicas[n%3].holds(tokens[n%len(tokens)]) {
-					t.Errorf("step %d: a good token is refused", step)
+					t.Errorf("step %d: a valid token is rejected", step)
 				}
 			})
 		}

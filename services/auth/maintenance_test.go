@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
@@ -25,20 +25,20 @@ const (
 	modeOn  = authv1.MaintenanceMode_MAINTENANCE_MODE_MAINTENANCE
 )
 
-// keeper is the admin's hand on the mode, over one replica.
+// keeper changes the mode as the admin, on one replica.
 type keeper struct {
-	*house
+	*harness
 
 	client authv1.MaintenanceServiceClient
 	admin  context.Context
 }
 
-func newKeeper(t *testing.T, h *house, token string) *keeper {
+func newKeeper(t *testing.T, h *harness, token string) *keeper {
 	t.Helper()
 	conn, err := h.bus.As("gateway").Dial("auth")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	k := &keeper{house: h, client: authv1.NewMaintenanceServiceClient(conn)}
+	k := &keeper{harness: h, client: authv1.NewMaintenanceServiceClient(conn)}
 	out, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{Credential: token, InMaintenance: true})
 	require.NoError(t, err)
 	k.admin = withCaller(t, h, out.GetCallerToken())
@@ -57,13 +57,13 @@ func (k *keeper) set(mode authv1.MaintenanceMode, message *string, until *time.T
 	return out, nil
 }
 
-// served is how the replica judges a request of the credential.
-func (h *house) served(credential string) error {
+// served returns the error with which the replica rejects a request with the credential.
+func (h *harness) served(credential string) error {
 	_, err := h.as(credential)
 	return err
 }
 
-func TestMaintenanceHoldsOnEveryReplicaAtOnce(t *testing.T) {
+func TestMaintenance_effectiveOnEveryReplica(t *testing.T) {
 	t.Parallel()
 	db, clk := newDB(t), clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	one, two := replica(t, db, clk), replica(t, db, clk)
@@ -81,8 +81,8 @@ func TestMaintenanceHoldsOnEveryReplicaAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "Back at nine", out.GetMessage())
 		require.Equal(t, "admin", out.GetChangedBy())
-		for _, h := range []*house{two, one} {
-			for name, credential := range map[string]string{"an admin": token, "nobody": "", "a bad token": "a.b.c"} {
+		for _, h := range []*harness{two, one} {
+			for name, credential := range map[string]string{"admin": token, "anonymous": "", "bad token": "a.b.c"} {
 				f := fault.From(h.served(credential))
 				require.Equal(t, fault.Unavailable, f.Kind, name)
 				require.Equal(t, "maintenance", f.Code, name)
@@ -97,19 +97,19 @@ func TestMaintenanceHoldsOnEveryReplicaAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheWayOutOfMaintenance(t *testing.T) {
+func TestMaintenance_endedByAdminAfterNewLogin(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
 	_, err = newKeeper(t, h, token).set(modeOn, nil, nil)
 	require.NoError(t, err)
-	h.t.Log("everybody is signed out, and a fresh admin comes")
+	h.t.Log("all users are signed out; an admin signs in again")
 	anyone, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{InMaintenance: true})
 	require.NoError(t, err)
 	cfg, err := h.public.GetConfig(withCaller(t, h, anyone.GetCallerToken()), &authv1.GetConfigRequest{})
 	require.NoError(t, err)
-	require.Equal(t, "The installation is in maintenance", cfg.GetMaintenance().GetMessage())
+	require.Equal(t, "the installation is in maintenance", cfg.GetMaintenance().GetMessage())
 	require.Nil(t, cfg.GetMaintenance().GetUntil())
 	in, err := h.public.Login(withCaller(t, h, anyone.GetCallerToken()), &authv1.LoginRequest{Username: "admin", Password: password})
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestTheWayOutOfMaintenance(t *testing.T) {
 	require.Nil(t, cfg.GetMaintenance())
 }
 
-func TestMaintenanceOutlivesItsProcessAndIsRecorded(t *testing.T) {
+func TestMaintenance_survivesRestartAndIsAudited(t *testing.T) {
 	t.Parallel()
 	db, clk := newDB(t), clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	h := replica(t, db, clk)
@@ -130,32 +130,32 @@ func TestMaintenanceOutlivesItsProcessAndIsRecorded(t *testing.T) {
 	k := newKeeper(t, h, token)
 	_, err = k.set(modeOn, new("A new database"), nil)
 	require.NoError(t, err)
-	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).served("")).Code, "a process that starts now")
+	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).served("")).Code, "a process started during maintenance")
 	_, err = k.set(modeOff, new("not kept"), nil)
 	require.NoError(t, err)
 
 	pool := db.Pool(auth.Name)
-	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "maintenance.set"}, page.Page{Limit: 10})
+	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "maintenance.set"}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
 	require.Equal(t, "admin", rows[0].Actor.Name)
 	require.JSONEq(t, `{"mode": "maintenance", "message": "A new database", "until": null}`, string(rows[0].Before))
 	require.JSONEq(t, `{"mode": "off", "message": "", "until": null}`, string(rows[0].After))
-	events, err := event.List(t.Context(), pool, "installation", "installation", page.Page{Limit: 10})
+	events, err := event.List(t.Context(), pool, "installation", "installation", request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, events, 2)
 	require.Equal(t, []string{"off", "maintenance", "A new database"}, []string{events[0].From, events[0].To, events[0].Message})
 	require.Equal(t, "off", events[1].To)
 }
 
-func TestHowLongARefusedClientWaits(t *testing.T) {
+func TestMaintenance_retryAfter(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
 	k := newKeeper(t, h, token)
 	for name, tc := range map[string]struct{ until, want time.Duration }{
-		"until the end": {5 * time.Minute, 5 * time.Minute}, "an hour at most": {48 * time.Hour, time.Hour}, "a second at least": {time.Millisecond, time.Second},
+		"until the end": {5 * time.Minute, 5 * time.Minute}, "at most one hour": {48 * time.Hour, time.Hour}, "at least one second": {time.Millisecond, time.Second},
 	} {
 		_, err := k.set(modeOn, nil, new(h.clock.Now().Add(tc.until)))
 		require.NoError(t, err)
@@ -165,11 +165,11 @@ func TestHowLongARefusedClientWaits(t *testing.T) {
 	require.NoError(t, err)
 	h.clock.Advance(2 * time.Minute)
 	f := fault.From(h.served(""))
-	require.Equal(t, "maintenance", f.Code, "it lasts until somebody ends it")
+	require.Equal(t, "maintenance", f.Code, "maintenance lasts until an admin ends it")
 	require.Equal(t, time.Minute, f.RetryAfter)
 }
 
-func TestModesThatCannotBeSet(t *testing.T) {
+func TestSetMaintenance_invalid(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token, _, err := h.login("admin", password)
@@ -177,24 +177,24 @@ func TestModesThatCannotBeSet(t *testing.T) {
 	k := newKeeper(t, h, token)
 	past := h.clock.Now()
 	for name, in := range map[string]*authv1.SetMaintenanceRequest{
-		"no mode":            {},
-		"an unknown mode":    {Mode: 3},
-		"no words":           {Mode: modeOn, Message: new("")},
-		"too many words":     {Mode: modeOn, Message: new(strings.Repeat("x", 501))},
-		"words in lines":     {Mode: modeOn, Message: new("a\nb")},
-		"an end in the past": {Mode: modeOn, Until: timestamppb.New(past)},
+		"no mode":                   {},
+		"unknown mode":              {Mode: 3},
+		"empty message":             {Mode: modeOn, Message: new("")},
+		"long message":              {Mode: modeOn, Message: new(strings.Repeat("x", 501))},
+		"message with a line break": {Mode: modeOn, Message: new("a\nb")},
+		"end in the past":           {Mode: modeOn, Until: timestamppb.New(past)},
 	} {
 		_, err := k.client.SetMaintenance(k.admin, in)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
 	}
-	nobody := mustAs(h, "")
-	_, err = k.client.SetMaintenance(nobody, &authv1.SetMaintenanceRequest{Mode: modeOn})
+	anonymous := mustAs(h, "")
+	_, err = k.client.SetMaintenance(anonymous, &authv1.SetMaintenanceRequest{Mode: modeOn})
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	require.NoError(t, h.served(""))
 }
 
-// Changes that meet follow one another: the audit tells a chain without a gap.
-func TestChangesThatMeet(t *testing.T) {
+// Concurrent changes are serialized: the events form a chain without a gap.
+func TestSetMaintenance_concurrent(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token, _, err := h.login("admin", password)
@@ -212,7 +212,7 @@ func TestChangesThatMeet(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	events, err := event.List(t.Context(), h.db.Pool(auth.Name), "installation", "installation", page.Page{Limit: 50})
+	events, err := event.List(t.Context(), h.db.Pool(auth.Name), "installation", "installation", request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, events, 16)
 	last := "off"

@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// The keyring's key is replaced: the signing keys are the same after the former key is gone.
-func TestSigningKeysOutliveTheKeyringsKey(t *testing.T) {
+// The keyring gets a new key. The signing keys stay the same after the old key is removed.
+func TestSigningKeys_surviveKeyringRotation(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	k1 := secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")}
@@ -31,7 +31,7 @@ func TestSigningKeysOutliveTheKeyringsKey(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		moved, err := rewrap.Run(t.Context(), db.Pool(auth.Name), ring, svc.Sealed()...)
+		moved, err := pg.Reseal(t.Context(), db.Pool(auth.Name), ring, svc.Sealed()...)
 		require.NoError(t, err)
 		require.Equal(t, len(keys) == 2, moved >= 2, "%d", moved)
 		return svc, nil

@@ -20,46 +20,46 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/llm"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/maintenance"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
 )
 
-// Name is the service's name: its schema, its identity and its place in settings.
+// Name is the name of the service: its schema, its identity and its prefix in settings.
 const Name = "auth"
 
-// PeerNames are the services that auth calls.
+// PeerNames lists the services that auth calls.
 func PeerNames() []string { return []string{"jobs", "ingest", "registry", "inference"} }
 
-// Deps are what auth stands on.
+// Deps holds what auth depends on.
 type Deps struct {
 	Pool    *pgxpool.Pool
 	Keyring *secret.Keyring
 	Quota   jobspeerv1.QuotaPeerServiceClient
-	// Peers are the connections to the services whose rows have owners and whose audit is merged, by name.
+	// Peers maps service names to connections: to the services whose rows have owners and whose audit is merged.
 	Peers map[string]grpc.ClientConnInterface
-	// Audit is auth's own part of the audit.
+	// Audit serves auth's own part of the audit.
 	Audit *auditpeer.Server
 	Clock clock.Clock
 	IDs   *id.Source
 	Rand  io.Reader
 	Log   *slog.Logger
-	// PublicURL is the address that browsers reach; it is known once the gateway listens.
+	// PublicURL returns the address that browsers use; it is known once the gateway listens.
 	PublicURL func() string
 }
 
-// Service is auth, wired.
+// Service is the wired auth service.
 type Service struct {
 	deps      Deps
-	limit     *limit.Login
+	limit     *ratelimit.Login
 	keys      *key.Rotation
 	sessions  *session.Sessions
 	bootstrap *account.Bootstrap
@@ -69,14 +69,14 @@ type Service struct {
 	teams     teams
 	projects  projects
 	settings  *setting.Settings
-	mode      *maintenance.Desk
-	agent     *llm.Desk
+	mode      *maintenance.Switch
+	agent     *llm.Tester
 }
 
-// Migrations are the goose files of the auth schema.
+// Migrations returns the goose files of the auth schema.
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
-// New wires the service. It reads the signing keys, and makes them at the first start; it starts nothing.
+// New wires the service. It loads the signing keys, or creates them at the first start. It starts nothing.
 func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if d.Keyring == nil {
 		return nil, errors.New("SERVICE_KEYRING must be set: auth seals its signing keys with it")
@@ -86,7 +86,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	counter, trail := &limit.Login{Pool: d.Pool}, audit.NewLog(d.Clock, d.IDs, Name)
+	counter, trail := &ratelimit.Login{Pool: d.Pool}, audit.NewLog(d.Clock, d.IDs, Name)
 	keys, err := openKeys(ctx, cfg, d, trail)
 	if err != nil {
 		return nil, err
@@ -123,17 +123,17 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	}, nil
 }
 
-// Name is the service's name.
+// Name returns the name of the service.
 func (s *Service) Name() string { return Name }
 
-// FirstLogin is the login that a first start made.
+// FirstLogin is the login created at the first start.
 type FirstLogin = account.First
 
-// Bootstrap makes the first admin and the default project where they are missing, and answers the login
-// where this call made it. The caller shows it once.
+// Bootstrap creates the first admin and the default project if they are missing. It returns the login if this call
+// created it; the caller shows it once.
 func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s.bootstrap.Run(ctx) }
 
-// Register puts auth's services on a server.
+// Register registers auth's services on a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.registerSettings(r, s.public)
 	authpeerv1.RegisterCredentialServiceServer(r, s.peer)
@@ -148,25 +148,25 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.registerProfile(r)
 }
 
-// sweepEvery is how often forgotten login attempts are swept.
+// sweepEvery is the interval between two sweeps of expired rows, such as old login attempts.
 const (
 	sweepEvery  = 5 * time.Minute
 	sweepJitter = time.Minute
 )
 
-// Workers are auth's loops.
-func (s *Service) Workers() []run.Worker {
-	sweep := run.Worker{Name: "auth.login-sweep", Run: func(ctx context.Context) error {
-		return run.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, run.Logged(s.deps.Log, "auth.login-sweep", s.limit.Sweep))
+// Workers returns auth's background loops.
+func (s *Service) Workers() []process.Worker {
+	sweep := process.Worker{Name: "auth.login-sweep", Run: func(ctx context.Context) error {
+		return process.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, process.Logged(s.deps.Log, "auth.login-sweep", s.limit.Sweep))
 	}}
-	return append([]run.Worker{
+	return append([]process.Worker{
 		sweep,
 		s.rotating(),
 		s.finishing(),
 		s.sweeping("auth.session-sweep", s.sessions.Sweep),
 		s.sweeping("auth.device-sweep", s.devices().Sweep),
 		s.sweeping("auth.grant-sweep", s.authority().Sweep),
-		s.sweeping("auth.answer-sweep", s.forgetAnswers),
+		s.sweeping("auth.answer-sweep", s.sweepReplays),
 	}, s.provider.workers()...)
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// cookie answers the refresh cookie's value of an answer, empty where none was set.
+// cookie returns the value of the refresh cookie in the response headers; it is empty if none was set.
 func cookie(t *testing.T, header metadata.MD) string {
 	t.Helper()
 	values := header.Get("x-service-set-cookie")
@@ -48,7 +48,7 @@ func TestLoginAndMe(t *testing.T) {
 	require.EqualValues(t, 7, me.GetQuota().GetGpuAvailable())
 }
 
-func TestBadLoginsLookTheSame(t *testing.T) {
+func TestLogin_sameErrorForUnknownUser(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	_, _, wrong := h.login("admin", "not it")
@@ -57,7 +57,7 @@ func TestBadLoginsLookTheSame(t *testing.T) {
 	require.Equal(t, wrong.Error(), unknown.Error())
 }
 
-func TestEleventhLoginIsLimitedOverReplicas(t *testing.T) {
+func TestLogin_eleventhAttemptLimited(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	for range 10 {
@@ -65,11 +65,11 @@ func TestEleventhLoginIsLimitedOverReplicas(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Unauthenticated))
 	}
 	_, _, err := h.login("admin", password)
-	require.True(t, fault.Is(err, fault.Limited), "the right password is limited too")
+	require.True(t, fault.Is(err, fault.Limited), "the correct password is limited too")
 	require.Positive(t, fault.From(err).RetryAfter)
 }
 
-func TestRefreshIsUsedOnce(t *testing.T) {
+func TestRefresh_tokenUsedOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	_, first, err := h.login("admin", password)
@@ -78,21 +78,21 @@ func TestRefreshIsUsedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, second)
 	token, again, err := h.refresh(first)
-	require.NoError(t, err, "within the grace a repeat is answered")
-	require.Empty(t, again, "but gets no cookie")
+	require.NoError(t, err, "a repeat within the grace period succeeds")
+	require.Empty(t, again, "a repeat sets no cookie")
 	_, err = h.as(token)
 	require.NoError(t, err)
 
 	h.clock.Advance(11 * time.Second)
 	_, _, err = h.refresh(first)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "later it is reuse")
+	require.True(t, fault.Is(err, fault.Unauthenticated), "after the grace period it is reuse")
 	_, _, err = h.refresh(second)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "and the family is revoked")
+	require.True(t, fault.Is(err, fault.Unauthenticated), "reuse revokes the family")
 	_, err = h.as(token)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "with its access tokens")
+	require.True(t, fault.Is(err, fault.Unauthenticated), "reuse ends the access tokens")
 }
 
-func TestConcurrentRefreshesHaveOneSuccessor(t *testing.T) {
+func TestRefresh_concurrentCallsHaveOneSuccessor(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	_, first, err := h.login("admin", password)
@@ -114,7 +114,7 @@ func TestConcurrentRefreshesHaveOneSuccessor(t *testing.T) {
 	require.Equal(t, 1, successors)
 }
 
-func TestLogoutIsAtOnce(t *testing.T) {
+func TestLogout_endsTokensAtOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token, refresh, err := h.login("admin", password)
@@ -129,7 +129,7 @@ func TestLogoutIsAtOnce(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 }
 
-func TestWhatEndsATokenCountsAtTheNextCall(t *testing.T) {
+func TestTokenInvalidation_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"disabled":     `UPDATE account SET disabled_at = now()`,
@@ -162,7 +162,7 @@ func TestTokensExpire(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 }
 
-func TestOtherCredentialsAreNotAccessTokens(t *testing.T) {
+func TestAuthenticate_rejectsOtherCredentials(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	ctx, err := h.as("")
@@ -182,7 +182,7 @@ func TestOtherCredentialsAreNotAccessTokens(t *testing.T) {
 	}
 }
 
-func TestBootstrapIsOnce(t *testing.T) {
+func TestBootstrap_runsOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	again := service(t, h.db, h.clock)
@@ -197,7 +197,7 @@ func TestBootstrapIsOnce(t *testing.T) {
 	require.NoError(t, again.Ready(t.Context()))
 }
 
-func TestASecondReplicaTakesTheSameKeys(t *testing.T) {
+func TestSecondReplica_usesSameKeys(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	mine, err := service(t, h.db, h.clock).Keys(t.Context())

@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// What an admin sets is told to everybody at the next ask.
-func TestTheConfigurationTellsWhatAdminsSet(t *testing.T) {
+// A setting changed by an admin is in the next response of GetConfig.
+func TestGetConfig_reflectsAdminSettings(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	conn, err := h.bus.As("gateway").Dial("auth")
@@ -48,7 +48,7 @@ func TestTheConfigurationTellsWhatAdminsSet(t *testing.T) {
 	require.Equal(t, "Signalbox", cfg.GetInstallation())
 }
 
-func TestAListOfSettingsSaysThatThereIsMore(t *testing.T) {
+func TestListSettings_limit(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	conn, err := h.bus.As("gateway").Dial("auth")

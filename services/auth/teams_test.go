@@ -13,15 +13,15 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
 const olga = "usr_0000000000000000000000olga"
 
-// crew are teams and projects as the gateway calls them, with the admin and olga, an operator.
+// crew holds clients of the team and project services, with tokens of the admin and of olga, an operator.
 type crew struct {
-	*house
+	*harness
 
 	teams      authv1.TeamServiceClient
 	projects   authv1.ProjectServiceClient
@@ -37,7 +37,7 @@ func openCrew(t *testing.T) *crew {
 	conn, err := h.bus.As("gateway").Dial(auth.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	c := &crew{house: h, teams: authv1.NewTeamServiceClient(conn), projects: authv1.NewProjectServiceClient(conn)}
+	c := &crew{harness: h, teams: authv1.NewTeamServiceClient(conn), projects: authv1.NewProjectServiceClient(conn)}
 	for name, token := range map[string]*string{"admin": &c.root, "olga": &c.olga} {
 		out, err := h.public.Login(mustAs(h, ""), &authv1.LoginRequest{Username: name, Password: password})
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func openCrew(t *testing.T) *crew {
 	return c
 }
 
-// kind is the kind of a refusal, empty for none.
+// kind returns the kind of the error; it is empty for nil.
 func kind[A any](_ A, err error) fault.Kind {
 	if err == nil {
 		return ""
@@ -54,10 +54,10 @@ func kind[A any](_ A, err error) fault.Kind {
 	return fault.From(err).Kind
 }
 
-func TestWhatATeamGivesCountsAtTheNextCall(t *testing.T) {
+func TestTeamRole_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	c := openCrew(t)
-	ctx := mustAs(c.house, c.root)
+	ctx := mustAs(c.harness, c.root)
 	team, err := c.teams.CreateTeam(ctx, &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.NoError(t, err)
 	teamID := team.GetId()
@@ -65,7 +65,7 @@ func TestWhatATeamGivesCountsAtTheNextCall(t *testing.T) {
 	require.NoError(t, err)
 	name := "New"
 	tries := func() []fault.Kind {
-		as := func() context.Context { return mustAs(c.house, c.olga) }
+		as := func() context.Context { return mustAs(c.harness, c.olga) }
 		return []fault.Kind{
 			kind(c.projects.GetProject(as(), &authv1.GetProjectRequest{ProjectId: project.GetId()})),
 			kind(c.projects.UpdateProject(as(), &authv1.UpdateProjectRequest{ProjectId: project.GetId(), Name: &name})),
@@ -78,74 +78,74 @@ func TestWhatATeamGivesCountsAtTheNextCall(t *testing.T) {
 		require.Equal(t, want, tries(), step)
 	}
 	const none = fault.Kind("")
-	expect("a stranger", fault.Absent, fault.Absent, fault.Refused, fault.Absent)
+	expect("not a member", fault.Absent, fault.Absent, fault.Refused, fault.Absent)
 	put := func(role authv1.TeamRole) {
-		_, err := c.teams.PutTeamMember(mustAs(c.house, c.root), &authv1.PutTeamMemberRequest{TeamId: teamID, Username: "olga", Role: role})
+		_, err := c.teams.PutTeamMember(mustAs(c.harness, c.root), &authv1.PutTeamMemberRequest{TeamId: teamID, Username: "olga", Role: role})
 		require.NoError(t, err)
 	}
 	put(authv1.TeamRole_TEAM_ROLE_MEMBER)
-	expect("a member of the team", none, fault.Forbidden, fault.Conflict, fault.Forbidden)
-	me, err := c.public.GetMe(mustAs(c.house, c.olga), &authv1.GetMeRequest{})
+	expect("member of the team", none, fault.Forbidden, fault.Conflict, fault.Forbidden)
+	me, err := c.public.GetMe(mustAs(c.harness, c.olga), &authv1.GetMeRequest{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"speech"}, me.GetTeams(), "by their keys")
+	require.Equal(t, []string{"speech"}, me.GetTeams(), "teams are listed by key")
 	put(authv1.TeamRole_TEAM_ROLE_LEAD)
-	expect("its lead", none, fault.Forbidden, fault.Conflict, none)
-	_, err = c.projects.PutProjectMember(mustAs(c.house, c.root), &authv1.PutProjectMemberRequest{
+	expect("lead of the team", none, fault.Forbidden, fault.Conflict, none)
+	_, err = c.projects.PutProjectMember(mustAs(c.harness, c.root), &authv1.PutProjectMemberRequest{
 		ProjectId: project.GetId(), Username: "olga", Role: authv1.ProjectRole_PROJECT_ROLE_OWNER,
 	})
 	require.NoError(t, err)
-	expect("an owner of the project", none, none, fault.Conflict, none)
-	_, err = c.teams.RemoveTeamMember(mustAs(c.house, c.root), &authv1.RemoveTeamMemberRequest{TeamId: teamID, Username: "olga"})
+	expect("owner of the project", none, none, fault.Conflict, none)
+	_, err = c.teams.RemoveTeamMember(mustAs(c.harness, c.root), &authv1.RemoveTeamMemberRequest{TeamId: teamID, Username: "olga"})
 	require.NoError(t, err)
-	expect("who was taken out of the team", none, none, fault.Refused, fault.Absent)
-	_, err = c.projects.RemoveProjectMember(mustAs(c.house, c.olga), &authv1.RemoveProjectMemberRequest{ProjectId: project.GetId(), Username: "olga"})
+	expect("removed from the team", none, none, fault.Refused, fault.Absent)
+	_, err = c.projects.RemoveProjectMember(mustAs(c.harness, c.olga), &authv1.RemoveProjectMemberRequest{ProjectId: project.GetId(), Username: "olga"})
 	require.NoError(t, err)
-	expect("who has left", fault.Absent, fault.Absent, fault.Refused, fault.Absent)
+	expect("removed from the project", fault.Absent, fault.Absent, fault.Refused, fault.Absent)
 }
 
-func TestAnswersKeptForRepeatsAreForgotten(t *testing.T) {
+func TestWorkers_sweepIdempotencyRows(t *testing.T) {
 	t.Parallel()
 	c := openCrew(t)
-	ctx := metadata.AppendToOutgoingContext(mustAs(c.house, c.root), "idempotency-key", "k1")
+	ctx := metadata.AppendToOutgoingContext(mustAs(c.harness, c.root), "idempotency-key", "k1")
 	_, err := c.teams.CreateTeam(ctx, &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.NoError(t, err)
-	kept := func() (n int) {
+	stored := func() (n int) {
 		require.NoError(t, c.db.Pool(auth.Name).QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&n))
 		return n
 	}
-	require.Equal(t, 1, kept())
+	require.Equal(t, 1, stored())
 	workers := service(t, c.db, c.clock).Workers()
-	sweep := workers[slices.IndexFunc(workers, func(w run.Worker) bool { return w.Name == "auth.answer-sweep" })]
+	sweep := workers[slices.IndexFunc(workers, func(w process.Worker) bool { return w.Name == "auth.answer-sweep" })]
 	sweeping, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- sweep.Run(sweeping) }()
-	require.Eventually(t, func() bool { c.clock.Advance(time.Hour); return kept() == 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { c.clock.Advance(time.Hour); return stored() == 0 }, 30*time.Second, 10*time.Millisecond)
 	stop()
 	require.NoError(t, <-ended)
 }
 
-func TestTeamsAreMadeAndRemovedByAdmins(t *testing.T) {
+func TestTeamService_createAndDeleteByAdminsOnly(t *testing.T) {
 	t.Parallel()
 	c := openCrew(t)
-	_, err := c.teams.CreateTeam(mustAs(c.house, c.olga), &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
+	_, err := c.teams.CreateTeam(mustAs(c.harness, c.olga), &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
-	_, err = c.teams.CreateTeam(mustAs(c.house, c.root), &authv1.CreateTeamRequest{Key: "Speech!", Name: "Speech"})
+	_, err = c.teams.CreateTeam(mustAs(c.harness, c.root), &authv1.CreateTeamRequest{Key: "Speech!", Name: "Speech"})
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
-	team, err := c.teams.CreateTeam(mustAs(c.house, c.root), &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
+	team, err := c.teams.CreateTeam(mustAs(c.harness, c.root), &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.NoError(t, err)
 	in := &authv1.PutTeamMemberRequest{TeamId: team.GetId(), Username: "olga", Role: authv1.TeamRole_TEAM_ROLE_LEAD}
-	_, err = c.teams.PutTeamMember(mustAs(c.house, c.root), in)
+	_, err = c.teams.PutTeamMember(mustAs(c.harness, c.root), in)
 	require.NoError(t, err)
 	in.Role = authv1.TeamRole_TEAM_ROLE_UNSPECIFIED
-	_, err = c.teams.PutTeamMember(mustAs(c.house, c.root), in)
+	_, err = c.teams.PutTeamMember(mustAs(c.harness, c.root), in)
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
-	_, err = c.teams.DeleteTeam(mustAs(c.house, c.olga), &authv1.DeleteTeamRequest{TeamId: team.GetId()})
-	require.True(t, fault.Is(err, fault.Forbidden), "also for its lead: %v", err)
-	_, err = c.teams.DeleteTeam(mustAs(c.house, c.root), &authv1.DeleteTeamRequest{TeamId: team.GetId()})
+	_, err = c.teams.DeleteTeam(mustAs(c.harness, c.olga), &authv1.DeleteTeamRequest{TeamId: team.GetId()})
+	require.True(t, fault.Is(err, fault.Forbidden), "the lead must not delete the team: %v", err)
+	_, err = c.teams.DeleteTeam(mustAs(c.harness, c.root), &authv1.DeleteTeamRequest{TeamId: team.GetId()})
 	require.NoError(t, err)
 }
 
-func TestOnlyServicesAskWhoIsWho(t *testing.T) {
+func TestGetAccount_allowedPeers(t *testing.T) {
 	t.Parallel()
 	c := openCrew(t)
 	for name, want := range map[string]fault.Kind{"jobs": "", "registry": "", "ingest": fault.Forbidden, "gateway": fault.Forbidden} {
@@ -162,7 +162,7 @@ func TestOnlyServicesAskWhoIsWho(t *testing.T) {
 	}
 }
 
-func TestAuthTellsItselfEveryRole(t *testing.T) {
+func TestProjectRoles_complete(t *testing.T) {
 	t.Parallel()
 	c := openCrew(t)
 	_, err := c.db.Pool(auth.Name).Exec(t.Context(), `WITH made AS (INSERT INTO project (id, key, name, visibility, created_at)

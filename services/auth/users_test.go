@@ -11,13 +11,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// people are the methods for users, as the gateway calls them.
+// people holds clients of the user and profile services, as the gateway calls them.
 type people struct {
-	*house
+	*harness
 
 	users   authv1.UserServiceClient
 	profile authv1.ProfileServiceClient
-	// root is the first admin's access token.
+	// root is the access token of the first admin.
 	root string
 }
 
@@ -27,7 +27,7 @@ func openPeople(t *testing.T) *people {
 	conn, err := h.bus.As("gateway").Dial(auth.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	p := &people{house: h, users: authv1.NewUserServiceClient(conn), profile: authv1.NewProfileServiceClient(conn)}
+	p := &people{harness: h, users: authv1.NewUserServiceClient(conn), profile: authv1.NewProfileServiceClient(conn)}
 	p.root, _, err = h.login("admin", password)
 	require.NoError(t, err)
 	return p
@@ -35,11 +35,11 @@ func openPeople(t *testing.T) *people {
 
 const secondPassword = "second best horse"
 
-// another makes a second admin with a given password and answers the id.
+// another creates a second admin with a fixed password and returns the id.
 func (p *people) another() string {
 	p.t.Helper()
 	given := secondPassword
-	out, err := p.users.CreateUser(mustAs(p.house, p.root), &authv1.CreateUserRequest{
+	out, err := p.users.CreateUser(mustAs(p.harness, p.root), &authv1.CreateUserRequest{
 		Username: "bob", Role: authv1.UserRole_USER_ROLE_ADMIN, Password: &given,
 	})
 	require.NoError(p.t, err)
@@ -47,17 +47,17 @@ func (p *people) another() string {
 }
 
 func (p *people) update(in *authv1.UpdateUserRequest) error {
-	_, err := p.users.UpdateUser(mustAs(p.house, p.root), in)
+	_, err := p.users.UpdateUser(mustAs(p.harness, p.root), in)
 	return err
 }
 
-// list is a call that needs the admin role.
+// list makes a call that needs the admin role.
 func (p *people) list(token string) error {
-	_, err := p.users.ListUsers(mustAs(p.house, token), &authv1.ListUsersRequest{})
+	_, err := p.users.ListUsers(mustAs(p.harness, token), &authv1.ListUsersRequest{})
 	return err
 }
 
-func TestADisabledUserIsOutAtTheNextCall(t *testing.T) {
+func TestUpdateUser_disabledEffectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	p := openPeople(t)
 	bob := p.another()
@@ -72,14 +72,14 @@ func TestADisabledUserIsOutAtTheNextCall(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	disabled = false
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: &disabled}))
-	require.False(t, p.holds(token), "what was ended stays so")
+	require.False(t, p.holds(token), "ended sessions stay ended")
 	_, _, err = p.refresh(refresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, _, err = p.login("bob", secondPassword)
 	require.NoError(t, err)
 }
 
-func TestADemotedAdminIsForbiddenAtTheNextCall(t *testing.T) {
+func TestUpdateUser_demotionEffectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	p := openPeople(t)
 	bob := p.another()
@@ -87,17 +87,17 @@ func TestADemotedAdminIsForbiddenAtTheNextCall(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.list(token))
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Role: authv1.UserRole_USER_ROLE_OPERATOR}))
-	require.True(t, p.holds(token), "he stays signed in")
+	require.True(t, p.holds(token), "the user stays signed in")
 	require.True(t, fault.Is(p.list(token), fault.Forbidden))
 }
 
-func TestAResetEndsEverythingAndIsChangedFirst(t *testing.T) {
+func TestResetPassword_endsSessionsAndForcesChange(t *testing.T) {
 	t.Parallel()
 	p := openPeople(t)
 	bob := p.another()
 	token, refresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
-	ctx := metadata.AppendToOutgoingContext(mustAs(p.house, p.root), "idempotency-key", "k1")
+	ctx := metadata.AppendToOutgoingContext(mustAs(p.harness, p.root), "idempotency-key", "k1")
 	out, err := p.users.ResetPassword(ctx, &authv1.ResetPasswordRequest{UserId: bob})
 	require.NoError(t, err)
 	require.False(t, p.holds(token))
@@ -110,16 +110,16 @@ func TestAResetEndsEverythingAndIsChangedFirst(t *testing.T) {
 	require.Nil(t, again.Password)
 
 	token, _, err = p.login("bob", out.GetPassword())
-	require.NoError(t, err, "the first answer's password is the one that holds")
-	require.True(t, fault.Is(p.list(token), fault.Forbidden), "others have seen it")
-	_, err = p.profile.ChangePassword(mustAs(p.house, token), &authv1.ChangePasswordRequest{CurrentPassword: out.GetPassword(), NewPassword: "third best horse"})
+	require.NoError(t, err, "the password of the first response is valid")
+	require.True(t, fault.Is(p.list(token), fault.Forbidden), "a temporary password must be changed first")
+	_, err = p.profile.ChangePassword(mustAs(p.harness, token), &authv1.ChangePasswordRequest{CurrentPassword: out.GetPassword(), NewPassword: "third best horse"})
 	require.NoError(t, err)
 	token, _, err = p.login("bob", "third best horse")
 	require.NoError(t, err)
 	require.NoError(t, p.list(token))
 }
 
-func TestAfterANewPasswordTheCallingSessionRefreshesAndNoOtherOneDoes(t *testing.T) {
+func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 	t.Parallel()
 	p := openPeople(t)
 	p.another()
@@ -128,10 +128,10 @@ func TestAfterANewPasswordTheCallingSessionRefreshesAndNoOtherOneDoes(t *testing
 	token, refresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	change := func(present, next string) error {
-		_, err := p.profile.ChangePassword(mustAs(p.house, token), &authv1.ChangePasswordRequest{CurrentPassword: present, NewPassword: next})
+		_, err := p.profile.ChangePassword(mustAs(p.harness, token), &authv1.ChangePasswordRequest{CurrentPassword: present, NewPassword: next})
 		return err
 	}
-	require.True(t, fault.Is(change(secondPassword, "short"), fault.Invalid), "eleven characters are too few")
+	require.True(t, fault.Is(change(secondPassword, "short"), fault.Invalid), "the password is too short")
 	require.True(t, fault.Is(change("not it at all", "third best horse"), fault.Refused))
 	require.True(t, p.holds(token))
 	require.NoError(t, change(secondPassword, "third best horse"))
@@ -142,31 +142,31 @@ func TestAfterANewPasswordTheCallingSessionRefreshesAndNoOtherOneDoes(t *testing
 	token, _, err = p.refresh(refresh)
 	require.NoError(t, err)
 	require.NoError(t, p.list(token))
-	sessions, err := p.profile.ListSessions(mustAs(p.house, token), &authv1.ListSessionsRequest{})
+	sessions, err := p.profile.ListSessions(mustAs(p.harness, token), &authv1.ListSessionsRequest{})
 	require.NoError(t, err)
 	require.Len(t, sessions.GetSessions(), 1)
 	require.True(t, sessions.GetSessions()[0].GetCurrent())
 }
 
-func TestWhatTheProtosRefuse(t *testing.T) {
+func TestCreateUser_invalid(t *testing.T) {
 	t.Parallel()
 	p := openPeople(t)
-	ctx := mustAs(p.house, p.root)
+	ctx := mustAs(p.harness, p.root)
 	short, email, long := "elevenchars", "not an address", "x"
 	for len(long) <= 128 {
 		long += long
 	}
 	operator := authv1.UserRole_USER_ROLE_OPERATOR
 	for name, in := range map[string]*authv1.CreateUserRequest{
-		"no name":          {Role: operator},
-		"a space":          {Username: "bob ", Role: operator},
-		"another alphabet": {Username: "аdmin", Role: operator}, // a Cyrillic letter
-		"an id":            {Username: "usr_01k00000000000000000000001", Role: operator},
-		"a zero byte":      {Username: "bob\x00", Role: operator},
+		"no username":      {Role: operator},
+		"space":            {Username: "bob ", Role: operator},
+		"Cyrillic letter":  {Username: "аdmin", Role: operator},
+		"looks like an id": {Username: "usr_01k00000000000000000000001", Role: operator},
+		"zero byte":        {Username: "bob\x00", Role: operator},
 		"too long":         {Username: long, Role: operator},
 		"no role":          {Username: "bob"},
-		"a short password": {Username: "bob", Role: operator, Password: &short},
-		"no address":       {Username: "bob", Role: operator, Email: &email},
+		"short password":   {Username: "bob", Role: operator, Password: &short},
+		"invalid email":    {Username: "bob", Role: operator, Email: &email},
 	} {
 		_, err := p.users.CreateUser(ctx, in)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
@@ -176,20 +176,20 @@ func TestWhatTheProtosRefuse(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid) || fault.Is(err, fault.Refused), "%v", err)
 }
 
-func TestUsersAreForAdmins(t *testing.T) {
+func TestUserService_adminsOnly(t *testing.T) {
 	t.Parallel()
 	p := openPeople(t)
 	bob := p.another()
 	token, _, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Role: authv1.UserRole_USER_ROLE_OPERATOR}))
-	ctx, nobody := mustAs(p.house, token), mustAs(p.house, "")
+	ctx, anonymous := mustAs(p.harness, token), mustAs(p.harness, "")
 	_, err = p.users.GetUser(ctx, &authv1.GetUserRequest{UserId: bob})
-	require.True(t, fault.Is(err, fault.Forbidden), "not even himself: %v", err)
-	_, err = p.users.GetUser(nobody, &authv1.GetUserRequest{UserId: bob})
+	require.True(t, fault.Is(err, fault.Forbidden), "not even their own account: %v", err)
+	_, err = p.users.GetUser(anonymous, &authv1.GetUserRequest{UserId: bob})
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, err = p.profile.GetProfile(ctx, &authv1.GetProfileRequest{})
 	require.NoError(t, err)
-	_, err = p.profile.GetProfile(nobody, &authv1.GetProfileRequest{})
+	_, err = p.profile.GetProfile(anonymous, &authv1.GetProfileRequest{})
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }

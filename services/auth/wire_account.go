@@ -8,14 +8,14 @@ import (
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/profile"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// holders are the services whose rows have owners, in the order in which they are asked to give them away:
-// ingest repeats whose a run is, as jobs says it. Inference keeps none of its own.
+// holders returns the services whose rows have owners, in the order in which a transfer calls them: ingest copies
+// the owner of a run from jobs. Inference stores no owners.
 func holders(peers map[string]grpc.ClientConnInterface) []account.Holder {
 	out := []account.Holder{{Name: "jobs"}, {Name: "ingest"}, {Name: "registry"}}
 	for i := range out {
@@ -26,16 +26,16 @@ func holders(peers map[string]grpc.ClientConnInterface) []account.Holder {
 	return out
 }
 
-// endings lets accounts end sessions, which stand on them.
+// endings implements the session interface of the account package, which must not import session.
 type endings struct{ sessions *session.Sessions }
 
-// EndAll ends every session of an account but one.
+// EndAll ends every session of an account except one.
 func (e endings) EndAll(ctx context.Context, tx pgx.Tx, accountID, why, except string) error {
 	_, err := e.sessions.EndAll(ctx, tx, accountID, session.Reason(why), except)
 	return err
 }
 
-// registerAccount puts the server of users on a server.
+// registerAccount registers the user service on a server.
 func (s *Service) registerAccount(r grpc.ServiceRegistrar) {
 	d := s.deps
 	authv1.RegisterUserServiceServer(r, &account.Server{
@@ -44,11 +44,11 @@ func (s *Service) registerAccount(r grpc.ServiceRegistrar) {
 			Rand: d.Rand, Issuer: s.issuer(),
 		},
 		Transfers: &account.Transfers{Pool: d.Pool, Audit: s.sessions.Audit, Holders: holders(d.Peers)},
-		Once:      &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)},
+		Once:      &idempotency.Once{Pool: d.Pool, Keys: idempotency.New(d.Clock)},
 	})
 }
 
-// issuer is the provider that people sign in by, empty where they do by passwords.
+// issuer returns the OIDC issuer that people sign in with; it is empty if they use passwords.
 func (s *Service) issuer() string {
 	if p := s.public.Methods.OIDC; p != nil {
 		return p.Issuer
@@ -56,7 +56,7 @@ func (s *Service) issuer() string {
 	return ""
 }
 
-// registerProfile puts the server of what people change of themselves on a server.
+// registerProfile registers the profile service on a server.
 func (s *Service) registerProfile(r grpc.ServiceRegistrar) {
 	d, trail := s.deps, s.sessions.Audit
 	authv1.RegisterProfileServiceServer(r, &profile.Server{

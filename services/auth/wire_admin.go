@@ -7,54 +7,54 @@ import (
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/auditview"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/llm"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/maintenance"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/trail"
 )
 
-// wireSettings makes the settings that change without a restart.
+// wireSettings creates the settings that can change without a restart.
 func wireSettings(d Deps, trail *audit.Log) *setting.Settings {
 	return &setting.Settings{Pool: d.Pool, Keyring: d.Keyring, Audit: trail, Clock: d.Clock, Known: setting.Known()}
 }
 
-// clientSecret reads the secret of this installation at its OpenID provider.
+// clientSecret returns a function that reads this installation's secret at its OpenID provider.
 func clientSecret(s *setting.Settings) func(context.Context) (secret.String, error) {
 	return func(ctx context.Context) (secret.String, error) { return s.Reveal(ctx, setting.OIDCClientSecret) }
 }
 
-// registerSettings puts the settings on a server, and AuthService with what they tell everybody.
+// registerSettings registers the setting services on a server, and AuthService with the public part of them.
 func (s *Service) registerSettings(r grpc.ServiceRegistrar, public authv1.AuthServiceServer) {
 	authv1.RegisterSettingServiceServer(r, &setting.Server{Settings: s.settings})
-	told := maintenance.ConfigServer{AuthServiceServer: public, Desk: s.mode}
-	authv1.RegisterAuthServiceServer(r, setting.ConfigServer{AuthServiceServer: told, Settings: s.settings})
+	configured := maintenance.ConfigServer{AuthServiceServer: public, Desk: s.mode}
+	authv1.RegisterAuthServiceServer(r, setting.ConfigServer{AuthServiceServer: configured, Settings: s.settings})
 	authv1.RegisterMaintenanceServiceServer(r, &maintenance.Server{Desk: s.mode})
 	authv1.RegisterAgentServiceServer(r, &llm.Server{Desk: s.agent})
 }
 
-// wireMaintenance makes the mode of the installation.
-func wireMaintenance(d Deps, trail *audit.Log) *maintenance.Desk {
-	return &maintenance.Desk{Pool: d.Pool, Audit: trail, Events: event.NewLog(d.Clock, d.IDs, Name), Clock: d.Clock}
+// wireMaintenance creates the desk for the maintenance mode of the installation.
+func wireMaintenance(d Deps, trail *audit.Log) *maintenance.Switch {
+	return &maintenance.Switch{Pool: d.Pool, Audit: trail, Events: event.NewLog(d.Clock, d.IDs, Name), Clock: d.Clock}
 }
 
-// wireAgent makes the self-check of the diagnosis agent's model. It stands beside the settings, so that the
-// key leaves neither this service nor its schema.
-func wireAgent(cfg Config, d Deps, s *setting.Settings, trail *audit.Log) (*llm.Desk, error) {
+// wireAgent creates the self-check of the diagnosis agent's model. It is part of auth, next to the settings, so
+// that the model's key never leaves this service and its schema.
+func wireAgent(cfg Config, d Deps, s *setting.Settings, trail *audit.Log) (*llm.Tester, error) {
 	networks, err := cfg.Egress.Networks()
 	if err != nil {
 		return nil, err
 	}
-	return &llm.Desk{
+	return &llm.Tester{
 		Settings: agentSettings(s), Call: llm.Caller{Client: llm.Client(networks), Rand: d.Rand},
 		Turn: llm.Turn{Pool: d.Pool, Clock: d.Clock}, Pool: d.Pool, Audit: trail, IDs: d.IDs,
 	}, nil
 }
 
-// agentSettings reads what the diagnosis agent's model is called by.
+// agentSettings returns a function that reads the settings of the diagnosis agent's model.
 func agentSettings(s *setting.Settings) func(context.Context) (llm.Settings, error) {
 	return func(ctx context.Context) (out llm.Settings, err error) {
 		if out.BaseURL, err = setting.Get[string](ctx, s, setting.AgentBaseURL); err != nil {
@@ -68,18 +68,18 @@ func agentSettings(s *setting.Settings) func(context.Context) (llm.Settings, err
 	}
 }
 
-// Sealed are the columns whose values are under the keyring.
-func (s *Service) Sealed() []rewrap.Column {
-	return []rewrap.Column{{Table: "signing_key", Name: "sealed", Key: "kid"}, setting.Sealed()}
+// Sealed lists the columns that hold values encrypted with the keyring.
+func (s *Service) Sealed() []pg.SealedColumn {
+	return []pg.SealedColumn{{Table: "signing_key", Name: "sealed", Key: "kid"}, setting.Sealed()}
 }
 
-// registerTrail puts the merged audit on a server: auth's own part without a hop, the others' by their peers.
+// registerTrail registers the merged audit on a server. It reads auth's own part locally, the others over RPC.
 func (s *Service) registerTrail(r grpc.ServiceRegistrar) {
-	t := &trail.Trail{Names: append([]string{Name}, PeerNames()...), Sources: map[string]trail.Source{
-		Name: trail.Peer{Client: s.deps.Audit.Client()},
+	t := &auditview.Trail{Names: append([]string{Name}, PeerNames()...), Sources: map[string]auditview.Source{
+		Name: auditview.Peer{Client: s.deps.Audit.Client()},
 	}}
 	for _, name := range PeerNames() {
-		t.Sources[name] = trail.Peer{Client: commonpeerv1.NewAuditPeerServiceClient(s.deps.Peers[name])}
+		t.Sources[name] = auditview.Peer{Client: commonpeerv1.NewAuditPeerServiceClient(s.deps.Peers[name])}
 	}
-	authv1.RegisterAuditServiceServer(r, &trail.Server{Trail: t})
+	authv1.RegisterAuditServiceServer(r, &auditview.Server{Trail: t})
 }

@@ -9,20 +9,20 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
 const (
-	// rotateEvery is how often a replica looks whether a key is of age.
+	// rotateEvery is how often a replica checks whether a key is due for rotation.
 	rotateEvery  = 5 * time.Minute
 	rotateJitter = time.Minute
-	// callerLife is how long a caller identity may hold.
+	// callerLife is the maximum lifetime of a caller identity.
 	callerLife = 2 * time.Minute
 )
 
-// openKeys reads the signing keys, and makes them at the first start.
+// openKeys loads the signing keys, or creates them at the first start.
 func openKeys(ctx context.Context, cfg Config, d Deps, trail *audit.Log) (*key.Rotation, error) {
 	ring, err := key.NewRing(ctx, &key.Store{Pool: d.Pool, Keyring: d.Keyring, Clock: d.Clock, Rand: d.Rand})
 	if err != nil {
@@ -36,7 +36,7 @@ func openKeys(ctx context.Context, cfg Config, d Deps, trail *audit.Log) (*key.R
 	}, nil
 }
 
-// Keys answers the caller keys without a hop, for auth's own server.
+// Keys returns the caller keys without an RPC, for auth's own server.
 func (s *Service) Keys(ctx context.Context) ([]authn.PublicKey, error) {
 	return s.keys.Ring.Of(key.Caller).Public(ctx)
 }
@@ -45,9 +45,9 @@ func (s *Service) registerKeys(r grpc.ServiceRegistrar) {
 	authv1.RegisterKeyServiceServer(r, &key.Server{Rotation: s.keys})
 }
 
-// rotating is the loop that gives keys of age their successors.
-func (s *Service) rotating() run.Worker {
-	return run.Worker{Name: "auth.key-rotation", Run: func(ctx context.Context) error {
-		return run.Loop(ctx, s.deps.Clock, rotateEvery, rotateJitter, run.Logged(s.deps.Log, "auth.key-rotation", s.keys.Run))
+// rotating returns the loop that replaces keys that are due for rotation.
+func (s *Service) rotating() process.Worker {
+	return process.Worker{Name: "auth.key-rotation", Run: func(ctx context.Context) error {
+		return process.Loop(ctx, s.deps.Clock, rotateEvery, rotateJitter, process.Logged(s.deps.Log, "auth.key-rotation", s.keys.Run))
 	}}
 }

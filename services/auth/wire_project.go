@@ -10,20 +10,20 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/project"
 )
 
-// projects are the servers of projects, for people and for services.
+// projects holds the project servers: the public one and the one for other services.
 type projects struct {
 	public *project.Server
 	peer   *project.PeerServer
-	copies *project.Copies
+	copies *project.VisibilitySync
 }
 
-// copyHolders are the services whose rows repeat the visibility of their projects; inference has it from the
-// registry.
+// copyHolders returns the services whose rows copy the visibility of their projects. Inference is not among them:
+// it gets the visibility from the registry.
 func copyHolders(peers map[string]grpc.ClientConnInterface) []project.Holder {
 	out := []project.Holder{{Name: "jobs"}, {Name: "ingest"}, {Name: "registry"}}
 	for i := range out {
@@ -35,27 +35,27 @@ func copyHolders(peers map[string]grpc.ClientConnInterface) []project.Holder {
 }
 
 func wireProject(d Deps, trail *audit.Log) projects {
-	copies := &project.Copies{Pool: d.Pool, Clock: d.Clock, Holders: copyHolders(d.Peers)}
+	copies := &project.VisibilitySync{Pool: d.Pool, Clock: d.Clock, Holders: copyHolders(d.Peers)}
 	return projects{
 		public: &project.Server{
-			Pool: d.Pool, Once: &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock, Copies: copies,
+			Pool: d.Pool, Once: &idempotency.Once{Pool: d.Pool, Keys: idempotency.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock, Copies: copies,
 		},
 		peer:   &project.PeerServer{Pool: d.Pool},
 		copies: copies,
 	}
 }
 
-// finishEvery is how often visibilities that a service has not confirmed are brought to it again.
+// finishEvery is how often visibilities that a service has not confirmed are delivered again.
 const (
 	finishEvery  = 10 * time.Second
 	finishJitter = 5 * time.Second
 )
 
-// finishing brings to the services what they have not confirmed.
-func (s *Service) finishing() run.Worker {
+// finishing returns the loop that delivers unconfirmed visibilities to the services.
+func (s *Service) finishing() process.Worker {
 	const name = "auth.project-visibility"
-	return run.Worker{Name: name, Run: func(ctx context.Context) error {
-		return run.Loop(ctx, s.deps.Clock, finishEvery, finishJitter, run.Logged(s.deps.Log, name, s.projects.copies.Sweep))
+	return process.Worker{Name: name, Run: func(ctx context.Context) error {
+		return process.Loop(ctx, s.deps.Clock, finishEvery, finishJitter, process.Logged(s.deps.Log, name, s.projects.copies.Sweep))
 	}}
 }
 

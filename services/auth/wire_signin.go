@@ -10,18 +10,18 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/egress"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/oauth"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/oidc"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// deviceSessions open the sessions of approved devices: an access token of the API and no refresh token,
-// since a command line repeats the flow instead.
+// deviceSessions opens the sessions of approved devices. They get an API access token and no refresh token: a
+// command line repeats the flow instead.
 type deviceSessions struct{ sessions *session.Sessions }
 
-// OpenDevice opens a session in the transaction that uses the device's code.
+// OpenDevice opens a session in the transaction that uses the device code.
 func (d deviceSessions) OpenDevice(ctx context.Context, tx pgx.Tx, o device.Opening) (device.Token, error) {
 	t, err := d.sessions.OpenTx(ctx, tx, session.OpenRequest{
 		AccountID: o.AccountID, Method: session.MethodDevice, ClientAddress: o.Address, ClientName: o.ClientName,
@@ -29,28 +29,28 @@ func (d deviceSessions) OpenDevice(ctx context.Context, tx pgx.Tx, o device.Open
 	return device.Token{Access: t.Access, Expires: t.ExpiresIn}, err
 }
 
-// devices is the device flow, for its JSON routes and for the forms.
+// devices returns the device flow, for its JSON routes and its form endpoints.
 func (s *Service) devices() *device.Flow {
 	return &device.Flow{
 		Pool: s.deps.Pool, Sessions: deviceSessions{s.sessions}, Audit: s.sessions.Audit, Clock: s.deps.Clock, IDs: s.deps.IDs, Rand: s.deps.Rand,
 	}
 }
 
-// registerDevice puts the JSON face of the device flow on a server, and says in the sign-in configuration
-// that there is one.
+// registerDevice registers the JSON API of the device flow on a server and announces the flow in the sign-in
+// configuration.
 func (s *Service) registerDevice(r grpc.ServiceRegistrar) {
 	s.public.Methods.DeviceFlow = true
 	authv1.RegisterDeviceServiceServer(r, &device.Server{Flow: s.devices(), PublicURL: s.deps.PublicURL})
 }
 
-// sweeping is a loop that forgets what has ended.
-func (s *Service) sweeping(name string, sweep func(context.Context) error) run.Worker {
-	return run.Worker{Name: name, Run: func(ctx context.Context) error {
-		return run.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, run.Logged(s.deps.Log, name, sweep))
+// sweeping returns a loop that deletes expired rows.
+func (s *Service) sweeping(name string, sweep func(context.Context) error) process.Worker {
+	return process.Worker{Name: name, Run: func(ctx context.Context) error {
+		return process.Loop(ctx, s.deps.Clock, sweepEvery, sweepJitter, process.Logged(s.deps.Log, name, sweep))
 	}}
 }
 
-// authority is the authorization server.
+// authority returns the authorization server.
 func (s *Service) authority() *oauth.Authority {
 	d := s.deps
 	return &oauth.Authority{
@@ -63,26 +63,26 @@ func (s *Service) clients() *oauth.Clients {
 	return &oauth.Clients{Pool: s.deps.Pool, Clock: s.deps.Clock}
 }
 
-// RegisterClient lets a public client ask people for access to resources, or changes it. No route leads here.
+// RegisterClient creates or updates a public client, which may ask users for access to resources. No route calls it.
 func (s *Service) RegisterClient(ctx context.Context, id, name string, redirects []string) error {
 	return s.clients().Register(ctx, oauth.Client{ID: id, Name: name, Redirects: redirects})
 }
 
-// registerOAuth puts both sides of the authorization server on a server.
+// registerOAuth registers both parts of the authorization server on a server: the public one and the one for the gateway.
 func (s *Service) registerOAuth(r grpc.ServiceRegistrar) {
 	a := s.authority()
 	authv1.RegisterOAuthServiceServer(r, &oauth.Server{Authority: a})
 	authpeerv1.RegisterOAuthPeerServiceServer(r, &oauth.PeerServer{Authority: a, Keys: s.keys.Ring})
 }
 
-// provided is the sign-in by the installation's provider; without one its methods answer 501.
+// provided is the sign-in by the installation's provider. Without a provider, its methods return 501.
 type provided struct {
 	deps   Deps
 	server *oidc.Server
 }
 
-// wireOIDC makes the sign-in by the provider of the settings. It calls nobody: a provider that is down keeps
-// nothing from starting.
+// wireOIDC creates the sign-in by the configured provider. It makes no network call, so a provider that is down
+// does not keep the service from starting.
 func wireOIDC(cfg Config, d Deps, sessions *session.Sessions, public *session.Server, trail *audit.Log) (provided, error) {
 	p := provided{deps: d, server: &oidc.Server{Cookies: public}}
 	if !cfg.OIDC.Enabled() {
@@ -106,12 +106,12 @@ func (p provided) register(r grpc.ServiceRegistrar) {
 	authpeerv1.RegisterOidcPeerServiceServer(r, p.server)
 }
 
-// workers forget sign-ins that nobody finished.
-func (p provided) workers() []run.Worker {
+// workers returns the loop that deletes unfinished sign-ins.
+func (p provided) workers() []process.Worker {
 	if p.server.SignIn == nil {
 		return nil
 	}
-	return []run.Worker{{Name: "auth.oidc-sweep", Run: func(ctx context.Context) error {
-		return run.Loop(ctx, p.deps.Clock, sweepEvery, sweepJitter, run.Logged(p.deps.Log, "auth.oidc-sweep", p.server.SignIn.Sweep))
+	return []process.Worker{{Name: "auth.oidc-sweep", Run: func(ctx context.Context) error {
+		return process.Loop(ctx, p.deps.Clock, sweepEvery, sweepJitter, process.Logged(p.deps.Log, "auth.oidc-sweep", p.server.SignIn.Sweep))
 	}}}
 }

@@ -9,12 +9,12 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/team"
 )
 
-// teams are the servers of teams and of who is who.
+// teams holds the team server, and the account server for other services.
 type teams struct {
 	public *team.Server
 	peer   *team.PeerServer
@@ -22,12 +22,12 @@ type teams struct {
 
 func wireTeam(d Deps, trail *audit.Log) teams {
 	return teams{
-		public: &team.Server{Pool: d.Pool, Once: &idem.Once{Pool: d.Pool, Keys: idem.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock},
+		public: &team.Server{Pool: d.Pool, Once: &idempotency.Once{Pool: d.Pool, Keys: idempotency.New(d.Clock)}, Audit: trail, IDs: d.IDs, Clock: d.Clock},
 		peer:   &team.PeerServer{Pool: d.Pool},
 	}
 }
 
-// ProjectRoles answers every role of an account in projects, for auth's own server.
+// ProjectRoles returns all project roles of an account, for auth's own server.
 func (s *Service) ProjectRoles(ctx context.Context, accountID string) ([]authn.ProjectRole, error) {
 	members, err := account.AllMemberships(ctx, s.deps.Pool, accountID)
 	if err != nil {
@@ -36,9 +36,9 @@ func (s *Service) ProjectRoles(ctx context.Context, accountID string) ([]authn.P
 	return account.Roles(members), nil
 }
 
-// forgetAnswers drops what was kept to answer repeats and is past its time.
-func (s *Service) forgetAnswers(ctx context.Context) error {
-	_, err := idem.New(s.deps.Clock).Sweep(ctx, s.deps.Pool)
+// sweepReplays deletes expired responses that were stored for repeated requests.
+func (s *Service) sweepReplays(ctx context.Context) error {
+	_, err := idempotency.New(s.deps.Clock).Sweep(ctx, s.deps.Pool)
 	return err
 }
 

@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// Config are inference's own settings.
+// Config holds the settings of the inference service.
 type Config struct {
-	Connect   time.Duration `env:"SERVICE_INFERENCE_CONNECT_TIMEOUT, default=2s" doc:"how long a connection to an engine may take"`
-	FirstByte time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=2m" doc:"how long an engine may take to begin its answer"`
-	Idle      time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long an answer may pause"`
-	MaxBodyMB int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
-	// WebSockets.
-	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long both sides of a WebSocket may be silent"`
+	Connect         time.Duration `env:"SERVICE_INFERENCE_CONNECT_TIMEOUT, default=2s" doc:"how long a connection to an engine may take"`
+	FirstByte       time.Duration `env:"SERVICE_INFERENCE_FIRST_BYTE_TIMEOUT, default=2m" doc:"how long an engine may take to begin its response"`
+	Idle            time.Duration `env:"SERVICE_INFERENCE_IDLE_TIMEOUT, default=2m" doc:"how long a response may pause"`
+	MaxBodyMB       int64         `env:"SERVICE_INFERENCE_MAX_BODY_MB, default=32" doc:"largest request body in MiB"`
+	SocketIdle      time.Duration `env:"SERVICE_INFERENCE_WEBSOCKET_IDLE_TIMEOUT, default=5m" doc:"how long both sides of a WebSocket may send nothing"`
 	SocketMessageMB int64         `env:"SERVICE_INFERENCE_WEBSOCKET_MAX_MESSAGE_MB, default=16" doc:"largest message of a WebSocket in MiB"`
-	Spool           string        `env:"SERVICE_INFERENCE_SPOOL" doc:"folder of this process alone: the record of calls while the database is away, and the name under which it serves"`
+	Spool           string        `env:"SERVICE_INFERENCE_SPOOL" doc:"folder used by this process alone; it holds the record of calls while the database is unavailable, and the list of replica ids"`
 }
 
-// Validate names every setting that cannot be used.
+// Validate returns an error for the first setting that is out of range.
 func (c *Config) Validate() error {
 	if c.Connect <= 0 || c.FirstByte <= 0 || c.Idle <= 0 || c.SocketIdle <= 0 {
 		return errors.New("SERVICE_INFERENCE_*_TIMEOUT must be positive")

@@ -1,7 +1,9 @@
-// Package inference is the service that answers applications: it relays their calls to the engines of
-// the promoted revision, under a lease from the registry, and keeps the record of them. It promises that
-// a revoked token is refused before its revocation is answered, that nothing on the path of a call waits
-// for a database, and that a call that was cut never looks whole.
+// Package inference is the service that applications call: it relays their calls to the engines of the
+// promoted revision, under a lease from the registry, and records them. It promises that a revoked token
+// is refused before the request that revokes it returns, that the path of a call never waits for a
+// database, and that a truncated response never looks complete.
 //
-// Inside: lease, relay and tally stand alone, traffic owns rows, proxy joins them.
+// The packages lease, relay, socket and tally are independent of each other. Package traffic owns the
+// record of calls, package playground relays the calls of playground sessions, and package proxy uses the
+// others to serve a call.
 package inference

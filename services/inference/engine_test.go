@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// once answers the first request of a connection with these bytes and closes it.
+// once responds to the first request of a connection with these bytes and closes the connection.
 func once(bytes string) script {
 	return func(e *engine, c net.Conn, in *bufio.Reader) {
 		if _, _, ok := e.read(in); ok {
@@ -28,7 +28,7 @@ const sse = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Enco
 
 const lost = `data: {"error":{"message":"engine connection lost","type":"server_error","code":"engine_lost"}}` + "\n\n"
 
-func TestEnginesThatMisbehaveAfterTheHead(t *testing.T) {
+func TestTruncatedEngineResponse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		play script
@@ -39,7 +39,7 @@ func TestEnginesThatMisbehaveAfterTheHead(t *testing.T) {
 		"dies before any event":   {once(sse), lost},
 		"dies within a chunk":     {once(sse + "ff\r\ndata: a\n\n"), "data: a\n\n" + lost},
 		"breaks the chunking":     {once(sse + "9\r\ndata: a\n\n\r\nzz\r\n"), "data: a\n\n" + lost},
-		"compressed, then dies":   {once("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), "abc"},
+		"dies after compression":  {once("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), "abc"},
 		"promises more than sent": {once("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"a\":"), `{"a":`},
 		"dies within JSON chunks": {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\n"), `{"a`},
 	} {
@@ -48,12 +48,12 @@ func TestEnginesThatMisbehaveAfterTheHead(t *testing.T) {
 			r, w := open(t), newWorld(t, newEngine(t, c.play))
 			r.ready(w.deployments()...)
 			req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"stream":true}`)
-			req.Header.Set("Accept-Encoding", "gzip") // else the client would unpack
+			req.Header.Set("Accept-Encoding", "gzip") // otherwise the client would decompress
 			resp := r.send(req)
 			defer func() { _ = resp.Body.Close() }()
 			require.Equal(t, 200, resp.StatusCode)
 			body, err := io.ReadAll(resp.Body)
-			require.Error(t, err, "what was cut never ends well")
+			require.Error(t, err, "a truncated response must not end cleanly")
 			require.Equal(t, c.body, string(body))
 			got := r.rows(1)[0]
 			require.Equal(t, "upstream_truncated", got.Outcome)
@@ -62,7 +62,7 @@ func TestEnginesThatMisbehaveAfterTheHead(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatDiesBeforeTheBodyItPromised(t *testing.T) {
+func TestEngineClosesBeforeBody(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, once("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")))
 	r.ready(w.deployments()...)
@@ -74,33 +74,33 @@ func TestAnEngineThatDiesBeforeTheBodyItPromised(t *testing.T) {
 	require.Equal(t, "upstream_truncated", r.rows(1)[0].Outcome)
 }
 
-func TestEnginesThatGiveNoAnswer(t *testing.T) {
+func TestInvalidEngineResponse(t *testing.T) {
 	t.Parallel()
 	hold := func(e *engine, _ net.Conn, in *bufio.Reader) {
 		_, _, _ = e.read(in)
-		_, _ = in.ReadByte() // until the other side gives up
+		_, _ = in.ReadByte() // blocks until the other side closes
 	}
 	for name, c := range map[string]struct {
 		play    script
 		code    string
 		outcome string
 	}{
-		"says nothing":               {hold, "engine_timeout", "engine_timeout"},
-		"takes the call and closes":  {once(""), "engine_lost", "engine_error"},
-		"closes at once":             {func(_ *engine, c net.Conn, _ *bufio.Reader) { _ = c.Close() }, "engine_lost", "engine_error"},
-		"speaks another protocol":    {once("SSH-2.0-OpenSSH\r\n\r\n"), "engine_lost", "engine_error"},
-		"switches protocols unasked": {once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), "engine_lost", "engine_error"},
-		"informs without end":        {once(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 20)), "engine_lost", "engine_error"},
-		"sends a head without end":   {once("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", 200)), "engine_lost", "engine_error"},
-		"half a status line":         {once("HTTP/1.1 2"), "engine_lost", "engine_error"},
-		"two lengths":                {once("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\nabcde"), "engine_lost", "engine_error"},
-		"a status that is none":      {once("HTTP/1.1 007 Bond\r\n\r\n"), "engine_lost", "engine_error"},
+		"silent":                {hold, "engine_timeout", "engine_timeout"},
+		"closes after the call": {once(""), "engine_lost", "engine_error"},
+		"closes at once":        {func(_ *engine, c net.Conn, _ *bufio.Reader) { _ = c.Close() }, "engine_lost", "engine_error"},
+		"other protocol":        {once("SSH-2.0-OpenSSH\r\n\r\n"), "engine_lost", "engine_error"},
+		"unrequested upgrade":   {once("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), "engine_lost", "engine_error"},
+		"endless 1xx responses": {once(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 20)), "engine_lost", "engine_error"},
+		"endless head":          {once("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", 200)), "engine_lost", "engine_error"},
+		"half a status line":    {once("HTTP/1.1 2"), "engine_lost", "engine_error"},
+		"two lengths":           {once("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\nabcde"), "engine_lost", "engine_error"},
+		"invalid status":        {once("HTTP/1.1 007 Bond\r\n\r\n"), "engine_lost", "engine_error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := open(t, func(c *inference.Config) {
-				if c.FirstByte = limit; name == "says nothing" {
-					c.FirstByte = 300 * time.Millisecond // which is all that ends this one
+				if c.FirstByte = limit; name == "silent" {
+					c.FirstByte = 300 * time.Millisecond // only this timeout ends the case
 				}
 			})
 			w := newWorld(t, newEngine(t, c.play))
@@ -116,7 +116,7 @@ func TestEnginesThatGiveNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatCannotBeReached(t *testing.T) {
+func TestUnreachableEngine(t *testing.T) {
 	t.Parallel()
 	gone := newEngine(t, always(""))
 	gone.stop()
@@ -125,15 +125,15 @@ func TestAnEngineThatCannotBeReached(t *testing.T) {
 	refused(t, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, ""), 502, "engine_unreachable")
 	require.Equal(t, "engine_unreachable", r.rows(1)[0].Outcome)
 
-	// With another replica beside it the call finds that one, each time.
-	alive := newEngine(t, always(answer("200 OK", "", "alive")))
+	// If there is a second replica, every call reaches that one.
+	alive := newEngine(t, always(httpResponse("200 OK", "", "alive")))
 	r.registry.await(t, r.registry.push(served(deploymentA, list(w.good), gone, alive)))
 	for range 8 {
 		require.Equal(t, "alive", text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}")))
 	}
 }
 
-func TestAnAddressThatIsNoneOfHTTP(t *testing.T) {
+func TestInvalidEngineAddress(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always("")))
 	d := served(deploymentA, list(w.good), w.e)
@@ -146,7 +146,7 @@ func TestAnAddressThatIsNoneOfHTTP(t *testing.T) {
 	require.Zero(t, w.e.connections())
 }
 
-func TestACallThatWasSentIsNotSentToAnother(t *testing.T) {
+func TestSentCallNotRetriedOnOtherReplica(t *testing.T) {
 	t.Parallel()
 	first, second := newEngine(t, once("")), newEngine(t, once(""))
 	r, w := open(t), newWorld(t, first)
@@ -155,7 +155,7 @@ func TestACallThatWasSentIsNotSentToAnother(t *testing.T) {
 	require.Equal(t, 1, len(first.seen())+len(second.seen()))
 }
 
-func TestAPooledConnectionThatTheEngineClosed(t *testing.T) {
+func TestClosedPooledConnectionReplaced(t *testing.T) {
 	t.Parallel()
 	closed := make(chan struct{})
 	e := newEngine(t, func(e *engine, c net.Conn, in *bufio.Reader) {
@@ -163,7 +163,7 @@ func TestAPooledConnectionThatTheEngineClosed(t *testing.T) {
 		if !ok {
 			return
 		}
-		_, _ = io.WriteString(c, answer("200 OK", "", string(body)))
+		_, _ = io.WriteString(c, httpResponse("200 OK", "", string(body)))
 		_ = c.Close()
 		closed <- struct{}{}
 	})
@@ -174,10 +174,10 @@ func TestAPooledConnectionThatTheEngineClosed(t *testing.T) {
 		require.Equal(t, body, text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, body)))
 		<-closed
 	}
-	require.Len(t, e.seen(), 20, "each was sent once")
+	require.Len(t, e.seen(), 20, "every request must be sent exactly once")
 }
 
-func TestBytesThatNoOneAskedForAreNoOnesAnswer(t *testing.T) {
+func TestUnrequestedEngineBytesDiscarded(t *testing.T) {
 	t.Parallel()
 	sent := make(chan struct{})
 	e := newEngine(t, func(e *engine, c net.Conn, in *bufio.Reader) {
@@ -185,9 +185,9 @@ func TestBytesThatNoOneAskedForAreNoOnesAnswer(t *testing.T) {
 		if !ok {
 			return
 		}
-		_, _ = io.WriteString(c, answer("200 OK", "", "mine"))
+		_, _ = io.WriteString(c, httpResponse("200 OK", "", "mine"))
 		<-sent
-		_, _ = io.WriteString(c, answer("200 OK", "", "of someone else"))
+		_, _ = io.WriteString(c, httpResponse("200 OK", "", "unrequested"))
 		sent <- struct{}{}
 		_, _ = in.ReadByte()
 	})
@@ -200,7 +200,7 @@ func TestBytesThatNoOneAskedForAreNoOnesAnswer(t *testing.T) {
 	}
 }
 
-func TestALargeBodyIsStreamedWhileItIsAnswered(t *testing.T) {
+func TestLargeBodyStreamedDuringResponse(t *testing.T) {
 	t.Parallel()
 	parts := make(chan string)
 	e := newEngine(t, func(e *engine, c net.Conn, in *bufio.Reader) {
@@ -234,15 +234,15 @@ func TestALargeBodyIsStreamedWhileItIsAnswered(t *testing.T) {
 	body, feed := io.Pipe()
 	req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "")
 	req.Body, req.ContentLength = body, -1
-	answered := make(chan reply, 1)
-	go func() { answered <- r.send(req) }()
+	response := make(chan reply, 1)
+	go func() { response <- r.send(req) }()
 	var resp reply
 	for _, part := range []string{"one", "two", "three"} {
 		_, err := io.WriteString(feed, part)
 		require.NoError(t, err)
-		require.Equal(t, part, <-parts, "the engine has it while the body goes on")
+		require.Equal(t, part, <-parts, "the engine must get each part before the next is sent")
 		if resp.Response == nil {
-			resp = <-answered
+			resp = <-response
 		}
 		got := make([]byte, 3)
 		_, err = io.ReadFull(resp.Body, got)
@@ -254,11 +254,11 @@ func TestALargeBodyIsStreamedWhileItIsAnswered(t *testing.T) {
 	require.Equal(t, int64(len("onetwothree")), r.rows(1)[0].In)
 }
 
-func TestAnEngineThatAnswersBeforeTheBodyIsSent(t *testing.T) {
+func TestEngineRespondsBeforeBodyIsSent(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, func(_ *engine, c net.Conn, in *bufio.Reader) {
 		_, _ = in.ReadString('\n')
-		_, _ = io.WriteString(c, answer("415 Unsupported Media Type", "", "not this"))
+		_, _ = io.WriteString(c, httpResponse("415 Unsupported Media Type", "", "not this"))
 		_, _ = io.Copy(io.Discard, in)
 	})
 	r, w := open(t), newWorld(t, e)
@@ -269,13 +269,13 @@ func TestAnEngineThatAnswersBeforeTheBodyIsSent(t *testing.T) {
 	req.Body, req.ContentLength = body, -1
 	resp := r.send(req)
 	require.Equal(t, 415, resp.StatusCode)
-	require.Equal(t, "not this", text(t, resp), "though the caller never ended its body")
+	require.Equal(t, "not this", text(t, resp), "the response must arrive although the request body has not ended")
 	require.Equal(t, "ok", r.rows(1)[0].Outcome)
 }
 
-func TestABodyThatBreaksOff(t *testing.T) {
+func TestMalformedRequestBody(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "taken for whole")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "taken as complete")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	start := "POST /inference/" + deploymentA + chat + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + w.good.text + "\r\n"

@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	agentrelay "github.com/signalbox-dev/signalbox/agent/engineport"
 	"github.com/signalbox-dev/signalbox/agent/executor"
-	agentrelay "github.com/signalbox-dev/signalbox/agent/relay"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// authority signs nodes and inference itself.
+// authority is an internal CA that signs the certificates of nodes and of inference.
 type authority struct {
 	t  *testing.T
 	ca *pki.CA
@@ -30,17 +30,17 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{t: t, ca: ca}
 }
 
-// inference is the TLS of inference's connections to nodes.
+// inference returns the TLS configuration of inference's connections to nodes.
 func (a *authority) inference() func(node string) *tls.Config {
 	a.t.Helper()
 	pair, err := a.ca.IssueService("inference", clock.Real().Now(), time.Hour)
 	require.NoError(a.t, err)
-	who, err := pki.Parse(pair.Cert, pair.Key, a.ca.CertPEM())
+	identity, err := pki.Parse(pair.Cert, pair.Key, a.ca.CertPEM())
 	require.NoError(a.t, err)
-	return func(node string) *tls.Config { return pki.ClientTLS(who, node) }
+	return func(node string) *tls.Config { return pki.ClientTLS(identity, node) }
 }
 
-// one is an executor that has one engine.
+// one is an executor with one engine.
 type one struct {
 	executor.Executor
 	addr string
@@ -52,17 +52,18 @@ func (o one) Observed() []executor.Observation {
 	}}
 }
 
-// behind is the engine as the agent of a node reports it to others: by the agent's own port.
+// behind runs the agent relay of a node in front of the engine and returns the replica as the node reports it, with
+// the address of the agent's port.
 func (a *authority) behind(node string, e *engine) *registrypeerv1.ServedReplica {
 	a.t.Helper()
 	key, request, err := pki.NewRequest()
 	require.NoError(a.t, err)
 	cert, err := a.ca.SignNode(request, node, clock.Real().Now(), time.Hour)
 	require.NoError(a.t, err)
-	who, err := pki.Parse(cert, key, a.ca.CertPEM())
+	identity, err := pki.Parse(cert, key, a.ca.CertPEM())
 	require.NoError(a.t, err)
 	relay := agentrelay.New(agentrelay.Config{Listen: "127.0.0.1:0", Host: "127.0.0.1"}, one{addr: e.addr},
-		func() (pki.Source, error) { return who, nil }, slog.New(slog.DiscardHandler))
+		func() (pki.Source, error) { return identity, nil }, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(a.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- relay.Run(ctx) }()
@@ -72,54 +73,54 @@ func (a *authority) behind(node string, e *engine) *registrypeerv1.ServedReplica
 	}
 }
 
-func TestACallReachesAnEngineOfAnotherHost(t *testing.T) {
+func TestCallReachesRemoteEngine(t *testing.T) {
 	t.Parallel()
-	house := newAuthority(t)
-	r, w := openWith(t, house.inference()), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", okJSON))))
+	own := newAuthority(t)
+	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	d := served(deploymentA, list(w.good))
-	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{house.behind("nod_1", w.e)}
+	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
 	r.ready(d)
 	require.Equal(t, okJSON, text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"m"}`)))
-	require.Contains(t, w.e.seen()[0], "Authorization: Bearer "+engineKey+"\r\n", "the engine's own key goes all the way")
+	require.Contains(t, w.e.seen()[0], "Authorization: Bearer "+engineKey+"\r\n", "the engine must get its own key")
 	require.NotContains(t, w.e.seen()[0], w.good.text)
 	require.Equal(t, "ok", r.rows(1)[0].Outcome)
 }
 
-func TestAStreamComesThroughANode(t *testing.T) {
+func TestStreamFromRemoteEngine(t *testing.T) {
 	t.Parallel()
-	house, s := newAuthority(t), newTold()
-	r, w := openWith(t, house.inference()), newWorld(t, newEngine(t, s.play))
+	own, s := newAuthority(t), newWordStream()
+	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, s.play))
 	d := served(deploymentA, list(w.good))
-	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{house.behind("nod_1", w.e)}
+	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
 	r.ready(d)
 	resp, in := r.stream(w.good.text)
 	for _, word := range []string{"one", "two", "three"} {
 		s.words <- word
-		require.Equal(t, word, event(t, in), "each event before the next is made")
+		require.Equal(t, word, event(t, in), "each event must arrive before the next is sent")
 	}
 	require.NoError(t, resp.Body.Close())
 	<-s.gone
 	require.Equal(t, "client_closed", r.rows(1)[0].Outcome)
 }
 
-func TestAnotherNodesCertificateIsNoEngine(t *testing.T) {
+func TestWrongNodeCertificateRefused(t *testing.T) {
 	t.Parallel()
-	house, foreign := newAuthority(t), newAuthority(t)
-	r, w := openWith(t, house.inference()), newWorld(t, newEngine(t, always(answer("200 OK", "", "reached"))))
-	right := house.behind("nod_1", w.e)
+	own, foreign := newAuthority(t), newAuthority(t)
+	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
+	right := own.behind("nod_1", w.e)
 	for name, wrong := range map[string]*registrypeerv1.ServedReplica{
-		"another node's":         {Id: "rep_1", Address: right.GetAddress(), NodeId: "nod_2", ApiKey: engineKey},
-		"another installation's": foreign.behind("nod_1", w.e),
-		"no node named":          {Id: "rep_1", Address: right.GetAddress(), ApiKey: engineKey},
-		"no id of a node":        {Id: "rep_1", Address: right.GetAddress(), NodeId: "../nod_1", ApiKey: engineKey},
-		"an engine in the open":  {Id: "rep_1", Address: "https://" + w.e.addr, NodeId: "nod_1", ApiKey: engineKey},
+		"other node":         {Id: "rep_1", Address: right.GetAddress(), NodeId: "nod_2", ApiKey: engineKey},
+		"other installation": foreign.behind("nod_1", w.e),
+		"no node":            {Id: "rep_1", Address: right.GetAddress(), ApiKey: engineKey},
+		"invalid node id":    {Id: "rep_1", Address: right.GetAddress(), NodeId: "../nod_1", ApiKey: engineKey},
+		"engine without TLS": {Id: "rep_1", Address: "https://" + w.e.addr, NodeId: "nod_1", ApiKey: engineKey},
 	} {
 		d := served(deploymentA, list(w.good))
 		d.Promoted.Replicas = []*registrypeerv1.ServedReplica{wrong}
 		r.ready(d)
 		out := refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 502, "engine_unreachable")
 		require.Equal(t, "server_error", out.Error.Type, name)
-		// With the right one beside it the call finds that one: nothing was sent to the other.
+		// With a valid replica as well, the call reaches that one: nothing was sent to the invalid one.
 		d.Promoted.Replicas = append(d.Promoted.Replicas, right)
 		r.registry.await(t, r.registry.push(d))
 		require.Equal(t, "reached", text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}")), name)
@@ -130,12 +131,12 @@ func TestAnotherNodesCertificateIsNoEngine(t *testing.T) {
 	require.Len(t, w.e.seen(), 5)
 }
 
-func TestWithoutACertificateOfItsOwnNoOtherHostIsDialled(t *testing.T) {
+func TestRemoteEngineNeedsClientCertificate(t *testing.T) {
 	t.Parallel()
-	house := newAuthority(t)
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "reached"))))
+	own := newAuthority(t)
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
 	d := served(deploymentA, list(w.good))
-	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{house.behind("nod_1", w.e)}
+	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
 	r.ready(d)
 	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 502, "engine_unreachable")
 	require.Empty(t, w.e.seen())

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// refusal is a body of this path's own.
+// refusal is the body of an error response of the proxy.
 type refusal struct {
 	Detail string `json:"detail"`
 	Code   string `json:"code"`
@@ -43,7 +43,7 @@ func refused(t *testing.T, resp reply, status int, code string) refusal {
 	return out
 }
 
-// world is a deployment in each state that a check asks for, and a token of each.
+// world has a deployment in each state that the checks distinguish, and a token of each.
 type world struct {
 	good, other, suspended, bare, unready token
 	e                                     *engine
@@ -69,9 +69,9 @@ func newWorld(t *testing.T, e *engine) *world {
 	}
 }
 
-func TestTheChecksComeInTheirOrder(t *testing.T) {
+func TestCheckOrder(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "application/json", okJSON)))
+	e := newEngine(t, always(httpResponse("200 OK", "application/json", okJSON)))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	never := newToken(t, "never").text
@@ -84,23 +84,23 @@ func TestTheChecksComeInTheirOrder(t *testing.T) {
 		status             int
 		code               string
 	}{
-		"no such path before the bearer":        {"/inference/" + deploymentA + "/v2/models", "", "", 404, "not_found"},
-		"no bearer before unknown deployment":   {"/inference/" + unknown + chat, "", "", 401, "token_invalid"},
-		"malformed":                             {"/inference/" + deploymentA + chat, "nonsense", "", 401, "token_invalid"},
-		"a login token":                         {"/inference/" + deploymentA + chat, "eyJhbGciOiJIUzI1NiJ9.e30.c2ln", "", 401, "token_invalid"},
-		"an ingest token":                       {"/inference/" + deploymentA + chat, ingest.Reveal(), "", 401, "token_invalid"},
-		"never issued":                          {"/inference/" + deploymentA + chat, never, "", 401, "token_invalid"},
-		"never issued, unknown deployment":      {"/inference/" + unknown + chat, never, "", 401, "token_invalid"},
-		"unknown deployment before another's":   {"/inference/" + unknown + chat, w.good.text, "", 404, ""},
-		"token of another deployment":           {"/inference/" + deploymentB + chat, w.good.text, "", 403, "token_of_another_deployment"},
-		"another's before suspended":            {"/inference/" + dep("s") + chat, w.good.text, "", 403, "token_of_another_deployment"},
-		"suspended before no revision":          {"/inference/" + dep("s") + chat, w.suspended.text, "", 503, "deployment_suspended"},
-		"nothing promoted":                      {"/inference/" + dep("n") + chat, w.bare.text, "", 503, "no_ready_revision"},
-		"not ready before too large":            {"/inference/" + dep("u") + chat, w.unready.text, big, 503, "no_ready_revision"},
-		"too large":                             {"/inference/" + deploymentA + chat, w.good.text, big, 413, "body_too_large"},
-		"an evil path, told to a holder only":   {"/inference/" + deploymentA + "/v1/%2e%2e/metrics", w.good.text, "", 400, "bad_path"},
-		"an evil path without a bearer":         {"/inference/" + deploymentA + "/v1/%2e%2e/metrics", "", "", 401, "token_invalid"},
-		"a suspended deployment with evil path": {"/inference/" + dep("s") + "/v1/a%5cb", w.suspended.text, "", 503, "deployment_suspended"},
+		"path before bearer":                {"/inference/" + deploymentA + "/v2/models", "", "", 404, "not_found"},
+		"bearer before unknown deployment":  {"/inference/" + unknown + chat, "", "", 401, "token_invalid"},
+		"malformed token":                   {"/inference/" + deploymentA + chat, "nonsense", "", 401, "token_invalid"},
+		"login token":                       {"/inference/" + deploymentA + chat, "eyJhbGciOiJIUzI1NiJ9.e30.c2ln", "", 401, "token_invalid"},
+		"ingest token":                      {"/inference/" + deploymentA + chat, ingest.Reveal(), "", 401, "token_invalid"},
+		"unknown token":                     {"/inference/" + deploymentA + chat, never, "", 401, "token_invalid"},
+		"unknown token and deployment":      {"/inference/" + unknown + chat, never, "", 401, "token_invalid"},
+		"unknown before other deployment":   {"/inference/" + unknown + chat, w.good.text, "", 404, ""},
+		"token of another deployment":       {"/inference/" + deploymentB + chat, w.good.text, "", 403, "token_of_another_deployment"},
+		"other deployment before suspended": {"/inference/" + dep("s") + chat, w.good.text, "", 403, "token_of_another_deployment"},
+		"suspended before no revision":      {"/inference/" + dep("s") + chat, w.suspended.text, "", 503, "deployment_suspended"},
+		"nothing promoted":                  {"/inference/" + dep("n") + chat, w.bare.text, "", 503, "no_ready_revision"},
+		"not ready before too large":        {"/inference/" + dep("u") + chat, w.unready.text, big, 503, "no_ready_revision"},
+		"too large":                         {"/inference/" + deploymentA + chat, w.good.text, big, 413, "body_too_large"},
+		"hostile path with valid token":     {"/inference/" + deploymentA + "/v1/%2e%2e/metrics", w.good.text, "", 400, "bad_path"},
+		"bearer before hostile path":        {"/inference/" + deploymentA + "/v1/%2e%2e/metrics", "", "", 401, "token_invalid"},
+		"suspended before hostile path":     {"/inference/" + dep("s") + "/v1/a%5cb", w.suspended.text, "", 503, "deployment_suspended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			method := http.MethodGet
@@ -114,36 +114,36 @@ func TestTheChecksComeInTheirOrder(t *testing.T) {
 			require.Equal(t, c.code == "no_ready_revision", resp.Header.Get("Retry-After") == "10")
 		})
 	}
-	require.Empty(t, e.seen(), "no refused call reaches an engine")
+	require.Empty(t, e.seen(), "refused calls must not reach an engine")
 	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"m"}`)
 	require.Equal(t, okJSON, text(t, resp))
-	require.Len(t, r.rows(1), 1, "refused calls are not recorded")
+	require.Len(t, r.rows(1), 1, "refused calls must not be recorded")
 }
 
-func TestThePhaseOfARevisionIsTold(t *testing.T) {
+func TestNotReadyReasonInDetail(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always("")))
 	r.ready(w.deployments()...)
 	out := refused(t, r.do(http.MethodGet, "/inference/"+dep("u")+chat, w.unready.text, ""), 503, "no_ready_revision")
-	require.Equal(t, "Revision 1 is not ready: probing/port_timeout", out.Detail)
+	require.Equal(t, "revision 1 is not ready: probing/port_timeout", out.Detail)
 }
 
-func TestOnlyOneWellFormedBearerCounts(t *testing.T) {
+func TestBearerHeader(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "fine")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "fine")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	good := w.good.text
 	for name, headers := range map[string]http.Header{
-		"two":                 {"Authorization": {"Bearer " + good, "Bearer " + good}},
-		"basic":               {"Authorization": {"Basic " + good}},
-		"no scheme":           {"Authorization": {good}},
-		"trailing words":      {"Authorization": {"Bearer " + good + " more"}},
-		"another header":      {"X-Api-Key": {good}, "Api-Key": {good}},
-		"cookie":              {"Cookie": {"token=" + good}},
-		"another case":        {"Authorization": {"Bearer " + strings.ToUpper(good)}},
-		"one character less":  {"Authorization": {"Bearer " + good[:len(good)-1]}},
-		"one character other": {"Authorization": {"Bearer " + good[:len(good)-1] + flip(good[len(good)-1])}},
+		"two headers":       {"Authorization": {"Bearer " + good, "Bearer " + good}},
+		"basic":             {"Authorization": {"Basic " + good}},
+		"without scheme":    {"Authorization": {good}},
+		"trailing words":    {"Authorization": {"Bearer " + good + " more"}},
+		"other header":      {"X-Api-Key": {good}, "Api-Key": {good}},
+		"cookie":            {"Cookie": {"token=" + good}},
+		"other case":        {"Authorization": {"Bearer " + strings.ToUpper(good)}},
+		"character missing": {"Authorization": {"Bearer " + good[:len(good)-1]}},
+		"character changed": {"Authorization": {"Bearer " + good[:len(good)-1] + flip(good[len(good)-1])}},
 	} {
 		req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/models?token="+good, "", "")
 		req.Header = headers
@@ -154,7 +154,7 @@ func TestOnlyOneWellFormedBearerCounts(t *testing.T) {
 	require.Empty(t, e.seen())
 	req := r.request(http.MethodGet, "/inference/"+deploymentA+"/v1/models", "", "")
 	req.Header.Set("Authorization", "bEARER "+good)
-	require.Equal(t, "fine", text(t, r.send(req)), "the scheme has no case")
+	require.Equal(t, "fine", text(t, r.send(req)), "the scheme is not case-sensitive")
 }
 
 func flip(b byte) string {
@@ -164,19 +164,19 @@ func flip(b byte) string {
 	return "A"
 }
 
-func TestDrainingComesFirst(t *testing.T) {
+func TestDrainingCheckedFirst(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always("")))
 	r.ready(w.deployments()...)
 	r.svc.Drain()
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+chat, "", "")
 	refused(t, resp, 503, "draining")
-	require.True(t, resp.Close, "the connection is given up")
+	require.True(t, resp.Close, "the connection must be closed")
 }
 
-func TestWhatRunsWhenDrainingBeginsIsFinished(t *testing.T) {
+func TestDrainLetsOpenCallsFinish(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r, w := open(t), newWorld(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
@@ -188,11 +188,11 @@ func TestWhatRunsWhenDrainingBeginsIsFinished(t *testing.T) {
 	require.Equal(t, "after", event(t, in))
 	close(s.words)
 	_, err := in.ReadByte()
-	require.ErrorIs(t, err, io.EOF, "to its good end")
+	require.ErrorIs(t, err, io.EOF, "the stream must end cleanly")
 	require.Equal(t, "ok", r.rows(1)[0].Outcome)
 }
 
-func TestWithoutASnapshotNothingIsServed(t *testing.T) {
+func TestCallsRefusedBeforeFirstSnapshot(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	require.NoError(t, r.svc.Ready(t.Context()))
@@ -200,7 +200,7 @@ func TestWithoutASnapshotNothingIsServed(t *testing.T) {
 	refused(t, resp, 503, "lease_over")
 }
 
-func TestUpgradesThatAreNoHandshakeAreRefused(t *testing.T) {
+func TestInvalidUpgradeRefused(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"))
 	r, w := open(t), newWorld(t, e)
@@ -224,9 +224,9 @@ func TestUpgradesThatAreNoHandshakeAreRefused(t *testing.T) {
 	require.Empty(t, e.seen())
 }
 
-func TestABodyWithoutALengthIsBoundToo(t *testing.T) {
+func TestChunkedBodyLimit(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "read it all")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "read it all")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	post := func(size int64) reply {
@@ -235,11 +235,11 @@ func TestABodyWithoutALengthIsBoundToo(t *testing.T) {
 		req.ContentLength = -1
 		return r.send(req)
 	}
-	require.Equal(t, "read it all", text(t, post(2<<20)), "the cap itself fits")
+	require.Equal(t, "read it all", text(t, post(2<<20)), "a body of exactly the maximum size is accepted")
 	refused(t, post(2<<20+1), 413, "body_too_large")
 	refused(t, post(40<<20), 413, "body_too_large")
 	got := r.rows(1)
-	require.Equal(t, int64(2<<20), got[0].In, "bytes are counted as they pass")
+	require.Equal(t, int64(2<<20), got[0].In, "the record counts the bytes of a chunked body")
 }
 
 type endless struct{}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends bytes as they are and reads one answer.
+// raw sends bytes over a new connection and reads one response.
 func raw(t *testing.T, r *rig, bytes string) reply {
 	t.Helper()
 	c, err := net.Dial("tcp", r.server.Listener.Addr().String())
@@ -25,7 +25,7 @@ func raw(t *testing.T, r *rig, bytes string) reply {
 	return reply{resp}
 }
 
-// evil are ways to write a path that must not leave /v1.
+// evil returns paths that try to reach a place outside /v1.
 func evil() []string {
 	var out []string
 	for _, dots := range []string{"..", "%2e%2e", ".%2e", "%2E.", "%252e%252e", ".", "%2e"} {
@@ -42,9 +42,9 @@ func evil() []string {
 	return append(out, "", "/", "/v1x/models", "/V1/models", "/v2/models", "/metrics", "/../v1/models", "/%76%31/models", "/.%2e/v1", "/v1%2fmodels")
 }
 
-func TestNoPathLeavesTheEnginesV1(t *testing.T) {
+func TestHostilePathsStayBelowV1(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "reached")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "reached")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	corpus := evil()
@@ -71,9 +71,9 @@ func TestNoPathLeavesTheEnginesV1(t *testing.T) {
 	}
 }
 
-func TestGoodPathsArriveAsTheyAre(t *testing.T) {
+func TestValidPathsUnchanged(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "reached")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "reached")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	want := []string{
@@ -90,23 +90,23 @@ func TestGoodPathsArriveAsTheyAre(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestOneRequestHasOneAnswer(t *testing.T) {
+func TestRequestSmuggling(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, always(answer("200 OK", "", "one")))
+	e := newEngine(t, always(httpResponse("200 OK", "", "one")))
 	r, w := open(t), newWorld(t, e)
 	r.ready(w.deployments()...)
 	start := "POST /inference/" + deploymentA + chat + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + w.good.text + "\r\n"
 	smuggled := "GET /v1/smuggled HTTP/1.1\r\nHost: engine\r\n\r\n"
 	for name, rest := range map[string]string{
-		"both lengths":           "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
-		"two lengths":            "Content-Length: 4\r\nContent-Length: 90\r\n\r\nabcd" + smuggled,
-		"an odd encoding":        "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + smuggled,
-		"two encodings":          "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + smuggled,
-		"a space in the name":    "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + smuggled,
-		"a folded line":          "X-A: b\r\n Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + smuggled,
-		"a negative length":      "Content-Length: -1\r\n\r\n" + smuggled,
-		"a bad chunk":            "Transfer-Encoding: chunked\r\n\r\nZZ\r\n" + smuggled,
-		"a chunk size too large": "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n" + smuggled,
+		"length and chunked":  "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"two lengths":         "Content-Length: 4\r\nContent-Length: 90\r\n\r\nabcd" + smuggled,
+		"unknown encoding":    "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"two encodings":       "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + smuggled,
+		"space in the name":   "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + smuggled,
+		"folded line":         "X-A: b\r\n Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + smuggled,
+		"negative length":     "Content-Length: -1\r\n\r\n" + smuggled,
+		"invalid chunk size":  "Transfer-Encoding: chunked\r\n\r\nZZ\r\n" + smuggled,
+		"chunk size overflow": "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n" + smuggled,
 	} {
 		resp := raw(t, r, start+rest)
 		_ = resp.Body.Close()

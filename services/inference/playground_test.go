@@ -24,7 +24,7 @@ import (
 
 const session = "pg_01k00000000000000000000001"
 
-// sessions is the registry's word for one playground session.
+// sessions is a fake registry with one playground session.
 type sessions struct {
 	registrypeerv1.UnimplementedPlaygroundPeerServiceServer
 
@@ -33,7 +33,6 @@ type sessions struct {
 	engine  *engine
 	until   time.Time
 	over    error
-	asked   []string
 }
 
 func (s *sessions) key(t *testing.T) authn.SigningKey {
@@ -49,11 +48,10 @@ func (s *sessions) key(t *testing.T) authn.SigningKey {
 func (s *sessions) AdmitCall(ctx context.Context, in *registrypeerv1.AdmitCallRequest) (*registrypeerv1.AdmitCallResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
-	s.asked = append(s.asked, c.Subject)
 	switch {
 	case in.GetPlaygroundId() != session:
 		return nil, fault.Absentf("playground session", in.GetPlaygroundId())
@@ -73,14 +71,14 @@ func (s *sessions) KeepSession(context.Context, *registrypeerv1.KeepSessionReque
 }
 
 func (s *sessions) SeeSession(ctx context.Context, in *registrypeerv1.SeeSessionRequest) (*registrypeerv1.SeeSessionResponse, error) {
-	if _, err := authn.Of(ctx).RequireUser(); err != nil || in.GetPlaygroundId() != session {
+	if _, err := authn.CallerOf(ctx).RequireUser(); err != nil || in.GetPlaygroundId() != session {
 		return nil, fault.Absentf("playground session", in.GetPlaygroundId())
 	}
 	return &registrypeerv1.SeeSessionResponse{}, nil
 }
 
-// try opens a session on an engine and answers the identity of who calls it.
-func (r *rig) try(e *engine, life time.Duration) (caller string) {
+// openSession opens a session on an engine and returns the signed identity of its user.
+func (r *rig) openSession(e *engine, life time.Duration) (caller string) {
 	r.t.Helper()
 	r.sessions.mu.Lock()
 	defer r.sessions.mu.Unlock()
@@ -91,8 +89,8 @@ func (r *rig) try(e *engine, life time.Duration) (caller string) {
 	return token
 }
 
-// tries is a call of a target.
-func (r *rig) tries(caller, method, rest, body string) reply {
+// callTarget calls a target of the session.
+func (r *rig) callTarget(caller, method, rest, body string) reply {
 	r.t.Helper()
 	req := r.request(method, "/api/playground/sessions/"+session+"/targets/"+rest, "", body)
 	if caller != "" {
@@ -101,7 +99,7 @@ func (r *rig) tries(caller, method, rest, body string) reply {
 	return r.send(req)
 }
 
-// turns waits for so many in the transcript.
+// turns waits for n turns in the transcript and returns them.
 func (r *rig) turns(n int) (out []string) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
@@ -124,29 +122,29 @@ func (r *rig) turns(n int) (out []string) {
 	return out
 }
 
-func TestATargetOfASessionIsCalled(t *testing.T) {
+func TestPlaygroundCall(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	e := newEngine(t, always(answer("200 OK", "application/json", okJSON)))
-	caller := r.try(e, time.Hour)
-	resp := r.tries(caller, http.MethodPost, "2/v1/chat/completions?a=1", `{"model":"m"}`)
+	e := newEngine(t, always(httpResponse("200 OK", "application/json", okJSON)))
+	caller := r.openSession(e, time.Hour)
+	resp := r.callTarget(caller, http.MethodPost, "2/v1/chat/completions?a=1", `{"model":"m"}`)
 	require.Equal(t, okJSON, text(t, resp))
 	require.Regexp(t, "^req_", resp.Header.Get("X-Request-Id"))
 	head := e.seen()[0]
 	require.True(t, strings.HasPrefix(head, "POST /v1/chat/completions?a=1 HTTP/1.1\r\n"), head)
 	require.Contains(t, head, "Authorization: Bearer the-engines-own-key")
-	require.NotContains(t, head, caller, "nobody's identity reaches an engine")
+	require.NotContains(t, head, caller, "the identity of the user must not reach an engine")
 	require.Equal(t, []string{"ann 2 POST /v1/chat/completions 200 ok " + `{"model":"m"} ` + okJSON}, r.turns(1))
-	require.Empty(t, r.now(), "it is no traffic of a deployment")
+	require.Empty(t, r.now(), "playground calls must not appear in the record of deployments")
 }
 
-func TestWhoIsNoPersonCallsNoTarget(t *testing.T) {
+func TestPlaygroundCallRefused(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	e := newEngine(t, always(answer("200 OK", "", "never")))
-	caller := r.try(e, time.Hour)
-	for name, given := range map[string]string{"nobody": "", "nonsense": "x.y.z", "altered": caller[:len(caller)-2] + "xx"} {
-		resp := r.tries(given, http.MethodGet, "1/v1/models", "")
+	e := newEngine(t, always(httpResponse("200 OK", "", "never")))
+	caller := r.openSession(e, time.Hour)
+	for name, given := range map[string]string{"missing": "", "malformed": "x.y.z", "altered": caller[:len(caller)-2] + "xx"} {
+		resp := r.callTarget(given, http.MethodGet, "1/v1/models", "")
 		body := text(t, resp)
 		require.NotEqual(t, 200, resp.StatusCode, name)
 		require.GreaterOrEqual(t, resp.StatusCode, 400, "%s: %s", name, body)
@@ -155,21 +153,21 @@ func TestWhoIsNoPersonCallsNoTarget(t *testing.T) {
 	for rest, want := range map[string]int{
 		"0/v1/models": 422, "01/v1/models": 422, "x/v1/models": 422, "1/v2/models": 404, "/v1/models": 404, "1": 404, "1/v1/%2e%2e/metrics": 400, "1/v1/a%5cb": 400, "99999999999/v1/x": 422,
 	} {
-		resp := r.tries(caller, http.MethodGet, rest, "")
+		resp := r.callTarget(caller, http.MethodGet, rest, "")
 		_ = text(t, resp)
 		require.Equal(t, want, resp.StatusCode, rest)
 	}
-	resp := r.tries(caller, http.MethodPost, "1/v1/x", strings.Repeat("x", 3<<20))
+	resp := r.callTarget(caller, http.MethodPost, "1/v1/x", strings.Repeat("x", 3<<20))
 	refused(t, resp, 413, "body_too_large")
 	require.Empty(t, e.seen())
 }
 
-func TestASessionThatEndsCutsItsStreamsWithWords(t *testing.T) {
+func TestPlaygroundSessionEndCutsStreams(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r := open(t)
-	caller := r.try(newEngine(t, s.play), time.Second)
-	resp := r.tries(caller, http.MethodPost, "1/v1/chat/completions", `{"stream":true}`)
+	caller := r.openSession(newEngine(t, s.play), time.Second)
+	resp := r.callTarget(caller, http.MethodPost, "1/v1/chat/completions", `{"stream":true}`)
 	in := bufio.NewReader(resp.Body)
 	s.words <- "before"
 	require.Equal(t, "before", event(t, in))
@@ -177,19 +175,19 @@ func TestASessionThatEndsCutsItsStreamsWithWords(t *testing.T) {
 	r.sessions.over = fault.New(fault.Conflict, "session_over", "it expired at noon")
 	r.sessions.mu.Unlock()
 	rest, err := io.ReadAll(in)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "it does not look whole")
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "a cut stream must not end cleanly")
 	require.Equal(t, `data: {"error":{"message":"it expired at noon","type":"server_error","code":"session_over"}}`, strings.TrimSpace(string(rest)))
 	_ = resp.Body.Close()
 	require.Contains(t, r.turns(1)[0], " 200 session_over ")
-	refused(t, r.tries(caller, http.MethodGet, "1/v1/models", ""), 409, "session_over")
+	refused(t, r.callTarget(caller, http.MethodGet, "1/v1/models", ""), 409, "session_over")
 }
 
-func TestASessionThatIsExtendedGoesOn(t *testing.T) {
+func TestExtendedPlaygroundSessionContinues(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r := open(t)
-	caller := r.try(newEngine(t, s.play), 500*time.Millisecond)
-	resp := r.tries(caller, http.MethodPost, "1/v1/chat/completions", `{"stream":true}`)
+	caller := r.openSession(newEngine(t, s.play), 500*time.Millisecond)
+	resp := r.callTarget(caller, http.MethodPost, "1/v1/chat/completions", `{"stream":true}`)
 	r.sessions.mu.Lock()
 	until := r.sessions.until
 	r.sessions.until = until.Add(time.Hour)
@@ -204,12 +202,12 @@ func TestASessionThatIsExtendedGoesOn(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-func TestWhatWasSaidCanBeRead(t *testing.T) {
+func TestPlaygroundTranscript(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	caller := r.try(newEngine(t, always(answer("200 OK", "text/plain", strings.Repeat("ü", 40<<10)))), time.Hour)
+	caller := r.openSession(newEngine(t, always(httpResponse("200 OK", "text/plain", strings.Repeat("ü", 40<<10)))), time.Hour)
 	for range 3 {
-		_ = text(t, r.tries(caller, http.MethodPost, "1/v1/x", "\xff\x00ask"))
+		_ = text(t, r.callTarget(caller, http.MethodPost, "1/v1/x", "\xff\x00ask"))
 	}
 	r.turns(3)
 	r.serve("inference", func(s *rpc.Server) { r.svc.Register(s) }, r.sessions.key(t).Public())
@@ -225,7 +223,7 @@ func TestWhatWasSaidCanBeRead(t *testing.T) {
 	require.Len(t, got.GetTurns(), 2)
 	turn := got.GetTurns()[0]
 	require.Equal(t, "\uFFFD\uFFFDask", turn.GetRequest())
-	require.Len(t, turn.GetResponse(), 64<<10, "as much as is kept")
+	require.Len(t, turn.GetResponse(), 64<<10, "the response must be cut to the kept size")
 	require.True(t, turn.GetResponseCut())
 	require.False(t, turn.GetRequestCut())
 	_, err = list("pg_01k00000000000000000000009", 1)

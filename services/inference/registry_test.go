@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// registry is a registry with one snapshot, served over the in-process network.
+// registry is a fake registry with one snapshot, served over the in-process network.
 type registry struct {
 	registrypeerv1.UnimplementedSnapshotServiceServer
 
@@ -32,7 +32,7 @@ type registry struct {
 
 func newRegistry() *registry { return &registry{lease: 10 * time.Minute, changed: make(chan struct{})} }
 
-// change alters the registry under its lock and tells every stream.
+// change modifies the registry under its lock and notifies all streams.
 func (r *registry) change(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +41,7 @@ func (r *registry) change(f func()) {
 	r.changed = make(chan struct{})
 }
 
-// push makes a snapshot the current one and answers its epoch.
+// push makes a snapshot the current one and returns its epoch.
 func (r *registry) push(deployments ...*registrypeerv1.ServedDeployment) int64 {
 	var epoch int64
 	r.change(func() {
@@ -58,7 +58,7 @@ func (r *registry) await(t *testing.T, epoch int64) {
 	r.awaitThat(t, func() bool { return r.acked >= epoch })
 }
 
-// awaitThat waits for a condition that is read under the lock.
+// awaitThat waits until holds, which is called under the lock, returns true.
 func (r *registry) awaitThat(t *testing.T, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -73,7 +73,7 @@ func (r *registry) awaitThat(t *testing.T, holds func() bool) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			require.FailNow(t, "the replica did not come so far")
+			require.FailNow(t, "the replica did not reach the expected state")
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (r *registry) Watch(s registrypeerv1.SnapshotService_WatchServer) error {
 		epoch, current, lease, down, changed := r.epoch, r.current, r.lease, r.down, r.changed
 		r.mu.Unlock()
 		if down {
-			return status.Error(codes.Unavailable, "the registry is away")
+			return status.Error(codes.Unavailable, "the registry is unavailable")
 		}
 		if epoch > sent {
 			if err := s.Send(&registrypeerv1.WatchResponse{Epoch: epoch, Snapshot: current}); err != nil {
@@ -128,7 +128,7 @@ func (r *registry) Watch(s registrypeerv1.SnapshotService_WatchServer) error {
 	}
 }
 
-// served makes a deployment with a ready revision on the engines.
+// served returns a deployment with a ready revision on the engines.
 func served(deployment string, tokens []*registrypeerv1.ServedToken, engines ...*engine) *registrypeerv1.ServedDeployment {
 	d := &registrypeerv1.ServedDeployment{
 		Id: deployment, Tokens: tokens, OwnerId: "usr_1", ProjectId: "prj_1", Visibility: "all",
@@ -144,7 +144,7 @@ func served(deployment string, tokens []*registrypeerv1.ServedToken, engines ...
 
 const engineKey = "the-engines-own-key"
 
-// token is a deployment token and how the registry tells of it.
+// token is a deployment token and its entry in the snapshot.
 type token struct {
 	text   string
 	served *registrypeerv1.ServedToken

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engine is a raw TCP server; each connection is the script's.
+// engine is a raw TCP server that runs a script on each connection.
 type engine struct {
 	addr     string
 	listener net.Listener
@@ -25,7 +25,7 @@ type engine struct {
 	heads []string
 }
 
-// script answers what comes on one connection; the connection is closed when it returns.
+// script handles one connection, which is closed when it returns.
 type script func(e *engine, c net.Conn, in *bufio.Reader)
 
 // tlsHandshake is the first byte of a TLS connection.
@@ -66,21 +66,21 @@ func (e *engine) stop() {
 	e.wg.Wait()
 }
 
-// connections is how many were made so far.
+// connections returns how many connections were opened so far.
 func (e *engine) connections() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.conns
 }
 
-// seen are the heads of the requests that came.
+// seen returns the heads of the received requests.
 func (e *engine) seen() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.heads...)
 }
 
-// read takes one whole request; ok is false at the end of the connection.
+// read reads one complete request; ok is false at the end of the connection.
 func (e *engine) read(in *bufio.Reader) (head string, body []byte, ok bool) {
 	// Like an engine, it ends a connection that begins with a TLS handshake, which never gets to the end of a line.
 	if first, err := in.Peek(1); err != nil || first[0] == tlsHandshake {
@@ -109,7 +109,7 @@ func (e *engine) read(in *bufio.Reader) (head string, body []byte, ok bool) {
 	return head, body, err == nil
 }
 
-// always answers every request with the same bytes.
+// always responds to every request with the same bytes.
 func always(answer string) script {
 	return func(e *engine, c net.Conn, in *bufio.Reader) {
 		for {
@@ -123,10 +123,11 @@ func always(answer string) script {
 	}
 }
 
-// okJSON is an answer that says all that the record takes.
+// okJSON is a response body with all fields that are recorded.
 const okJSON = `{"model":"tiny","choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`
 
-func answer(status, contentType, body string, headers ...string) string {
+// httpResponse returns the bytes of a response.
+func httpResponse(status, contentType, body string, headers ...string) string {
 	var b strings.Builder
 	b.WriteString("HTTP/1.1 " + status + "\r\n")
 	if contentType != "" {

@@ -22,55 +22,54 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/playground"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/playgroundproxy"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/proxy"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/tally"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
 // Name is the service's name: its schema, its identity and its place in settings.
 const Name = "inference"
 
-// Deps are what inference stands on.
+// Deps holds what the service needs from its process.
 type Deps struct {
 	Pool      *pgxpool.Pool
 	Snapshots registrypeerv1.SnapshotServiceClient
 	Sessions  registrypeerv1.PlaygroundPeerServiceClient
 	Clock     clock.Clock
-	// Mono is a clock that cannot be set, for leases.
+	// Mono is a monotonic clock, used for leases.
 	Mono func() time.Duration
 	IDs  *id.Source
 	Log  *slog.Logger
-	// EngineTLS is the TLS of connections to the engines of another host, to a node of this identity; nil
-	// where all engines share this one.
+	// EngineTLS returns the TLS configuration for connections to engines on another host, whose node must
+	// prove the given identity. It is nil if all engines run on this host.
 	EngineTLS func(node string) *tls.Config
 	// Meter counts calls and refusals; it may be nil.
 	Meter metric.MeterProvider
 }
 
-// Service is inference, wired.
+// Service is the inference service with its parts wired together.
 type Service struct {
 	deps     Deps
-	lease    *lease.Lease
-	watcher  *lease.Watcher
-	relay    *relay.Client
+	lease    *routing.Lease
+	watcher  *routing.Watcher
+	relay    *engineclient.Client
 	proxy    *proxy.Proxy
 	store    *traffic.Store
 	recorder *traffic.Recorder
 	traffic  *traffic.Server
-	turns    *playground.Store
-	sessions *playground.Server
+	turns    *playgroundproxy.Store
+	sessions *playgroundproxy.Server
 	front    *front
 }
 
-// Migrations are the goose files of the inference schema.
+// Migrations returns the goose files of the inference schema.
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
-// New wires the service; it starts nothing.
+// New wires the service. It starts no workers.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if cfg.Spool == "" {
 		return nil, errors.New("SERVICE_INFERENCE_SPOOL must be set")
@@ -79,36 +78,36 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	counters, err := tally.New(d.Meter)
+	counters, err := traffic.NewCallMetrics(d.Meter)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{deps: d, lease: lease.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
+	s := &Service{deps: d, lease: routing.New(d.Mono), store: &traffic.Store{Pool: d.Pool}}
 	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log, counters)
-	s.watcher = &lease.Watcher{
+	s.watcher = &routing.Watcher{
 		Lease: s.lease, Snapshots: d.Snapshots, Name: func() string { return d.IDs.New(id.Replica) },
-		Roll: &lease.Roll{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
+		Roll: &routing.Roll{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
 	}
-	s.relay = &relay.Client{
-		Timeouts: relay.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,
+	s.relay = &engineclient.Client{
+		Timeouts: engineclient.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,
 	}
 	s.proxy = &proxy.Proxy{
 		Lease: s.lease, Relay: s.relay, Recorder: s.recorder, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 		Tally: counters, MaxBody: cfg.MaxBodyMB << 20, Idle: cfg.Idle,
 		Sockets: proxy.Sockets{Idle: cfg.SocketIdle, MaxMessage: cfg.SocketMessageMB << 20},
 	}
-	asked := &playground.Registry{Client: d.Sessions}
-	s.turns = &playground.Store{Pool: d.Pool}
-	s.sessions = &playground.Server{Sessions: asked, Store: s.turns}
-	s.front = &front{Proxy: s.proxy, playground: &playground.Handler{
-		Sessions: asked, Proxy: s.proxy, Store: s.turns, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
+	sessions := &playgroundproxy.Registry{Client: d.Sessions}
+	s.turns = &playgroundproxy.Store{Pool: d.Pool}
+	s.sessions = &playgroundproxy.Server{Sessions: sessions, Store: s.turns}
+	s.front = &front{Proxy: s.proxy, playground: &playgroundproxy.Handler{
+		Sessions: sessions, Proxy: s.proxy, Store: s.turns, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}}
 	s.traffic = &traffic.Server{Store: s.store, Owner: s.owner, Clock: d.Clock}
 	return s, nil
 }
 
-// owner tells whose a deployment is. Without a snapshot in force it knows nothing, and says so as the
-// proxy does.
+// owner returns the owner of a deployment. Without a valid lease it returns the same error as the proxy,
+// because it cannot know whether the deployment exists.
 func (s *Service) owner(deploymentID string) (traffic.Owner, error) {
 	if !s.lease.Valid() {
 		return traffic.Owner{}, proxy.LeaseOver()
@@ -120,16 +119,17 @@ func (s *Service) owner(deploymentID string) (traffic.Owner, error) {
 	return traffic.Owner{UserID: d.OwnerID, ProjectID: d.ProjectID, Visibility: d.Visibility}, nil
 }
 
-// Name is the service's name.
+// Name returns the service's name.
 func (s *Service) Name() string { return Name }
 
-// Register puts inference's services on a server.
+// Register registers the gRPC services of inference.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	inferencev1.RegisterTrafficServiceServer(r, s.traffic)
 	inferencev1.RegisterTranscriptServiceServer(r, s.sessions)
 }
 
-// front is what answers HTTP: the calls of applications, and those of playground sessions.
+// front is the HTTP handler: it routes the calls of playground sessions to their handler and all others
+// to the proxy.
 type front struct {
 	*proxy.Proxy
 
@@ -138,49 +138,50 @@ type front struct {
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, playground.Prefix) {
+	if strings.HasPrefix(r.URL.Path, playgroundproxy.Prefix) {
 		f.playground.ServeHTTP(w, r)
 		return
 	}
 	f.Proxy.ServeHTTP(w, r)
 }
 
-// Handler answers /inference/{deployment_id}/v1/... and the targets of playground sessions.
+// Handler returns the handler of /inference/{deployment_id}/v1/... and of the targets of playground
+// sessions.
 func (s *Service) Handler() http.Handler { return s.front }
 
-// Drain makes the handler refuse new calls from now on; those that run go on.
+// Drain makes the handler refuse new calls from now on. Open calls continue.
 func (s *Service) Drain() { s.proxy.Drain() }
 
 const (
-	// partitionsEvery is how often the partitions of the days ahead are made.
+	// partitionsEvery is how often the partitions of the coming days are created.
 	partitionsEvery  = time.Hour
 	partitionsJitter = 10 * time.Minute
-	// staleEvery is how often idle connections to engines are looked over.
+	// staleEvery is how often stale idle connections to engines are closed.
 	staleEvery  = 30 * time.Second
 	staleJitter = 5 * time.Second
 )
 
-// Workers are inference's loops.
-func (s *Service) Workers() []run.Worker {
-	return []run.Worker{
+// Workers returns the background loops of the service.
+func (s *Service) Workers() []process.Worker {
+	return []process.Worker{
 		{Name: "inference.recorder", Run: s.recorder.Run},
 		{Name: "inference.partitions", Run: func(ctx context.Context) error {
-			tend := run.Logged(s.deps.Log, "inference.partitions", func(ctx context.Context) error {
+			tend := process.Logged(s.deps.Log, "inference.partitions", func(ctx context.Context) error {
 				return errors.Join(s.store.EnsurePartitions(ctx), s.store.ForgetOld(ctx), s.turns.Forget(ctx, s.deps.Clock.Now()))
 			})
-			return run.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, tend)
+			return process.Loop(ctx, s.deps.Clock, partitionsEvery, partitionsJitter, tend)
 		}},
 		{Name: "inference.engines", Run: func(ctx context.Context) error {
 			defer s.relay.CloseIdle()
-			return run.Loop(ctx, s.deps.Clock, staleEvery, staleJitter, s.relay.CloseStale)
+			return process.Loop(ctx, s.deps.Clock, staleEvery, staleJitter, s.relay.CloseStale)
 		}},
 		{Name: "inference.guard", Run: func(ctx context.Context) error { return s.lease.Guard(ctx, s.deps.Clock) }},
 		{Name: "inference.lease", Run: s.watcher.Run},
 	}
 }
 
-// Ready checks the database. That there is a snapshot to serve from is no part of it, because the loop
-// that fetches it starts after this: until it is there, every call is refused with 503.
+// Ready checks the database. It does not wait for a snapshot, because the loop that fetches it starts
+// only after Ready succeeds; until the snapshot arrives, every call is refused with 503.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// told streams an event for each word it is told, and tells when the other side has gone.
-type told struct {
-	words chan string // closed: the stream ends well
-	began chan struct{}
-	gone  chan struct{}
+// wordStream is an engine that streams an event for each word.
+type wordStream struct {
+	words chan string   // when it is closed, the stream ends cleanly
+	began chan struct{} // receives a value when a stream begins
+	gone  chan struct{} // receives a value when a stream has ended
 }
 
-func newTold() *told {
-	return &told{words: make(chan string), began: make(chan struct{}, 64), gone: make(chan struct{}, 64)}
+func newWordStream() *wordStream {
+	return &wordStream{words: make(chan string), began: make(chan struct{}, 64), gone: make(chan struct{}, 64)}
 }
 
-func (s *told) play(e *engine, c net.Conn, in *bufio.Reader) {
+func (s *wordStream) play(e *engine, c net.Conn, in *bufio.Reader) {
 	if _, _, ok := e.read(in); !ok {
 		return
 	}
@@ -54,7 +54,7 @@ func (s *told) play(e *engine, c net.Conn, in *bufio.Reader) {
 	}
 }
 
-// stream opens a stream of the deployment.
+// stream starts a streaming call to the deployment.
 func (r *rig) stream(bearer string) (reply, *bufio.Reader) {
 	r.t.Helper()
 	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, bearer, `{"model":"default","stream":true}`)
@@ -73,9 +73,9 @@ func event(t *testing.T, in *bufio.Reader) string {
 	return strings.TrimSuffix(strings.TrimPrefix(line, "data: "), "\n")
 }
 
-func TestEachEventArrivesBeforeTheNextIsMade(t *testing.T) {
+func TestStreamEventsFlushedImmediately(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r, w := open(t), newWorld(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	resp, in := r.stream(w.good.text)
@@ -83,7 +83,7 @@ func TestEachEventArrivesBeforeTheNextIsMade(t *testing.T) {
 	require.Equal(t, "no-cache", resp.Header.Get("Cache-Control"))
 	for i := range 50 {
 		word := fmt.Sprintf(`{"i":%d}`, i)
-		s.words <- word // the engine makes no other before this one was read below
+		s.words <- word // the engine sends the next event only after this one was read below
 		require.Equal(t, word, event(t, in))
 	}
 	s.words <- `{"model":"tiny","choices":[{"finish_reason":"length"}],"usage":{"prompt_tokens":4,"completion_tokens":50}}`
@@ -92,7 +92,7 @@ func TestEachEventArrivesBeforeTheNextIsMade(t *testing.T) {
 	require.Equal(t, "[DONE]", event(t, in))
 	close(s.words)
 	_, err := in.ReadByte()
-	require.ErrorIs(t, err, io.EOF, "the end of a whole stream is a clean one")
+	require.ErrorIs(t, err, io.EOF, "a complete stream must end cleanly")
 	got := r.rows(1)[0]
 	require.Equal(t, "ok", got.Outcome)
 	require.True(t, got.Stream)
@@ -100,14 +100,14 @@ func TestEachEventArrivesBeforeTheNextIsMade(t *testing.T) {
 	require.Equal(t, int32(4), *got.Prompt)
 	require.Equal(t, int32(50), *got.Completion)
 	require.Equal(t, "length", *got.Finish)
-	require.Equal(t, "tiny", *got.Answered)
-	require.Equal(t, "default", *got.Asked)
+	require.Equal(t, "tiny", *got.ResponseModel)
+	require.Equal(t, "default", *got.RequestedModel)
 	require.NotNil(t, got.TTFT)
 }
 
-func TestACallerWhoLeavesTakesTheEnginesWorkAlong(t *testing.T) {
+func TestCallerDisconnectEndsEngineCall(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r, w := open(t), newWorld(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	resp, in := r.stream(w.good.text)
@@ -118,7 +118,7 @@ func TestACallerWhoLeavesTakesTheEnginesWorkAlong(t *testing.T) {
 	require.Equal(t, "client_closed", r.rows(1)[0].Outcome)
 }
 
-func TestACallerWhoLeavesBeforeTheHead(t *testing.T) {
+func TestCallerDisconnectBeforeHead(t *testing.T) {
 	t.Parallel()
 	came, gone := make(chan struct{}), make(chan struct{})
 	r, w := open(t), newWorld(t, newEngine(t, func(e *engine, _ net.Conn, in *bufio.Reader) {
@@ -147,9 +147,9 @@ func TestACallerWhoLeavesBeforeTheHead(t *testing.T) {
 	require.Equal(t, int32(499), got.Status)
 }
 
-func TestARevocationCutsWhatIsOpenBeforeItIsAcknowledged(t *testing.T) {
+func TestRevocationCutsOpenCallsBeforeAck(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r, w := open(t), newWorld(t, newEngine(t, s.play))
 	keeps := newToken(t, "keeps")
 	r.ready(served(deploymentA, list(w.good, keeps), w.e))
@@ -167,7 +167,7 @@ func TestARevocationCutsWhatIsOpenBeforeItIsAcknowledged(t *testing.T) {
 	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 401, "token_invalid")
 	for _, in := range cut {
 		_, err := io.ReadAll(in)
-		require.Error(t, err, "a cut stream does not end well")
+		require.Error(t, err, "a cut stream must not end cleanly")
 	}
 	for range streams {
 		<-s.gone
@@ -184,7 +184,7 @@ func TestARevocationCutsWhatIsOpenBeforeItIsAcknowledged(t *testing.T) {
 	require.Equal(t, map[string]int{"good revoked": streams, "keeps ok": 1}, outcomes)
 }
 
-func TestARevocationEndsACallThatWaitsForItsHead(t *testing.T) {
+func TestRevocationEndsCallWaitingForHead(t *testing.T) {
 	t.Parallel()
 	came := make(chan struct{})
 	r, w := open(t), newWorld(t, newEngine(t, func(e *engine, _ net.Conn, in *bufio.Reader) {
@@ -194,15 +194,15 @@ func TestARevocationEndsACallThatWaitsForItsHead(t *testing.T) {
 		}
 	}))
 	r.ready(w.deployments()...)
-	answered := make(chan reply, 1)
-	go func() { answered <- r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}") }()
+	response := make(chan reply, 1)
+	go func() { response <- r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}") }()
 	<-came
 	r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
-	refused(t, <-answered, 401, "token_invalid")
+	refused(t, <-response, 401, "token_invalid")
 	require.Equal(t, "revoked", r.rows(1)[0].Outcome)
 }
 
-func TestARevocationDoesNotWaitForACallerWhoTakesNothing(t *testing.T) {
+func TestRevocationNotBlockedByStalledReader(t *testing.T) {
 	t.Parallel()
 	part := strings.Repeat("x", 64<<10)
 	full := make(chan struct{})
@@ -223,14 +223,14 @@ func TestARevocationDoesNotWaitForACallerWhoTakesNothing(t *testing.T) {
 	r, w := open(t), newWorld(t, newEngine(t, flood))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
-	_, err := in.ReadByte() // and no more: the whole way fills up
+	_, err := in.ReadByte() // read no more, so that all buffers fill up
 	require.NoError(t, err)
 	<-full
 	r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
 	require.Equal(t, "revoked", r.rows(1)[0].Outcome)
 }
 
-func TestARevocationDoesNotWaitForABodyThatDoesNotCome(t *testing.T) {
+func TestRevocationNotBlockedByMissingBody(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always("")))
 	r.ready(w.deployments()...)
@@ -244,7 +244,7 @@ func TestARevocationDoesNotWaitForABodyThatDoesNotCome(t *testing.T) {
 		in := bufio.NewReader(c)
 		line, err := in.ReadString('\n')
 		require.NoError(t, err)
-		require.Equal(t, "HTTP/1.1 100 Continue\r\n", line, "the body is waited for")
+		require.Equal(t, "HTTP/1.1 100 Continue\r\n", line, "the server must be waiting for the body")
 		r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
 		_, _ = in.ReadString('\n')
 		line, err = in.ReadString('\n')
@@ -255,23 +255,23 @@ func TestARevocationDoesNotWaitForABodyThatDoesNotCome(t *testing.T) {
 	}
 }
 
-func TestTheRegistryMayBeAwayWithinTheLease(t *testing.T) {
+func TestRegistryUnavailableWithinLease(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "served"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "served"))))
 	r.ready(w.deployments()...)
 	var opened int
 	r.registry.change(func() { r.registry.down, opened = true, r.registry.opened })
 	r.registry.awaitThat(t, func() bool { return r.registry.opened > opened+1 })
 	require.Equal(t, "served", text(t, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")))
-	// Back again, it is heard at once.
+	// When the registry is available again, new snapshots are applied.
 	r.registry.change(func() { r.registry.down = false })
 	r.registry.await(t, r.registry.push(served(deploymentA, nil, w.e)))
 	refused(t, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, ""), 401, "token_invalid")
 }
 
-func TestWhenTheLeaseIsOverNothingIsServedAnyMore(t *testing.T) {
+func TestExpiredLeaseCutsAndRefusesCalls(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r, w := open(t), newWorld(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
@@ -279,18 +279,18 @@ func TestWhenTheLeaseIsOverNothingIsServedAnyMore(t *testing.T) {
 	require.Equal(t, "a", event(t, in))
 	r.registry.change(func() { r.registry.lease = time.Nanosecond })
 	_, err := io.ReadAll(in)
-	require.Error(t, err, "open calls end with the lease: their token may be dead by now")
+	require.Error(t, err, "open calls must end with the lease, because their token may have been revoked")
 	require.Equal(t, "lease_over", r.rows(1)[0].Outcome)
 	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 503, "lease_over")
 	refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, "", "{}"), 503, "lease_over")
 }
 
-func TestSlowPartnersAreGivenUp(t *testing.T) {
+func TestIdleTimeouts(t *testing.T) {
 	t.Parallel()
 	short := func(c *inference.Config) { c.Idle = 2 * time.Second }
-	t.Run("an engine that pauses", func(t *testing.T) {
+	t.Run("engine pauses", func(t *testing.T) {
 		t.Parallel()
-		s := newTold()
+		s := newWordStream()
 		r, w := open(t, short), newWorld(t, newEngine(t, s.play))
 		r.ready(w.deployments()...)
 		_, in := r.stream(w.good.text)
@@ -299,7 +299,7 @@ func TestSlowPartnersAreGivenUp(t *testing.T) {
 		require.Equal(t, lost, string(body))
 		require.Equal(t, "upstream_truncated", r.rows(1)[0].Outcome)
 	})
-	t.Run("a caller that does not send", func(t *testing.T) {
+	t.Run("caller does not send", func(t *testing.T) {
 		t.Parallel()
 		r, w := open(t, short), newWorld(t, newEngine(t, always("")))
 		r.ready(w.deployments()...)

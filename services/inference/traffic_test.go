@@ -25,9 +25,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-func TestWhatIsRecordedOfACall(t *testing.T) {
+func TestCallRecord(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", okJSON))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	r.ready(w.deployments()...)
 	body := `{"model":"default","messages":[]}`
 	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat+"?q=secret", w.good.text, body)
@@ -35,19 +35,19 @@ func TestWhatIsRecordedOfACall(t *testing.T) {
 	got := r.rows(1)[0]
 	require.NotNil(t, got.TTFT)
 	got.TTFT = nil
-	asked, answered, stop, seven, three := "default", "tiny", "stop", int32(7), int32(3)
+	requested, used, stop, seven, three := "default", "tiny", "stop", int32(7), int32(3)
 	require.Equal(t, row{
 		RequestID: resp.Header.Get("X-Request-Id"), Outcome: "ok", Method: "POST", Path: chat, Token: "good", Usage: "engine",
-		Status: 200, Asked: &asked, Answered: &answered, Finish: &stop, Prompt: &seven, Completion: &three,
+		Status: 200, RequestedModel: &requested, ResponseModel: &used, Finish: &stop, Prompt: &seven, Completion: &three,
 		In: int64(len(body)), Out: int64(len(okJSON)),
 	}, got)
 }
 
-func TestBodiesThatSayNothingAreNotGuessedAt(t *testing.T) {
+func TestRecordOfUnusableBodies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ body, answer string }{
-		"no JSON":         {"hello", "world"},
-		"a list":          {`[1]`, `[1]`},
+		"not JSON":        {"hello", "world"},
+		"list":            {`[1]`, `[1]`},
 		"other types":     {`{"model":5,"stream":"yes"}`, `{"model":5,"usage":"much"}`},
 		"too many tokens": {`{}`, `{"usage":{"prompt_tokens":99999999999}}`},
 		"fractions":       {`{}`, `{"usage":{"prompt_tokens":1.5}}`},
@@ -55,29 +55,29 @@ func TestBodiesThatSayNothingAreNotGuessedAt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", c.answer))))
+			r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", c.answer))))
 			r.ready(w.deployments()...)
 			require.Equal(t, c.answer, text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, c.body)))
 			got := r.rows(1)[0]
 			require.Equal(t, "none", got.Usage)
-			require.Nil(t, got.Asked)
-			require.Nil(t, got.Answered)
+			require.Nil(t, got.RequestedModel)
+			require.Nil(t, got.ResponseModel)
 			require.Nil(t, got.Prompt)
 		})
 	}
 }
 
-func TestNamesThatAColumnCannotHold(t *testing.T) {
+func TestRecordStripsInvalidCharacters(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
 	r.ready(w.deployments()...)
 	_ = text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"a\u0000b`+strings.Repeat("ü", 200)+`"}`))
 	got := r.rows(1)[0]
-	require.Equal(t, "ti\ufffdny", *got.Answered)
-	require.Equal(t, "ab"+strings.Repeat("ü", 127), *got.Asked)
+	require.Equal(t, "ti\ufffdny", *got.ResponseModel)
+	require.Equal(t, "ab"+strings.Repeat("ü", 127), *got.RequestedModel)
 }
 
-// many sends n calls at once and answers the ids of their requests.
+// many sends n calls from 8 goroutines and returns their request ids.
 func (r *rig) many(n int, bearer string) map[string]bool {
 	r.t.Helper()
 	var mu sync.Mutex
@@ -99,18 +99,19 @@ func (r *rig) many(n int, bearer string) map[string]bool {
 	return ids
 }
 
+// exactly requires that the calls with these ids are recorded, each once, and no others.
 func (r *rig) exactly(ids map[string]bool) {
 	r.t.Helper()
 	for _, got := range r.rows(len(ids)) {
-		require.True(r.t, ids[got.RequestID], "%s is no call of ours, or is there twice", got.RequestID)
+		require.True(r.t, ids[got.RequestID], "call %s was not sent by the test, or is recorded twice", got.RequestID)
 		delete(ids, got.RequestID)
 	}
 	require.Empty(r.t, ids)
 }
 
-func TestEveryCallIsRecordedOnceWithTheDatabaseHanging(t *testing.T) {
+func TestCallsRecordedOnceWhileDatabaseHangs(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	ids := r.many(40, w.good.text)
 	owner := r.db.OwnerPool(inference.Name)
@@ -123,39 +124,39 @@ func TestEveryCallIsRecordedOnceWithTheDatabaseHanging(t *testing.T) {
 			ids[name] = true
 		}
 	}
-	require.Eventually(t, func() bool { return len(r.segments()) > 0 }, limit, 10*time.Millisecond, "calls go to the disk")
+	require.Eventually(t, func() bool { return len(r.segments()) > 0 }, limit, 10*time.Millisecond, "calls must be written to disk")
 	for name := range r.many(80, w.good.text) {
 		ids[name] = true
 	}
 	require.NoError(t, tx.Rollback(t.Context()))
 	r.exactly(ids)
-	require.Eventually(t, func() bool { return len(r.segments()) == 0 }, limit, 10*time.Millisecond, "and leave it")
+	require.Eventually(t, func() bool { return len(r.segments()) == 0 }, limit, 10*time.Millisecond, "segments must be replayed and removed")
 }
 
-// segments are the names of what is spooled.
+// segments returns the files in the spool.
 func (r *rig) segments() []string {
 	found, err := filepath.Glob(filepath.Join(r.cfg.Spool, "*.jsonl"))
 	require.NoError(r.t, err)
 	return found
 }
 
-func TestEveryCallIsRecordedOnceOverAStop(t *testing.T) {
+func TestCallsRecordedOnceAcrossStop(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	ids := r.many(200, w.good.text)
-	r.stop() // at once: what is still held is stored now
+	r.stop() // stores the calls that are still in memory
 	r.exactly(ids)
 	require.Empty(t, r.segments())
 }
 
-func TestEveryCallIsRecordedOnceOverARestartWithoutADatabase(t *testing.T) {
+func TestCallsRecordedOnceAcrossRestartWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.stop()
-	away := r.db.Pool(inference.Name)
-	away.Close()
-	r.start(away)
+	closedPool := r.db.Pool(inference.Name)
+	closedPool.Close()
+	r.start(closedPool)
 	r.ready(w.deployments()...)
 	ids := r.many(200, w.good.text)
 	r.stop()
@@ -177,7 +178,7 @@ func TestSettings(t *testing.T) {
 	for name, change := range map[string]func(*inference.Config){
 		"connect": func(c *inference.Config) { c.Connect = 0 }, "first byte": func(c *inference.Config) { c.FirstByte = -1 },
 		"idle": func(c *inference.Config) { c.Idle = 0 }, "no body": func(c *inference.Config) { c.MaxBodyMB = 0 },
-		"a huge body": func(c *inference.Config) { c.MaxBodyMB = 1025 },
+		"huge body": func(c *inference.Config) { c.MaxBodyMB = 1025 },
 	} {
 		cfg := good
 		change(&cfg)
@@ -189,7 +190,7 @@ func TestSettings(t *testing.T) {
 	require.Error(t, err)
 }
 
-// reader is TrafficService as the gateway reaches it.
+// reader is a client of TrafficService, with the identity of the gateway.
 type reader struct {
 	*rig
 
@@ -215,7 +216,7 @@ func user(name, role string, projects ...authn.ProjectRole) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: name, Username: name, Role: role, Projects: projects}
 }
 
-// list asks as a caller; more is what the answer says of further rows.
+// list calls ListTraffic as a user; more reports whether the response announces further rows.
 func (r *reader) list(c *authn.Caller, in *inferencev1.ListTrafficRequest) (calls []*inferencev1.Call, more bool, err error) {
 	r.t.Helper()
 	signed, _, err := r.signer.Sign(c)
@@ -225,9 +226,9 @@ func (r *reader) list(c *authn.Caller, in *inferencev1.ListTrafficRequest) (call
 	return out.GetCalls(), len(header.Get("x-service-more")) > 0, err
 }
 
-func TestTheRecordIsReadByThoseWhoMay(t *testing.T) {
+func TestListTrafficVisibility(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	mine := served(deploymentA, list(w.good), w.e)
 	mine.Visibility = "project"
 	r.ready(mine)
@@ -239,11 +240,11 @@ func TestTheRecordIsReadByThoseWhoMay(t *testing.T) {
 		caller *authn.Caller
 		sees   bool
 	}{
-		"the owner":               {user("usr_1", authn.RoleOperator), true},
-		"an admin":                {user("usr_9", authn.RoleAdmin), true},
-		"a member of the project": {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}), true},
-		"of another project":      {user("usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), false},
-		"a stranger":              {user("usr_4", authn.RoleOperator), false},
+		"owner":                   {user("usr_1", authn.RoleOperator), true},
+		"admin":                   {user("usr_9", authn.RoleAdmin), true},
+		"member of the project":   {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}), true},
+		"member of other project": {user("usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), false},
+		"stranger":                {user("usr_4", authn.RoleOperator), false},
 	} {
 		calls, _, err := api.list(c.caller, in)
 		if !c.sees {
@@ -264,9 +265,9 @@ func TestTheRecordIsReadByThoseWhoMay(t *testing.T) {
 	require.Equal(t, "no such deployment: "+hidden.GetDeploymentId(), fault.From(err).Text())
 }
 
-func TestTheRecordInPages(t *testing.T) {
+func TestListTrafficPages(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "application/json", okJSON))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	second := newToken(t, "second")
 	r.ready(served(deploymentA, list(w.good, second), w.e))
 	_ = r.many(16, w.good.text)
@@ -294,7 +295,7 @@ func TestTheRecordInPages(t *testing.T) {
 	require.Len(t, all, 24)
 	seen := map[string]bool{}
 	for i, c := range all {
-		require.False(t, seen[c.GetRequestId()], "twice")
+		require.False(t, seen[c.GetRequestId()], "each call must be listed once")
 		seen[c.GetRequestId()] = true
 		if i == 0 {
 			continue
@@ -303,11 +304,11 @@ func TestTheRecordInPages(t *testing.T) {
 		key := func(c *inferencev1.Call) string {
 			return c.GetAt().AsTime().Format("2006-01-02T15:04:05.000000") + c.GetRequestId()
 		}
-		require.Greater(t, key(before), key(c), "newest first, ids break ties")
+		require.Greater(t, key(before), key(c), "calls must be sorted newest first, then by id")
 	}
 	calls, more := page(8, 0, "tok_second")
 	require.Len(t, calls, 8)
-	require.False(t, more, "exactly full is no reason for another page")
+	require.False(t, more, "a page that is exactly full must not announce another one")
 	for _, c := range calls {
 		require.Equal(t, "second", c.GetTokenName())
 		require.Equal(t, "rev_1", c.GetRevisionId())
@@ -317,7 +318,7 @@ func TestTheRecordInPages(t *testing.T) {
 	require.Empty(t, calls)
 }
 
-func TestQuestionsThatCannotBeAnswered(t *testing.T) {
+func TestListTrafficInvalidRequests(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	api, me := r.reader(), user("usr_1", authn.RoleOperator)
@@ -334,5 +335,5 @@ func TestQuestionsThatCannotBeAnswered(t *testing.T) {
 		require.True(t, fault.Is(err, fault.Invalid), "%d: %v", limit, err)
 	}
 	_, err := api.client.ListTraffic(context.WithoutCancel(t.Context()), &inferencev1.ListTrafficRequest{DeploymentId: deploymentA})
-	require.Error(t, err, "no one asks without a caller")
+	require.Error(t, err, "requests without a caller must be refused")
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestWithoutASnapshotNobodyKnowsWhoseARecordIs(t *testing.T) {
+func TestTrafficUnavailableWithoutSnapshot(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	api, me := r.reader(), user("usr_1", authn.RoleOperator)
-	for name, id := range map[string]string{"one that there will be": deploymentA, "one that there is not": dep("z")} {
+	for name, id := range map[string]string{"deployment of a later snapshot": deploymentA, "unknown deployment": dep("z")} {
 		_, _, err := api.list(me, &inferencev1.ListTrafficRequest{DeploymentId: id})
 		f := fault.From(err)
 		require.Equal(t, fault.Unavailable, f.Kind, "%s: %v", name, err)
@@ -25,5 +25,5 @@ func TestWithoutASnapshotNobodyKnowsWhoseARecordIs(t *testing.T) {
 	_, _, err := api.list(me, &inferencev1.ListTrafficRequest{DeploymentId: deploymentA})
 	require.NoError(t, err)
 	_, _, err = api.list(me, &inferencev1.ListTrafficRequest{DeploymentId: dep("z")})
-	require.True(t, fault.Is(err, fault.Absent), "now it is known that there is none: %v", err)
+	require.True(t, fault.Is(err, fault.Absent), "with a snapshot, an unknown deployment must be reported as missing: %v", err)
 }

@@ -8,36 +8,36 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheEnginesWordIsNotTouched(t *testing.T) {
+func TestEngineResponseUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		raw, status, body, outcome string
 	}{
-		{answer("200 OK", "application/json", okJSON), "200 OK", okJSON, "ok"},
-		{answer("400 Bad Request", "application/json", `{"error":"own words"}`), "400 Bad Request", `{"error":"own words"}`, "ok"},
-		{answer("429 Too Many Requests", "text/plain", "slow"), "429 Too Many Requests", "slow", "ok"},
-		{answer("500 Internal Server Error", "", "boom"), "500 Internal Server Error", "boom", "engine_error"},
-		{answer("599 Odd", "", "odd"), "599 ", "odd", "engine_error"},
+		{httpResponse("200 OK", "application/json", okJSON), "200 OK", okJSON, "ok"},
+		{httpResponse("400 Bad Request", "application/json", `{"error":"own words"}`), "400 Bad Request", `{"error":"own words"}`, "ok"},
+		{httpResponse("429 Too Many Requests", "text/plain", "slow"), "429 Too Many Requests", "slow", "ok"},
+		{httpResponse("500 Internal Server Error", "", "boom"), "500 Internal Server Error", "boom", "engine_error"},
+		{httpResponse("599 Odd", "", "odd"), "599 ", "odd", "engine_error"},
 		{"HTTP/1.1 204 No Content\r\n\r\n", "204 No Content", "", "ok"},
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", "200 OK", "abcde", "ok"},
-		{"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + answer("200 OK", "", "after"), "200 OK", "after", "ok"},
+		{"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + httpResponse("200 OK", "", "after"), "200 OK", "after", "ok"},
 	} {
 		t.Run(c.status+c.body, func(t *testing.T) {
 			t.Parallel()
 			r, w := open(t), newWorld(t, newEngine(t, always(c.raw)))
 			r.ready(w.deployments()...)
-			resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"asked"}`)
+			resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"other"}`)
 			require.Equal(t, c.body, text(t, resp))
 			require.Equal(t, strings.Fields(c.status)[0], strings.Fields(resp.Status)[0])
 			got := r.rows(1)[0]
 			require.Equal(t, c.outcome, got.Outcome)
 			require.Equal(t, int64(len(c.body)), got.Out)
-			require.Equal(t, int64(len(`{"model":"asked"}`)), got.In)
+			require.Equal(t, int64(len(`{"model":"other"}`)), got.In)
 		})
 	}
 }
 
-func TestAnAnswerThatEndsWithItsConnection(t *testing.T) {
+func TestResponseDelimitedByConnectionClose(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, once("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end")))
 	r.ready(w.deployments()...)
@@ -47,7 +47,7 @@ func TestAnAnswerThatEndsWithItsConnection(t *testing.T) {
 	require.Equal(t, 2, w.e.connections())
 }
 
-func TestHeadersOfTheEngineThatNoCallerSees(t *testing.T) {
+func TestEngineHeadersFiltered(t *testing.T) {
 	t.Parallel()
 	hostile := []string{
 		"Set-Cookie: a=b", "Clear-Site-Data: \"*\"", "Service-Worker-Allowed: /", "Alt-Svc: h3=\":1\"", "Strict-Transport-Security: max-age=1",
@@ -57,7 +57,7 @@ func TestHeadersOfTheEngineThatNoCallerSees(t *testing.T) {
 		"Connection: X-Named", "X-Named: 1", "Trailer: X-T", "Upgrade: h2c", "X-Service-Token: t", "Public-Key-Pins: x", "Set-Cookie2: y", "Via: 1.1 x",
 	}
 	allowed := []string{"Openai-Processing-Ms: 12", "Cache-Control: max-age=3", "Etag: \"v\"", "Retry-After: 7", "X-Process-Time: 1", "Vary: Accept"}
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "text/html", "<script>", append(hostile, allowed...)...))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "text/html", "<script>", append(hostile, allowed...)...))))
 	r.ready(w.deployments()...)
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
 	require.Equal(t, "<script>", text(t, resp))
@@ -76,18 +76,18 @@ func TestHeadersOfTheEngineThatNoCallerSees(t *testing.T) {
 	}, got)
 }
 
-func TestATypeThatTheEngineDidNotNameIsNotGuessed(t *testing.T) {
+func TestContentTypeNotGuessed(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "<html><script>"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "<html><script>"))))
 	r.ready(w.deployments()...)
 	resp := r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, "")
 	_ = text(t, resp)
 	require.Empty(t, resp.Header["Content-Type"])
 }
 
-func TestHeadersOfTheCallerThatNoEngineSees(t *testing.T) {
+func TestCallerHeadersFiltered(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(answer("200 OK", "", "ok"))))
+	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	passes := map[string]string{
 		"Accept": "a/b", "Accept-Encoding": "gzip", "Accept-Language": "de", "Content-Type": "application/json", "Openai-Beta": "x",
@@ -120,12 +120,12 @@ func TestHeadersOfTheCallerThatNoEngineSees(t *testing.T) {
 		got := map[string]string{}
 		for _, line := range strings.Split(strings.TrimSpace(heads[len(heads)-1]), "\r\n")[1:] {
 			name, value, _ := strings.Cut(line, ": ")
-			require.NotContains(t, got, name, "sent twice")
+			require.NotContains(t, got, name, "a header must be sent once")
 			got[name] = value
 		}
 		require.Regexp(t, `^req_[0-9a-z]{26}$`, got["X-Request-Id"])
 		delete(got, "X-Request-Id")
 		require.Equal(t, want, got, "%d: %s", i, hidden[i%len(hidden)])
 	}
-	require.Equal(t, 1, w.e.connections(), "one connection carried them all")
+	require.Equal(t, 1, w.e.connections(), "all calls must share one connection")
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// talker is an engine that speaks WebSocket: it says what it was asked and then gives everything back.
-func talker(t *testing.T, options *websocket.AcceptOptions) *engine {
+// echoServer is an engine that accepts WebSockets and sends every message back. It records the target and the
+// credentials of each request.
+func echoServer(t *testing.T, options *websocket.AcceptOptions) *engine {
 	t.Helper()
 	e := &engine{open: map[net.Conn]bool{}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +44,7 @@ func talker(t *testing.T, options *websocket.AcceptOptions) *engine {
 				return
 			}
 			if string(data) == "leave" {
-				_ = c.Close(4001, "as asked")
+				_ = c.Close(4001, "as requested")
 				return
 			}
 			if string(data) == "die" {
@@ -59,11 +60,11 @@ func talker(t *testing.T, options *websocket.AcceptOptions) *engine {
 	return e
 }
 
-// dial makes a WebSocket of a caller.
+// dial opens a WebSocket as a caller.
 func (r *rig) dial(bearer, path string, protocols ...string) (*websocket.Conn, reply, error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), limit)
 	defer cancel()
-	c, resp, err := websocket.Dial( //nolint:bodyclose // the library does, or the test.
+	c, resp, err := websocket.Dial( //nolint:bodyclose // closed by the library or by the test.
 		ctx, r.server.URL+"/inference/"+deploymentA+path, &websocket.DialOptions{
 			HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}, "Cookie": {"a=b"}}, Subprotocols: protocols,
 			CompressionMode: websocket.CompressionContextTakeover,
@@ -75,7 +76,8 @@ func (r *rig) dial(bearer, path string, protocols ...string) (*websocket.Conn, r
 	return c, reply{resp}, err
 }
 
-func (r *rig) says(c *websocket.Conn, kind websocket.MessageType, data string) {
+// echoes sends a message and requires that it comes back.
+func (r *rig) echoes(c *websocket.Conn, kind websocket.MessageType, data string) {
 	r.t.Helper()
 	require.NoError(r.t, c.Write(r.t.Context(), kind, []byte(data)))
 	got, back, err := c.Read(r.t.Context())
@@ -84,7 +86,7 @@ func (r *rig) says(c *websocket.Conn, kind websocket.MessageType, data string) {
 	require.Equal(r.t, data, string(back))
 }
 
-// closed reads until the connection ends and answers the code of its close frame.
+// closed reads until the connection ends and returns the code and reason of its close frame.
 func closed(t *testing.T, c *websocket.Conn) (websocket.StatusCode, string) {
 	t.Helper()
 	_, _, err := c.Read(t.Context())
@@ -95,24 +97,24 @@ func closed(t *testing.T, c *websocket.Conn) (websocket.StatusCode, string) {
 	return -1, err.Error()
 }
 
-func TestAWebSocketIsRelayedBothWays(t *testing.T) {
+func TestWebSocketRelay(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]websocket.CompressionMode{"plain": websocket.CompressionDisabled, "deflated": websocket.CompressionContextTakeover} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := open(t)
-			w := newWorld(t, talker(t, &websocket.AcceptOptions{Subprotocols: []string{"realtime"}, CompressionMode: mode}))
+			w := newWorld(t, echoServer(t, &websocket.AcceptOptions{Subprotocols: []string{"realtime"}, CompressionMode: mode}))
 			r.ready(w.deployments()...)
 			c, resp, err := r.dial(w.good.text, "/v1/realtime?model=x", "realtime")
 			require.NoError(t, err)
 			require.Equal(t, "realtime", c.Subprotocol())
 			require.Regexp(t, "^req_", resp.Header.Get("X-Request-Id"))
-			r.says(c, websocket.MessageText, "hello")
-			r.says(c, websocket.MessageBinary, string([]byte{0, 1, 2, 255}))
-			r.says(c, websocket.MessageText, strings.Repeat("long ", 100_000))
+			r.echoes(c, websocket.MessageText, "hello")
+			r.echoes(c, websocket.MessageBinary, string([]byte{0, 1, 2, 255}))
+			r.echoes(c, websocket.MessageText, strings.Repeat("long ", 100_000))
 			require.NoError(t, c.Ping(c.CloseRead(t.Context())))
 			require.NoError(t, c.Close(websocket.StatusNormalClosure, "bye"))
-			require.Equal(t, []string{"/v1/realtime?model=x Bearer the-engines-own-key "}, w.e.seen(), "the caller's credentials stay here")
+			require.Equal(t, []string{"/v1/realtime?model=x Bearer the-engines-own-key "}, w.e.seen(), "the caller's credentials must not reach the engine")
 			got := r.rows(1)[0]
 			require.Equal(t, []any{"ok", int32(101), "GET", "/v1/realtime", "good", true}, []any{got.Outcome, got.Status, got.Method, got.Path, got.Token, got.Stream})
 			require.Equal(t, resp.Header.Get("X-Request-Id"), got.RequestID)
@@ -126,9 +128,9 @@ func TestAWebSocketIsRelayedBothWays(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatWantsNoWebSocketAnswersAsToAnyCall(t *testing.T) {
+func TestEngineDeclinesWebSocket(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, talker(t, nil))
+	r, w := open(t), newWorld(t, echoServer(t, nil))
 	r.ready(w.deployments()...)
 	_, resp, err := r.dial(w.good.text, "/v1/closed")
 	require.Error(t, err)
@@ -138,7 +140,7 @@ func TestAnEngineThatWantsNoWebSocketAnswersAsToAnyCall(t *testing.T) {
 	require.Equal(t, "ok", r.rows(1)[0].Outcome)
 }
 
-func TestAWebSocketMeetsEveryCheckFirst(t *testing.T) {
+func TestWebSocketChecks(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, always(""))
 	r, w := open(t), newWorld(t, e)
@@ -162,23 +164,23 @@ func TestAWebSocketMeetsEveryCheckFirst(t *testing.T) {
 	refused(t, handshake(dep("u"), w.unready.text, nil), 503, "no_ready_revision")
 	for name, change := range map[string]func(http.Header){
 		"no key":        func(h http.Header) { h.Del("Sec-Websocket-Key") },
-		"a short key":   func(h http.Header) { h.Set("Sec-Websocket-Key", "c2hvcnQ=") },
+		"short key":     func(h http.Header) { h.Set("Sec-Websocket-Key", "c2hvcnQ=") },
 		"two keys":      func(h http.Header) { h.Add("Sec-Websocket-Key", "dGhlIHNhbXBsZSBub25jZQ==") },
 		"no version":    func(h http.Header) { h.Del("Sec-Websocket-Version") },
-		"an older one":  func(h http.Header) { h.Set("Sec-Websocket-Version", "8") },
+		"older version": func(h http.Header) { h.Set("Sec-Websocket-Version", "8") },
 		"two protocols": func(h http.Header) { h.Add("Upgrade", "h2c") },
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, handshake(deploymentA, w.good.text, change), 400, "bad_upgrade") })
 	}
-	require.Empty(t, e.seen(), "no engine sees any of it")
+	require.Empty(t, e.seen(), "refused handshakes must not reach an engine")
 }
 
-func TestAnEngineThatSwitchesToSomethingElse(t *testing.T) {
+func TestInvalidEngineHandshake(t *testing.T) {
 	t.Parallel()
 	for name, head := range map[string]string{
-		"another protocol": "Upgrade: h2c\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
-		"another key":      "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: AAAALMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
-		"nothing said":     "",
+		"other protocol": "Upgrade: h2c\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+		"other key":      "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: AAAALMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+		"no headers":     "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,34 +194,34 @@ func TestAnEngineThatSwitchesToSomethingElse(t *testing.T) {
 	}
 }
 
-func TestWhatEndsAWebSocket(t *testing.T) {
+func TestWebSocketEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end     func(r *rig, w *world, c *websocket.Conn)
 		code    websocket.StatusCode
 		outcome string
 	}{
-		"the engine closes": {func(r *rig, _ *world, c *websocket.Conn) {
+		"engine closes": {func(r *rig, _ *world, c *websocket.Conn) {
 			require.NoError(r.t, c.Write(r.t.Context(), websocket.MessageText, []byte("leave")))
 		}, 4001, "ok"},
-		"the engine dies": {func(r *rig, _ *world, c *websocket.Conn) {
+		"engine dies": {func(r *rig, _ *world, c *websocket.Conn) {
 			require.NoError(r.t, c.Write(r.t.Context(), websocket.MessageText, []byte("die")))
 		}, 1014, "upstream_truncated"},
-		"the token is revoked": {func(r *rig, w *world, _ *websocket.Conn) {
+		"token is revoked": {func(r *rig, w *world, _ *websocket.Conn) {
 			all := w.deployments()
 			all[0].Tokens = nil
 			r.registry.await(r.t, r.registry.push(all...))
 		}, websocket.StatusPolicyViolation, "revoked"},
-		"the deployment is suspended with a cut": {func(r *rig, w *world, _ *websocket.Conn) {
+		"deployment is suspended with cut": {func(r *rig, w *world, _ *websocket.Conn) {
 			all := w.deployments()
 			all[0].Suspended, all[0].Cut = true, true
 			r.registry.await(r.t, r.registry.push(all...))
 		}, websocket.StatusTryAgainLater, "suspended"},
-		"a message is too large": {func(r *rig, _ *world, c *websocket.Conn) {
+		"message is too large": {func(r *rig, _ *world, c *websocket.Conn) {
 			_ = c.Write(r.t.Context(), websocket.MessageBinary, make([]byte, 2<<20))
 		}, websocket.StatusMessageTooBig, "client_error"},
-		"it is silent for too long": {func(*rig, *world, *websocket.Conn) {}, websocket.StatusGoingAway, "idle"},
-		"the server drains":         {func(r *rig, _ *world, _ *websocket.Conn) { r.svc.Drain() }, websocket.StatusGoingAway, "draining"},
+		"idle for too long": {func(*rig, *world, *websocket.Conn) {}, websocket.StatusGoingAway, "idle"},
+		"server drains":     {func(r *rig, _ *world, _ *websocket.Conn) { r.svc.Drain() }, websocket.StatusGoingAway, "draining"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,12 +230,12 @@ func TestWhatEndsAWebSocket(t *testing.T) {
 					cfg.SocketIdle = 200 * time.Millisecond
 				}
 			})
-			w := newWorld(t, talker(t, nil))
+			w := newWorld(t, echoServer(t, nil))
 			r.ready(w.deployments()...)
 			conn, _, err := r.dial(w.good.text, "/v1/realtime")
 			require.NoError(t, err)
 			if c.outcome != "idle" {
-				r.says(conn, websocket.MessageText, "hello")
+				r.echoes(conn, websocket.MessageText, "hello")
 			}
 			c.end(r, w, conn)
 			code, why := closed(t, conn)
@@ -243,9 +245,9 @@ func TestWhatEndsAWebSocket(t *testing.T) {
 	}
 }
 
-func TestASuspensionThatDrainsLetsCallsEnd(t *testing.T) {
+func TestDrainingSuspensionLetsCallsFinish(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r, w := open(t), newWorld(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
@@ -259,13 +261,13 @@ func TestASuspensionThatDrainsLetsCallsEnd(t *testing.T) {
 	require.Equal(t, "after", event(t, in))
 	close(s.words)
 	_, err := in.ReadByte()
-	require.ErrorIs(t, err, io.EOF, "to its good end")
+	require.ErrorIs(t, err, io.EOF, "the stream must end cleanly")
 	require.Equal(t, "ok", r.rows(1)[0].Outcome)
 }
 
-func TestASuspensionThatCutsEndsCallsBeforeItIsInForce(t *testing.T) {
+func TestCuttingSuspensionEndsCallsBeforeAck(t *testing.T) {
 	t.Parallel()
-	s := newTold()
+	s := newWordStream()
 	r, w := open(t), newWorld(t, newEngine(t, s.play))
 	r.ready(w.deployments()...)
 	_, in := r.stream(w.good.text)
@@ -275,17 +277,17 @@ func TestASuspensionThatCutsEndsCallsBeforeItIsInForce(t *testing.T) {
 	all[0].Suspended, all[0].Cut = true, true
 	r.registry.await(t, r.registry.push(all...))
 	_, err := io.ReadAll(in)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "it does not look whole")
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "a cut stream must not end cleanly")
 	require.Equal(t, "suspended", r.rows(1)[0].Outcome)
 	all[0].Suspended, all[0].Cut = false, false
 	r.registry.await(t, r.registry.push(all...))
 	require.NotEqual(t, 503, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", "", "").StatusCode)
 }
 
-func TestWhatAnEngineSaysBeforeItsAnswer(t *testing.T) {
+func TestInformationalResponsesRelayed(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newWorld(t, newEngine(t, always("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nSet-Cookie: a=b\r\nOpenai-Hint: 1\r\n\r\n"+
-		answer("200 OK", "text/plain", "after"))))
+		httpResponse("200 OK", "text/plain", "after"))))
 	r.ready(w.deployments()...)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
 	require.NoError(t, err)
@@ -296,6 +298,6 @@ func TestWhatAnEngineSaysBeforeItsAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, "^HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nOpenai-Hint: 1\r\n\r\nHTTP/1.1 200 OK\r\n", string(all))
 	_, last, _ := strings.Cut(string(all), "200 OK")
-	require.NotContains(t, last, "Openai-Hint", "hints are no part of the answer")
+	require.NotContains(t, last, "Openai-Hint", "headers of 1xx responses must not appear in the final response")
 	require.True(t, strings.HasSuffix(last, "after"))
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// contractTime is the form of every time in an answer.
+// contractTime is the format of every time in a response.
 const contractTime = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$`
 
-// upload brings bytes by the handshake and answers the object's URI.
+// upload stores content through an upload URL and returns the object's URI.
 func (t *training) upload(kind, path string, content []byte) string {
 	h := t.r.h
 	sum := sha256.Sum256(content)
@@ -56,11 +56,11 @@ func TestArtifactHandshake(t *testing.T) {
 	body := fmt.Sprintf(`"kind":"checkpoint","path":%q,"format":"safetensors","step":7,"size_bytes":7`, uri)
 	first := run.post("artifact", "w:1", body)
 	require.Regexp(t, contractTime, first["created_at"])
-	require.Equal(t, first["id"], run.post("artifact", "w:1", body)["id"], "a repeat")
-	require.Equal(t, first["id"], run.post("artifact", "w:2", body)["id"], "the same under another number")
+	require.Equal(t, first["id"], run.post("artifact", "w:1", body)["id"], "a repeated request returns the same artifact")
+	require.Equal(t, first["id"], run.post("artifact", "w:2", body)["id"], "the same artifact under another number is not registered twice")
 	other := run.post("artifact", "", strings.Replace(body, `"step":7`, `"step":null`, 1))
 	require.NotEqual(t, first["id"], other["id"])
-	require.Equal(t, other["id"], run.post("artifact", "", strings.Replace(body, `"step":7,`, "", 1))["id"], "no step is one step")
+	require.Equal(t, other["id"], run.post("artifact", "", strings.Replace(body, `"step":7,`, "", 1))["id"], "a missing step equals step null")
 
 	list, err := r.public.ListArtifacts(t.Context(), &ingestv1.ListArtifactsRequest{Id: run.run})
 	require.NoError(t, err)
@@ -72,10 +72,10 @@ func TestArtifactHandshake(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(sum[:]), got.GetArtifact().GetSha256())
 	require.EqualValues(t, 7, got.GetArtifact().GetSizeBytes())
 	_, err = r.registry.GetArtifact(t.Context(), &ingestpeerv1.GetArtifactRequest{RunId: r.train().run, ArtifactId: first["id"].(string)})
-	require.True(t, fault.Is(err, fault.Absent), "an artifact is found under its own run alone")
+	require.True(t, fault.Is(err, fault.Absent), "an artifact is found only under its own run")
 }
 
-func TestForeignPathsAreNoArtifacts(t *testing.T) {
+func TestRegisterArtifact_foreignPathsRejected(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run, other := r.train(), r.train()
@@ -97,18 +97,18 @@ func TestForeignPathsAreNoArtifacts(t *testing.T) {
 	require.Equal(t, "size_mismatch", a.json(t)["code"])
 	require.Zero(t, count(t, r.h, "artifact"))
 
-	// Where the executor is the host, a path there is a note; where it is a container, it is nothing.
+	// A local path is recorded as a note if the executor is the host. In a container it is meaningless and rejected.
 	local := `"kind":"checkpoint","path":"/data/out/m.gguf","format":"gguf","size_bytes":5`
 	note := run.post("artifact", "", local)
 	require.Contains(t, note, "sha256")
-	require.Nil(t, note["sha256"], "what is not set is null")
+	require.Nil(t, note["sha256"], "a missing digest is null")
 	got, err := r.registry.GetArtifact(t.Context(), &ingestpeerv1.GetArtifactRequest{RunId: run.run, ArtifactId: note["id"].(string)})
 	require.NoError(t, err)
 	require.Empty(t, got.GetUri())
 	require.Nil(t, got.GetArtifact().Sha256)
-	boxed := r.train()
-	boxed.grant.Container = true
-	require.Equal(t, http.StatusBadRequest, boxed.call(http.MethodPost, "artifact", "", boxed.body(local)).status)
+	contained := r.train()
+	contained.grant.Container = true
+	require.Equal(t, http.StatusBadRequest, contained.call(http.MethodPost, "artifact", "", contained.body(local)).status)
 
 	huge := "artifact/upload-url?kind=checkpoint&path=x&size_bytes=2000000&sha256=" + strings.Repeat("a", 64) + "&run_id=" + run.run
 	require.Equal(t, http.StatusRequestEntityTooLarge, run.call(http.MethodGet, huge, "", "").status)

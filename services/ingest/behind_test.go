@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// first asks for the first event behind a place of the run's log, or of its metrics.
+// first receives the first event of the run's logs or metrics after the given position.
 func (r *replica) first(ctx context.Context, kind, run string, after int64) error {
 	if kind == "logs" {
 		stream, err := r.public.FollowLogs(ctx, &ingestv1.FollowLogsRequest{Id: run, After: after})
@@ -28,7 +28,7 @@ func (r *replica) first(ctx context.Context, kind, run string, after int64) erro
 	return err
 }
 
-func TestAPlaceBehindTheEndOfAStreamIsRefused(t *testing.T) {
+func TestFollow_afterBeyondEndRejected(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run, silent := r.train(), r.train()
@@ -38,7 +38,7 @@ func TestAPlaceBehindTheEndOfAStreamIsRefused(t *testing.T) {
 		err := r.first(t.Context(), kind, id, after)
 		f := fault.From(err)
 		require.Equal(t, fault.Invalid, f.Kind, "%s after %d: %v", kind, after, err)
-		require.Equal(t, []any{"after"}, f.Fields[0].Loc, "the gateway says whether query or header")
+		require.Equal(t, []any{"after"}, f.Fields[0].Loc, "the gateway adds whether it came from the query or the header")
 		require.Equal(t, fault.TypeLessThanEqual, f.Fields[0].Type)
 		require.Equal(t, fmt.Sprint(last), fmt.Sprint(f.Fields[0].Ctx["le"]))
 	}
@@ -54,11 +54,11 @@ func TestAPlaceBehindTheEndOfAStreamIsRefused(t *testing.T) {
 			silent.close()
 		}
 	}
-	require.Equal(t, []string{"eof 3 succeeded"}, follow(t, r, run.run, 3), "the very end is none behind it")
+	require.Equal(t, []string{"eof 3 succeeded"}, follow(t, r, run.run, 3), "following from the last line is valid")
 	require.NoError(t, r.first(t.Context(), "metrics", run.run, 1))
 }
 
-func TestWhoWaitsAtTheEndGetsWhatComesNext(t *testing.T) {
+func TestFollowLogs_fromEndReceivesNextLine(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()

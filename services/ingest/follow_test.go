@@ -18,14 +18,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// close ends the run.
+// close closes the run as succeeded.
 func (t *training) close() {
 	t.r.h.t.Helper()
 	_, err := t.r.peer.CloseRun(t.r.h.t.Context(), &ingestpeerv1.CloseRunRequest{RunId: t.run, State: "succeeded"})
 	require.NoError(t.r.h.t, err)
 }
 
-func TestFollowersSeeEveryLineOnceOverCutsAndReplicas(t *testing.T) {
+func TestFollowLogs_everyLineOnceAcrossReconnects(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	replicas := []*replica{h.replica(ingest.Config{}), h.replica(ingest.Config{})}
@@ -47,7 +47,7 @@ func TestFollowersSeeEveryLineOnceOverCutsAndReplicas(t *testing.T) {
 	all.Wait()
 }
 
-// followWithCuts reads a log to its end, cutting the stream after every so many lines and resuming.
+// followWithCuts reads a log to its end. It cancels the stream after every few lines and resumes.
 func followWithCuts(ctx context.Context, r *replica, id string, every int) (int64, error) {
 	var last int64
 	for {
@@ -66,13 +66,13 @@ func followWithCuts(ctx context.Context, r *replica, id string, every int) (int6
 			if eof := e.GetEof(); eof != nil {
 				cancel()
 				if eof.GetSeq() != last || eof.GetState() != "succeeded" {
-					return last, fmt.Errorf("eof %v behind %d", eof, last)
+					return last, fmt.Errorf("unexpected eof %v after line %d", eof, last)
 				}
 				return last, nil
 			}
 			if e.GetLine().GetSeq() != last+1 || e.GetLine().GetText() != fmt.Sprintf("line %d", last) {
 				cancel()
-				return last, fmt.Errorf("line %v behind %d", e, last)
+				return last, fmt.Errorf("unexpected line %v after line %d", e, last)
 			}
 			last++
 		}
@@ -106,7 +106,7 @@ func TestFollowMetrics(t *testing.T) {
 	require.EqualValues(t, 2, e.GetBatch().GetSeq())
 }
 
-func TestARunThatNeverReportedEndsToo(t *testing.T) {
+func TestFollowLogs_runWithoutReports(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -114,7 +114,7 @@ func TestARunThatNeverReportedEndsToo(t *testing.T) {
 	require.NoError(t, err)
 	header, err := stream.Header()
 	require.NoError(t, err)
-	require.NotNil(t, header, "the stream stands before there is anything to read")
+	require.NotNil(t, header, "the header arrives before there is anything to read")
 	run.close()
 	e, err := stream.Recv()
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestARunThatNeverReportedEndsToo(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent))
 }
 
-func TestWhatACallerMayNotSeeIsNotThere(t *testing.T) {
+func TestRunData_hiddenRunLooksAbsent(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -136,7 +136,7 @@ func TestWhatACallerMayNotSeeIsNotThere(t *testing.T) {
 	stream, err := r.public.FollowLogs(stranger, &ingestv1.FollowLogsRequest{Id: run.run})
 	require.NoError(t, err)
 	header, _ := stream.Header()
-	require.Nil(t, header, "no stream stands on what is hidden")
+	require.Nil(t, header, "a hidden run sends no header")
 	_, err = stream.Recv()
 	require.True(t, fault.Is(err, fault.Absent))
 	other := "0"
@@ -152,9 +152,9 @@ func TestWhatACallerMayNotSeeIsNotThere(t *testing.T) {
 	}
 }
 
-// A run is given away and its project hidden while its streams are open: nothing that is reported later is told to
-// whom it is hidden from, and the streams end as they would not have been opened.
-func TestAFollowerWhoLosesTheRunHearsNothingMore(t *testing.T) {
+// When a run gets a new owner or its project is hidden while streams are open, callers who lost access receive
+// nothing that is reported later. Their streams end with the error that opening them would now return.
+func TestFollow_endsWhenCallerLosesAccess(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
@@ -164,7 +164,7 @@ func TestAFollowerWhoLosesTheRunHearsNothingMore(t *testing.T) {
 	}
 	const give = `UPDATE run SET owner_id = 'usr_heir', former_owner_id = 'usr_owner'`
 	for name, c := range map[string]struct{ before, change string }{
-		"given away": {`UPDATE run SET project = project WHERE id = $1`, give + ` WHERE id = $1`},
+		"new owner": {`UPDATE run SET project = project WHERE id = $1`, give + ` WHERE id = $1`},
 		"hidden": {
 			give + `, visibility = 'all', visibility_version = 8 WHERE id = $1`,
 			`UPDATE run SET visibility = 'team', visibility_version = 9 WHERE id = $1`,
@@ -198,7 +198,7 @@ func TestAFollowerWhoLosesTheRunHearsNothingMore(t *testing.T) {
 	}
 }
 
-func TestPagesOfLines(t *testing.T) {
+func TestListLogs_pages(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -217,7 +217,7 @@ func TestPagesOfLines(t *testing.T) {
 	require.Len(t, out.GetLines(), 1)
 }
 
-func TestFollowersGoOnWithoutNotifications(t *testing.T) {
+func TestFollowLogs_pollsWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
@@ -228,7 +228,7 @@ func TestFollowersGoOnWithoutNotifications(t *testing.T) {
 	run.post("logs", "", `"chunks":["one"]`)
 	_, err = stream.Recv()
 	require.NoError(t, err)
-	require.Positive(t, deafen(t, h))
+	require.Positive(t, terminateListeners(t, h))
 	a := run.call(http.MethodPost, "logs", "", run.body(`"chunks":["two"]`))
 	require.Equal(t, http.StatusOK, a.status)
 	e, err := stream.Recv()
@@ -236,8 +236,8 @@ func TestFollowersGoOnWithoutNotifications(t *testing.T) {
 	require.Equal(t, "two", e.GetLine().GetText())
 }
 
-// deafen ends every session that listens, and answers how many there were.
-func deafen(t *testing.T, h *house) int {
+// terminateListeners terminates every database session that listens for notifications and returns their number.
+func terminateListeners(t *testing.T, h *fixture) int {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), h.db.AdminURL().Reveal())
 	require.NoError(t, err)
@@ -248,7 +248,7 @@ func deafen(t *testing.T, h *house) int {
 	return ended
 }
 
-func TestAClosedRunIsReadToItsEndOverManyPages(t *testing.T) {
+func TestFollow_closedRunOverManyPages(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()

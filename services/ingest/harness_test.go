@@ -24,19 +24,19 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
-	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/ingest"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// jobs stands in for the jobs service.
+// jobs is a fake of the jobs service.
 type jobs struct {
 	jobspeerv1.RunPeerServiceClient
 
@@ -47,7 +47,7 @@ type jobs struct {
 	reported  []string
 	lifecycle error
 	away      error
-	asking    asking
+	control   control
 }
 
 func (j *jobs) ResolveIngestToken(_ context.Context, in *jobspeerv1.ResolveIngestTokenRequest, _ ...grpc.CallOption) (*jobspeerv1.IngestGrant, error) {
@@ -83,21 +83,21 @@ func (j *jobs) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest,
 	return nil, fault.Absentf("run", in.GetId())
 }
 
-// house is one or more replicas of ingest on a database of their own.
-type house struct {
+// fixture is a fresh database with the fakes that one or more replicas of ingest share.
+type fixture struct {
 	t     *testing.T
 	db    *pgtest.DB
 	jobs  *jobs
-	blobs *file.Store
+	blobs *objectstore.FileStore
 	clock clock.Clock
 	ids   *id.Source
-	// publicURL is where signed addresses lead.
+	// publicURL is the base of signed blob URLs.
 	publicURL atomic.Value
 }
 
-// replica is one ingest, with its workers running.
+// replica is one ingest service with its workers running.
 type replica struct {
-	h           *house
+	h           *fixture
 	service     *ingest.Service
 	handler     http.Handler
 	public      ingestv1.RunDataServiceClient
@@ -107,18 +107,18 @@ type replica struct {
 	stop        func()
 }
 
-func open(t *testing.T) *house {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	files, err := ingest.Migrations()
 	require.NoError(t, err)
 	clk := clock.Real()
-	h := &house{
+	h := &fixture{
 		t: t, db: pgtest.New(t, pgtest.Schema{Name: ingest.Name, Migrations: files}), clock: clk,
 		ids:  id.NewSource(clk, rand.Reader),
 		jobs: &jobs{grants: map[string]*jobspeerv1.IngestGrant{}, owners: map[string]*jobspeerv1.RunOwner{}},
 	}
 	h.publicURL.Store("http://127.0.0.1")
-	h.blobs, err = file.Open(file.Config{
+	h.blobs, err = objectstore.OpenFiles(objectstore.FileConfig{
 		Root: t.TempDir(), Limit: 1 << 20, PublicURL: func() string { return h.publicURL.Load().(string) }, Clock: clk, IDs: h.ids, Log: quiet(),
 	})
 	require.NoError(t, err)
@@ -130,8 +130,8 @@ func quiet() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// replica starts an ingest; it is stopped at the end of the test.
-func (h *house) replica(cfg ingest.Config) *replica {
+// replica starts an ingest service that stops at the end of the test.
+func (h *fixture) replica(cfg ingest.Config) *replica {
 	h.t.Helper()
 	svc, err := ingest.New(h.t.Context(), cfg, ingest.Deps{
 		Pool: h.db.Pool(ingest.Name), Runs: h.jobs, Blobs: h.blobs, Clock: h.clock, IDs: h.ids, Log: quiet(),
@@ -150,9 +150,9 @@ func (h *house) replica(cfg ingest.Config) *replica {
 	listener, err := bus.As(ingest.Name).Listen(ingest.Name)
 	require.NoError(h.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
-	workers := append(svc.Workers(), run.Worker{Name: "server", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }})
+	workers := append(svc.Workers(), process.Worker{Name: "server", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }})
 	done := make(chan error, 1)
-	go func() { done <- run.Group(ctx, workers...) }()
+	go func() { done <- process.Group(ctx, workers...) }()
 	gateway, err := bus.As("gateway").Dial(ingest.Name)
 	require.NoError(h.t, err)
 	jobs, err := bus.As("jobs").Dial(ingest.Name)
@@ -173,16 +173,16 @@ func (h *house) replica(cfg ingest.Config) *replica {
 	return r
 }
 
-// signed is a connection that carries the caller named by the context's as.
+// signed is a connection that signs each call as the user set by as, or usr_owner by default.
 type signed struct {
 	grpc.ClientConnInterface
-	h   *house
+	h   *fixture
 	key authn.SigningKey
 }
 
 type callerKey struct{}
 
-// as is a context whose calls a person makes.
+// as returns a context whose calls are made by the given user.
 func as(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, callerKey{}, user)
 }
@@ -206,7 +206,7 @@ func (s signed) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 	return s.ClientConnInterface.NewStream(s.sign(ctx), desc, method, opts...)
 }
 
-// training is a run as its training code sees it.
+// training is a run with the credentials of its training code.
 type training struct {
 	r     *replica
 	run   string
@@ -215,7 +215,7 @@ type training struct {
 	grant *jobspeerv1.IngestGrant
 }
 
-// train makes a run with one attempt.
+// train creates a run with one attempt.
 func (r *replica) train() *training {
 	r.h.t.Helper()
 	t := &training{r: r, run: r.h.ids.New(id.Run), job: r.h.ids.New(id.Job)}
@@ -229,7 +229,7 @@ func (r *replica) train() *training {
 	return t
 }
 
-// attempt gives the run's next attempt a token of its own, which t uses from now on.
+// attempt mints a token for the run's attempt n; t uses it from now on.
 func (t *training) attempt(n int32) {
 	h := t.r.h
 	token, err := secret.Mint(rand.Reader, secret.KindIngest)
@@ -247,14 +247,14 @@ func (t *training) attempt(n int32) {
 	h.jobs.grants[string(secret.Hash(t.token))] = t.grant
 }
 
-// answer is what a request was answered.
-type answer struct {
+// response is a recorded HTTP response.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-func (a answer) json(t *testing.T) map[string]any {
+func (a response) json(t *testing.T) map[string]any {
 	t.Helper()
 	var m map[string]any
 	require.NoError(t, json.Unmarshal(a.body, &m), string(a.body))
@@ -262,7 +262,7 @@ func (a answer) json(t *testing.T) map[string]any {
 }
 
 // call sends a request with the run's token.
-func (t *training) call(method, path, key, body string) answer {
+func (t *training) call(method, path, key, body string) response {
 	req := httptest.NewRequest(method, "/api/ingest/"+path, bytes.NewReader([]byte(body)))
 	req.Header.Set("Authorization", "Bearer "+t.token)
 	if key != "" {
@@ -271,13 +271,13 @@ func (t *training) call(method, path, key, body string) answer {
 	return t.r.serve(req)
 }
 
-func (r *replica) serve(req *http.Request) answer {
+func (r *replica) serve(req *http.Request) response {
 	rec := httptest.NewRecorder()
 	r.handler.ServeHTTP(rec, req)
-	return answer{rec.Code, rec.Header(), rec.Body.Bytes()}
+	return response{rec.Code, rec.Header(), rec.Body.Bytes()}
 }
 
-// post sends a body whose run_id is added in front, and wants it stored.
+// post sends a body, with run_id added in front, and requires status 200.
 func (t *training) post(path, key, rest string) map[string]any {
 	t.r.h.t.Helper()
 	a := t.call(http.MethodPost, path, key, t.body(rest))
@@ -285,12 +285,12 @@ func (t *training) post(path, key, rest string) map[string]any {
 	return a.json(t.r.h.t)
 }
 
-// body is an object of the run's id and what follows.
+// body returns a JSON object of the run's id and the given fields.
 func (t *training) body(rest string) string { return `{"run_id":"` + t.run + `",` + rest + `}` }
 
-var _ blob.Store = (*file.Store)(nil)
+var _ blob.Store = (*objectstore.FileStore)(nil)
 
-// watermark is what is stored of each stream and writer.
+// watermark returns the stored watermark of each stream and writer.
 func (t *training) watermark() map[string]map[string]int64 {
 	t.r.h.t.Helper()
 	a := t.call(http.MethodGet, "watermark?run_id="+t.run, "", "")
@@ -300,7 +300,7 @@ func (t *training) watermark() map[string]map[string]int64 {
 	return m
 }
 
-// lines are the run's lines with their attempts.
+// lines returns the run's log lines, each prefixed with its attempt.
 func (t *training) lines() []string {
 	t.r.h.t.Helper()
 	limit := int32(500)

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// harm makes another body of one: it takes, doubles, swaps or replaces pieces.
-func harm(draw *rand.Rand, body string) string {
+// mutate returns a damaged copy of body: it deletes, repeats, inserts or replaces pieces.
+func mutate(draw *rand.Rand, body string) string {
 	pieces := []string{
 		`\u0000`, "\x00", "\xff", `"`, `\`, "{", "}", "[", "]", ",", ":", "null", "NaN", "-Infinity", "1e999", "-1", "99999999999999999999", `"\ud800"`, `{"a":{"a":1}}`,
 		"true", `""`, " ", "\n", "é", strings.Repeat("9", 300), strings.Repeat("[", 100), `"run_id":"x",`, "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z",
@@ -41,24 +41,24 @@ func harm(draw *rand.Rand, body string) string {
 	return body
 }
 
-func TestNoBodyIsAnsweredWithAnInternalError(t *testing.T) {
+func TestMutatedBodies_neverInternalError(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	told := []int{200, 400, 403, 409, 422}
-	for path, bodies := range said() {
+	allowed := []int{200, 400, 403, 409, 422}
+	for path, bodies := range bodyPairs() {
 		parallel(4, func(part int) {
 			draw := rand.New(rand.NewPCG(uint64(part), uint64(len(path))))
 			for i := range 60 {
-				body := harm(draw, run.body(bodies[i%2]))
+				body := mutate(draw, run.body(bodies[i%2]))
 				a := run.call(http.MethodPost, path, "", body)
-				if !slices.Contains(told, a.status) || !strings.Contains(string(a.body), `"`) {
+				if !slices.Contains(allowed, a.status) || !strings.Contains(string(a.body), `"`) {
 					t.Errorf("%s %q: %d %s", path, body, a.status, a.body)
 				}
 			}
 		})
 	}
-	// What was taken can be read, too.
+	// Accepted data can also be read back.
 	_, err := run.r.public.ListLogs(t.Context(), &ingestv1.ListLogsRequest{Id: run.run})
 	require.NoError(t, err)
 	_, err = run.r.public.ListMetrics(t.Context(), &ingestv1.ListMetricsRequest{Id: run.run})
@@ -71,7 +71,7 @@ func TestNoBodyIsAnsweredWithAnInternalError(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestRequestsOfAllKindsAtOnceAreEachWholeOrNotThere(t *testing.T) {
+func TestConcurrentRequests_storedWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
@@ -84,7 +84,7 @@ func TestRequestsOfAllKindsAtOnceAreEachWholeOrNotThere(t *testing.T) {
 		bodies := map[string]string{
 			"metrics": points(point("a", i, 1), point("b", i, 1)), "logs": fmt.Sprintf(`"chunks":["%d\n"]`, i), "hparams": fmt.Sprintf(`"params":{"k%d":1}`, i),
 			"validation": fmt.Sprintf(`"step":%d,"samples":[{},{}]`, i), "benchmark": `"name":"n","metric":"m","value":1`,
-			"hardware": `"points":[{}]`, // wrong, in the middle of the others
+			"hardware": `"points":[{}]`, // invalid, sent among the valid requests
 		}
 		for path, body := range bodies {
 			a := run.call(http.MethodPost, path, key, run.body(body))
@@ -105,7 +105,7 @@ func TestRequestsOfAllKindsAtOnceAreEachWholeOrNotThere(t *testing.T) {
 	}
 }
 
-func TestTheGraceAfterTheEndIsMeasuredAtTheRequest(t *testing.T) {
+func TestGracePeriod_checkedPerRequest(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
@@ -114,14 +114,14 @@ func TestTheGraceAfterTheEndIsMeasuredAtTheRequest(t *testing.T) {
 	run.grant.EndedAt = timestamppb.New(h.clock.Now().Add(-14 * time.Minute))
 	h.jobs.mu.Unlock()
 	late := *run
-	late.attempt(1) // another token of the same attempt: no answer about it is remembered
+	late.attempt(1) // another token of the same attempt, so its grant is not cached yet
 	late.grant.EndedAt = timestamppb.New(h.clock.Now().Add(-14 * time.Minute))
 	require.InDelta(t, 1, late.post("metrics", "w:1", points(point("a", 1, 1)))["inserted"], 0)
 	late.post("logs", "w:1", `"chunks":["late\n"]`)
 	over := *run
 	over.attempt(1)
 	over.grant.EndedAt = timestamppb.New(h.clock.Now().Add(-15*time.Minute - time.Second))
-	for path, bodies := range said() {
+	for path, bodies := range bodyPairs() {
 		if path == "lifecycle" {
 			continue
 		}
@@ -133,7 +133,7 @@ func TestTheGraceAfterTheEndIsMeasuredAtTheRequest(t *testing.T) {
 	require.EqualValues(t, 1, over.watermark()["logs"]["w"])
 }
 
-func TestATokenThatEndsOrIsRevokedOpensNothingMore(t *testing.T) {
+func TestIngestToken_expiredOrRevoked(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
@@ -145,7 +145,7 @@ func TestATokenThatEndsOrIsRevokedOpensNothingMore(t *testing.T) {
 		h.jobs.mu.Lock()
 		end(run)
 		h.jobs.mu.Unlock()
-		for path, bodies := range said() {
+		for path, bodies := range bodyPairs() {
 			a := run.call(http.MethodPost, path, "", run.body(bodies[0]))
 			require.Equal(t, http.StatusUnauthorized, a.status, "%s: %s", name, path)
 		}
@@ -154,15 +154,15 @@ func TestATokenThatEndsOrIsRevokedOpensNothingMore(t *testing.T) {
 	require.Zero(t, count(t, h, "log_chunk")+count(t, h, "metric_batch")+count(t, h, "record"))
 }
 
-func TestWhileJobsIsAwayNothingIsGuessed(t *testing.T) {
+func TestIngestToken_jobsUnavailable(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
 	h.jobs.mu.Lock()
-	h.jobs.away = fault.New(fault.Unavailable, "", "jobs is away")
+	h.jobs.away = fault.New(fault.Unavailable, "", "jobs is unavailable")
 	h.jobs.mu.Unlock()
 	a := run.call(http.MethodPost, "logs", "w:1", run.body(`"chunks":["a\n"]`))
-	require.Equal(t, http.StatusServiceUnavailable, a.status, "neither 401, which a client may not retry, nor stored")
+	require.Equal(t, http.StatusServiceUnavailable, a.status, "503 lets the client retry; 401 would not")
 	require.NotEmpty(t, a.header.Get("Retry-After"))
 	h.jobs.mu.Lock()
 	h.jobs.away = nil

@@ -15,12 +15,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
+// sampled is a hardware point at the given number of seconds after 09:00. Node, gpu and value are raw JSON.
 func sampled(at int, node, gpu, key string, value any) string {
 	moment := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC).Add(time.Duration(at) * time.Second).Format(time.RFC3339)
 	return fmt.Sprintf(`{"ts":%q,"node":%s,"gpu":%s,"key":%q,"value":%v}`, moment, node, gpu, key, value)
 }
 
-// hardware are the run's series as "node/gpu/key: values".
+// hardware returns the run's series as "node/gpu/key: values".
 func (t *training) hardware(in *ingestv1.ListHardwareRequest) []string {
 	t.r.h.t.Helper()
 	in.Id = t.job
@@ -31,7 +32,7 @@ func (t *training) hardware(in *ingestv1.ListHardwareRequest) []string {
 		values := make([]string, len(s.GetPoints()))
 		for i, p := range s.GetPoints() {
 			values[i] = fmt.Sprint(p.GetValue())
-			require.True(t.r.h.t, i == 0 || !p.GetTs().AsTime().Before(s.GetPoints()[i-1].GetTs().AsTime()), "by time")
+			require.True(t.r.h.t, i == 0 || !p.GetTs().AsTime().Before(s.GetPoints()[i-1].GetTs().AsTime()), "points are ordered by time")
 		}
 		node, gpu := "-", "-"
 		if s.Node != nil {
@@ -45,7 +46,7 @@ func (t *training) hardware(in *ingestv1.ListHardwareRequest) []string {
 	return all
 }
 
-func TestWhatIsSampledIsReadBySeries(t *testing.T) {
+func TestListHardware_bySeries(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	run.post("hardware", "w:2", points(sampled(20, `"a"`, `0`, "util", 3), sampled(20, `null`, `null`, "cpu", 9)))
@@ -61,10 +62,10 @@ func TestWhatIsSampledIsReadBySeries(t *testing.T) {
 		return timestamppb.New(time.Date(2026, 11, 21, 9, 0, s, 0, time.UTC))
 	}
 	require.Equal(t, []string{"-/-/cpu: ", "a/0/util: 2", "a/1/util: ", "b/GPU-x/mem: "},
-		run.hardware(&ingestv1.ListHardwareRequest{Since: at(15), Until: at(20)}), "until is not in it")
+		run.hardware(&ingestv1.ListHardwareRequest{Since: at(15), Until: at(20)}), "until is exclusive")
 }
 
-func TestALongSeriesIsThinnedToItsExtremes(t *testing.T) {
+func TestListHardware_downsamplingKeepsExtremes(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	const each, requests = 400, 4
@@ -88,13 +89,13 @@ func TestALongSeriesIsThinnedToItsExtremes(t *testing.T) {
 	for _, p := range kept {
 		greatest = math.Max(greatest, p.GetValue())
 	}
-	require.InDelta(t, 1000, greatest, 0, "a chart shows the spike")
+	require.InDelta(t, 1000, greatest, 0, "the spike is kept")
 	out, err = run.r.public.ListHardware(t.Context(), &ingestv1.ListHardwareRequest{Id: run.run})
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(out.GetSeries()[0].GetPoints()), 1000)
 }
 
-func TestARunHasAtMostSoManyHardwareSeries(t *testing.T) {
+func TestHardwareSeries_limitPerRun(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	many := func(from, n int) string {
@@ -113,7 +114,7 @@ func TestARunHasAtMostSoManyHardwareSeries(t *testing.T) {
 	require.Equal(t, 10_000, count(t, run.r.h, "hardware_series"))
 }
 
-func TestTheEnvironmentIsTheNewestAttemptsAndAsItWasReported(t *testing.T) {
+func TestGetEnvironment_newestAttemptVerbatim(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	read := func(attempt *int32) *ingestv1.Environment {
@@ -132,7 +133,7 @@ func TestTheEnvironmentIsTheNewestAttemptsAndAsItWasReported(t *testing.T) {
 	run.attempt(2)
 	run.post("environment", "v:1", `"os":null,"packages":{"torch":"2.6"},"gpus":[{"bytes":12345678901234567890}]`)
 	first, second := read(new(int32(1))), read(nil)
-	require.Equal(t, []string{"3.12", ""}, []string{first.GetPython(), first.GetCuda()}, "the picture is taken once: the last one counts, whole")
+	require.Equal(t, []string{"3.12", ""}, []string{first.GetPython(), first.GetCuda()}, "the last report replaces the earlier one as a whole")
 	require.EqualValues(t, 2, second.GetAttempt())
 	require.Nil(t, second.Os)
 	require.Nil(t, second.Python)
@@ -141,7 +142,7 @@ func TestTheEnvironmentIsTheNewestAttemptsAndAsItWasReported(t *testing.T) {
 	require.Nil(t, read(new(int32(3))).Attempt)
 }
 
-func TestNodesAreThoseOfTheNewestAttempt(t *testing.T) {
+func TestListNodes_newestAttempt(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	read := func(limit, offset int32) []string {
@@ -157,17 +158,17 @@ func TestNodesAreThoseOfTheNewestAttempt(t *testing.T) {
 	run.post("environment/nodes", "a:1", `"nodes":[{"rank":10,"host":"k","gpus":["H200"],"cpu":{"cores":16},"mem_gb":64}]`)
 	run.post("environment/nodes", "b:1", `"nodes":[{"rank":2,"host":"c"},{"rank":0,"host":"a","cpu":"EPYC"}]`)
 	run.post("environment/nodes", "b:2", `"nodes":[{"rank":2,"host":"d","ib":["mlx5_0"]}]`)
-	require.Equal(t, []string{`0 a  "EPYC" false`, `2 d   false`, `10 k ["H200"] {"cores":16} true`}, read(50, 0), "by rank")
+	require.Equal(t, []string{`0 a  "EPYC" false`, `2 d   false`, `10 k ["H200"] {"cores":16} true`}, read(50, 0), "nodes are ordered by rank")
 	require.Equal(t, []string{`2 d   false`}, read(1, 1))
 	run.attempt(2)
-	require.Len(t, read(50, 0), 3, "until the new attempt tells of its own")
+	require.Len(t, read(50, 0), 3, "the old nodes are listed until the new attempt reports its own")
 	run.post("environment/nodes", "c:1", `"nodes":[{"rank":0,"host":"z"}]`)
 	require.Equal(t, []string{`0 z   false`}, read(50, 0))
 	require.Equal(t, []string{"body.nodes.1.rank value_error"},
 		problems(t, run.call(http.MethodPost, "environment/nodes", "", run.body(`"nodes":[{"rank":1,"host":"a"},{"rank":1,"host":"b"}]`))))
 }
 
-func TestScoresStandBesideEachOther(t *testing.T) {
+func TestListBenchmarks_keepsEveryScore(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	run.post("benchmark", "w:1", `"name":"mmlu","version":3,"metric":"acc","value":0.5,"n":100,"stderr":0.05,"config_digest":"sha256:x","samples_uri":"s3://b/k"`)
@@ -175,7 +176,7 @@ func TestScoresStandBesideEachOther(t *testing.T) {
 	run.post("benchmark", "w:2", `"name":"mmlu","version":"3","metric":"acc","value":"-Infinity"`)
 	out, err := run.r.public.ListBenchmarks(t.Context(), &ingestv1.ListBenchmarksRequest{Id: run.job})
 	require.NoError(t, err)
-	require.Len(t, out.GetScores(), 2, "a repeat is the same score")
+	require.Len(t, out.GetScores(), 2, "a repeated request stores one score")
 	one, two := out.GetScores()[0], out.GetScores()[1]
 	require.Equal(t, []any{"mmlu", "3", "acc", 0.5, int64(100), 0.05, "sha256:x", "s3://b/k", int32(1)}, []any{
 		one.GetName(), one.GetVersion(), one.GetMetric(), one.GetValue(), one.GetN(), one.GetStderr(), one.GetConfigDigest(), one.GetSamplesUri(), one.GetAttempt(),
@@ -187,7 +188,7 @@ func TestScoresStandBesideEachOther(t *testing.T) {
 	require.Equal(t, two.GetId(), out.GetScores()[0].GetId())
 }
 
-func TestWhatACorrectionReplacedIsKept(t *testing.T) {
+func TestListHparamChanges_keepsReplacedValues(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	run.post("hparams", "w:1", `"params":{"lr":0.1,"layers":[1,2],"seed":12345678901234567890}`)
@@ -201,9 +202,9 @@ func TestWhatACorrectionReplacedIsKept(t *testing.T) {
 		all = append(all, fmt.Sprintf("%s %s %d", c.GetKey(), c.GetValue(), c.GetAttempt()))
 		require.False(t, c.GetReplacedAt().AsTime().Before(c.GetReportedAt().AsTime()))
 	}
-	require.Equal(t, []string{"lr 0.2 1", "lr 0.1 1"}, all, "what was said again is no correction")
+	require.Equal(t, []string{"lr 0.2 1", "lr 0.1 1"}, all, "reporting the same value again is not a change")
 	params, err := run.r.public.GetHparams(t.Context(), &ingestv1.GetHparamsRequest{Id: run.run})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"lr":0.30,"layers":[1,2],"seed":12345678901234567890,"new":true}`, string(params.GetParams()))
-	require.Contains(t, string(params.GetParams()), "12345678901234567890", "no digit is lost")
+	require.Contains(t, string(params.GetParams()), "12345678901234567890", "large integers keep all digits")
 }

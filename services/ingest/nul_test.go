@@ -12,8 +12,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// named are the fields of each route that name something; NUL stands where their text holds it.
-func named() []struct{ route, rest, want string } {
+// nulCases returns, for each route, bodies with NUL in a field that names something. The word NUL is a placeholder
+// for the character.
+func nulCases() []struct{ route, rest, want string } {
 	const point, validation, artifact = `"points":[{"ts":` + ts + `,"value":1,`, `"step":1,"samples":[],`, `"kind":"checkpoint",`
 	return []struct{ route, rest, want string }{
 		{"metrics", `"points":[{"key":"a NUL","step":1,"value":1,"ts":` + ts + `}]`, "body.points.0.key value_error"},
@@ -46,31 +47,31 @@ func named() []struct{ route, rest, want string } {
 	}
 }
 
-func TestNULInWhatNamesSomethingIsRefusedWithItsPath(t *testing.T) {
+func TestNUL_inNamesRejected(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	require.Empty(t, run.watermark(), "the run is known from its first request on")
+	require.Empty(t, run.watermark(), "the first request creates the run's row")
 	before := h.stored()
-	for _, c := range named() {
+	for _, c := range nulCases() {
 		a := run.call(http.MethodPost, c.route, "w:1", run.body(strings.ReplaceAll(c.rest, "NUL", `\u0000`)))
 		require.Equal(t, []string{strings.ReplaceAll(c.want, "NUL", "\x00")}, problems(t, a), "%s %s", c.route, c.rest)
 	}
-	for route := range said() {
+	for route := range bodyPairs() {
 		a := run.call(http.MethodPost, route, "w:1", strings.Replace(run.body(`"x":1`), run.run, run.run+`\u0000`, 1))
 		require.Contains(t, problems(t, a), "body.run_id value_error", route)
 	}
 	query := url.Values{"run_id": {run.run}, "kind": {"checkpoint"}, "path": {"a\x00"}, "size_bytes": {"1"}, "sha256": {strings.Repeat("0", 64)}}
 	a := run.call(http.MethodGet, "artifact/upload-url?"+query.Encode(), "", "")
 	require.Equal(t, []string{"query.path value_error"}, problems(t, a))
-	require.Equal(t, before, h.stored(), "nothing of it is kept")
+	require.Equal(t, before, h.stored(), "rejected requests store nothing")
 }
 
-func TestNULInContentIsKept(t *testing.T) {
+func TestNUL_inContentKept(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	// What a program prints, answers or fails with is not ours to judge.
+	// Output, samples and error messages are content and may hold any character.
 	nul := `\u0000\ud800`
 	for route, rest := range map[string]string{
 		"hparams": `"params":{"note":"` + nul + `"}`, "logs": `"chunks":["` + nul + `\n"]`,

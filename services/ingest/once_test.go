@@ -16,13 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
+// point is a metric point as JSON.
 func point(key string, step int, value any) string {
 	return fmt.Sprintf(`{"key":%q,"step":%d,"value":%v,"ts":%s}`, key, step, value, ts)
 }
 
 func points(list ...string) string { return `"points":[` + strings.Join(list, ",") + `]` }
 
-// parallel runs all at once and waits.
+// parallel runs fn(0) to fn(n-1) concurrently and waits for all of them.
 func parallel(n int, fn func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -31,7 +32,7 @@ func parallel(n int, fn func(i int)) {
 	all.Wait()
 }
 
-func TestARequestIsStoredOnceHoweverOftenItComes(t *testing.T) {
+func TestRepeatedRequestIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	replicas := []*replica{h.replica(ingest.Config{}), h.replica(ingest.Config{})}
@@ -57,13 +58,13 @@ func TestARequestIsStoredOnceHoweverOftenItComes(t *testing.T) {
 	require.Equal(t, 2, count(t, h, "metric_key"))
 }
 
-func TestAnAttemptThatReportsItsStartEndsTheReportsOfTheOneBefore(t *testing.T) {
+func TestReplacedAttempt_rejectedOnceNewAttemptReports(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
 	one := run.body(points(point("a", 1, 1)))
 	require.Equal(t, http.StatusOK, run.call(http.MethodPost, "metrics", "", one).status)
-	old := *run // what is known of its token is remembered for a while
+	old := *run // the grant of its token stays cached for a while
 	run.attempt(2)
 	run.post("lifecycle", "", `"event":"running","ts":`+ts)
 	a := old.call(http.MethodPost, "metrics", "", one)
@@ -84,7 +85,7 @@ func TestWatermarkStopsBeforeGaps(t *testing.T) {
 	require.Equal(t, 8, count(t, r.h, "benchmark_score"))
 	require.Zero(t, count(t, r.h, "ahead"))
 	post(4)
-	require.Equal(t, 8, count(t, r.h, "benchmark_score"), "what lies behind the mark is stored")
+	require.Equal(t, 8, count(t, r.h, "benchmark_score"), "a number below the watermark is a repeat")
 
 	run.post("benchmark", "other:2", `"name":"n","metric":"m","value":1`)
 	require.NotContains(t, run.watermark()["benchmark"], "other")
@@ -92,8 +93,8 @@ func TestWatermarkStopsBeforeGaps(t *testing.T) {
 	require.EqualValues(t, 1, run.watermark()["benchmark"]["w:1"])
 }
 
-// severed answers nobody: the client is gone when the answer comes.
-func (t *training) severed(path, key, body string) {
+// callAndDisconnect sends a request whose client disconnects before the response.
+func (t *training) callAndDisconnect(path, key, body string) {
 	ctx, cut := context.WithCancel(t.r.h.t.Context())
 	req := httptest.NewRequest(http.MethodPost, "/api/ingest/"+path, strings.NewReader(body)).WithContext(ctx)
 	req.Header.Set("Authorization", "Bearer "+t.token)
@@ -102,14 +103,14 @@ func (t *training) severed(path, key, body string) {
 	t.r.serve(req)
 }
 
-func TestARetryAfterALostAnswerGivesTheSame(t *testing.T) {
+func TestRetryAfterLostResponse(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
 	for n := 1; n <= 40; n++ {
 		key, body := fmt.Sprintf("w:%d", n), run.body(points(point("a", n, n), point("a", n, n)))
-		run.severed("metrics", key, body)
-		if n%10 == 0 { // the process goes, too
+		run.callAndDisconnect("metrics", key, body)
+		if n%10 == 0 { // the process restarts, too
 			run.r.stop()
 			run.r = h.replica(ingest.Config{})
 		}
@@ -121,7 +122,7 @@ func TestARetryAfterALostAnswerGivesTheSame(t *testing.T) {
 	require.EqualValues(t, 40, run.watermark()["metrics"]["w"])
 }
 
-func TestOneWrongRequestFailsAloneInItsGroup(t *testing.T) {
+func TestCommitGroup_invalidRequestFailsAlone(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -142,7 +143,7 @@ func TestOneWrongRequestFailsAloneInItsGroup(t *testing.T) {
 	require.Empty(t, run.watermark()["validation"])
 }
 
-func TestChunksOfARoundComeInAnyOrder(t *testing.T) {
+func TestValidationChunks_anyOrder(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -193,7 +194,7 @@ func TestNewerAttemptsHideOlderRounds(t *testing.T) {
 	require.EqualValues(t, 20, last.GetSamples()[0].GetStep())
 }
 
-func TestMetricsOfAttempts(t *testing.T) {
+func TestListMetrics_mergesAttempts(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -215,7 +216,7 @@ func TestMetricsOfAttempts(t *testing.T) {
 	require.Len(t, out.GetSeries(), 1)
 }
 
-func TestKeysOfARunAreBounded(t *testing.T) {
+func TestMetricKeys_limitPerRun(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -226,7 +227,7 @@ func TestKeysOfARunAreBounded(t *testing.T) {
 	require.InDelta(t, 10_000, run.post("metrics", "w:1", points(list...))["inserted"], 0)
 	a := run.call(http.MethodPost, "metrics", "w:2", run.body(points(point("k1", 1, 1), point("new", 1, 1))))
 	require.Equal(t, http.StatusBadRequest, a.status)
-	require.Contains(t, a.json(t)["detail"], "metrics: key limit")
+	require.Contains(t, a.json(t)["detail"], "metrics: a run has at most 10000 keys")
 	run.post("metrics", "w:2", points(point("k00001", 2, 1)))
 	limit := int32(500)
 	out, err := r.public.ListMetrics(t.Context(), &ingestv1.ListMetricsRequest{Id: run.run, Limit: &limit})

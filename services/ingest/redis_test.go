@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	"github.com/signalbox-dev/signalbox/platform/redistest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/ingest"
+	"github.com/signalbox-dev/signalbox/test/redistest"
 )
 
-// server is a real redis-server on a port of its own.
+// server is a real redis-server on a free port.
 type server struct {
 	t    *testing.T
 	addr string
@@ -48,7 +48,7 @@ func (s *server) start() {
 
 func (s *server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
-// stat is how often the server has run a command, -1 where it does not answer.
+// stat returns how often the server has run a command, or -1 if the server does not respond.
 func (s *server) stat(name string) int {
 	c := redis.NewClient(&redis.Options{Addr: s.addr})
 	defer func() { _ = c.Close() }()
@@ -65,7 +65,7 @@ func (s *server) stat(name string) int {
 	return 0
 }
 
-func TestRedisIsUsedAndNotNeeded(t *testing.T) {
+func TestRedis_usedButOptional(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	h := open(t)
@@ -76,9 +76,9 @@ func TestRedisIsUsedAndNotNeeded(t *testing.T) {
 	stream, err := reader.public.FollowLogs(t.Context(), &ingestv1.FollowLogsRequest{Id: run.run})
 	require.NoError(t, err)
 	n := 0
-	// say posts some lines and waits for each on the other replica; one that waited for a frozen Redis would
-	// never be answered.
-	say := func(times int) {
+	// send posts lines and waits for each on the other replica. If anything waited for a frozen Redis, send would
+	// block forever.
+	send := func(times int) {
 		for range times {
 			n++
 			run.post("logs", fmt.Sprintf("w:%d", n), fmt.Sprintf(`"chunks":["%d\n"]`, n))
@@ -88,29 +88,29 @@ func TestRedisIsUsedAndNotNeeded(t *testing.T) {
 		}
 	}
 	require.Eventually(t, func() bool { return s.stat("cmdstat_subscribe") >= 2 }, time.Minute, 20*time.Millisecond)
-	say(20)
+	send(20)
 	require.Positive(t, s.stat("cmdstat_publish"))
 
 	s.signal(syscall.SIGSTOP)
-	say(20)
+	send(20)
 	s.signal(syscall.SIGCONT)
-	say(5)
+	send(5)
 	s.signal(syscall.SIGKILL)
 	_ = s.cmd.Wait()
-	say(20)
+	send(20)
 
 	s.start()
 	require.Eventually(t, func() bool {
-		say(1)
+		send(1)
 		return s.stat("cmdstat_publish") > 0 && s.stat("cmdstat_subscribe") >= 2
-	}, time.Minute, 200*time.Millisecond, "a Redis that came back is used again")
+	}, time.Minute, 200*time.Millisecond, "Redis is used again after a restart")
 	run.close()
 	e, err := stream.Recv()
 	require.NoError(t, err)
 	require.EqualValues(t, n, e.GetEof().GetSeq())
 }
 
-func TestAWrongRedisURLIsNamedWithoutItsPassword(t *testing.T) {
+func TestConfig_invalidRedisURLHidesPassword(t *testing.T) {
 	t.Parallel()
 	require.Error(t, (&ingest.Config{RedisURL: secret.New("http://x")}).Validate())
 	h := open(t)

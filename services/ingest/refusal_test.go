@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// problems are the paths and types of a 422.
-func problems(t *testing.T, a answer) []string {
+// problems returns the paths and types of the errors in a 422 response.
+func problems(t *testing.T, a response) []string {
 	t.Helper()
 	require.Equal(t, http.StatusUnprocessableEntity, a.status, string(a.body))
 	var doc struct {
@@ -41,7 +41,7 @@ func problems(t *testing.T, a answer) []string {
 	return out
 }
 
-// wrong bodies by route: what follows run_id, and what is told.
+// wrong maps each route to invalid bodies without run_id and to the expected errors; nil accepts any error.
 var wrong = map[string]map[string][]string{
 	"lifecycle": {
 		`"event":"paused","ts":` + ts:                  {"body.event enum"},
@@ -116,7 +116,7 @@ var wrong = map[string]map[string][]string{
 	},
 }
 
-func TestBadBodiesAreToldWithTheirPaths(t *testing.T) {
+func TestInvalidBodies_reportFieldPaths(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -138,15 +138,15 @@ func TestBadBodiesAreToldWithTheirPaths(t *testing.T) {
 	require.Zero(t, count(t, r.h, "metric_batch")+count(t, r.h, "record")+count(t, r.h, "log_chunk")+count(t, r.h, "mark"))
 }
 
-// count is how many rows a table has.
-func count(t *testing.T, h *house, table string) int {
+// count returns the number of rows in a table.
+func count(t *testing.T, h *fixture, table string) int {
 	t.Helper()
 	var n int
 	require.NoError(t, h.db.Pool(ingest.Name).QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
 	return n
 }
 
-func TestBadQueriesAreToldWithTheirNames(t *testing.T) {
+func TestInvalidQueries_reportParameterNames(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -226,7 +226,7 @@ func TestSizesAndRoutes(t *testing.T) {
 	require.Zero(t, count(t, r.h, "log_chunk"))
 }
 
-func TestAfterTheEnd(t *testing.T) {
+func TestReports_afterRunEnd(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
@@ -240,20 +240,20 @@ func TestAfterTheEnd(t *testing.T) {
 		require.Equal(t, c.want, a.status, "%s: %s", name, a.body)
 		a = run.call(http.MethodGet, "artifact/upload-url?kind=checkpoint&path=x&size_bytes=1&sha256="+strings.Repeat("a", 64)+"&run_id="+run.run, "", "")
 		require.Equal(t, c.want, a.status, "%s: %s", name, a.body)
-		// Jobs alone judges the lifecycle: the same terminal event again is good for ever.
+		// Only jobs judges lifecycle events: a repeated terminal event is always accepted.
 		require.Equal(t, 200, run.call(http.MethodPost, "lifecycle", "", run.body(`"event":"failed","ts":`+ts)).status)
 	}
 	run := r.train()
 	h.jobs.mu.Lock()
-	h.jobs.lifecycle = fault.New(fault.Conflict, "lifecycle", "lifecycle: failed was reported already")
+	h.jobs.lifecycle = fault.New(fault.Conflict, "lifecycle", "lifecycle: failed was already reported")
 	h.jobs.mu.Unlock()
 	a := run.call(http.MethodPost, "lifecycle", "w:1", run.body(`"event":"running","ts":`+ts))
 	require.Equal(t, 409, a.status)
-	require.Equal(t, "lifecycle: failed was reported already", a.json(t)["detail"])
+	require.Equal(t, "lifecycle: failed was already reported", a.json(t)["detail"])
 	require.Empty(t, run.watermark()["lifecycle"])
 }
 
-func TestAReplacedAttemptStoresNothing(t *testing.T) {
+func TestReplacedAttempt_storesNothing(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -262,7 +262,7 @@ func TestAReplacedAttemptStoresNothing(t *testing.T) {
 	run.attempt(2)
 	run.grant.Current = true
 	run.post("logs", "b:1", `"chunks":["second\n"]`)
-	// The former grant is still remembered here; the run's row fences it.
+	// The grant of the replaced attempt is still cached, but the run's row fences it.
 	a := old.call(http.MethodPost, "logs", "a:2", old.body(`"chunks":["zombie\n"]`))
 	require.Equal(t, 409, a.status, string(a.body))
 	require.Equal(t, []string{"1 first", "1 open", "2 second"}, run.lines())

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// said are two different bodies of every route that stores, without run_id.
-func said() map[string][2]string {
+// bodyPairs returns two different valid bodies, without run_id, for every route that stores.
+func bodyPairs() map[string][2]string {
 	sample := `{"ts":` + ts + `,"key":"util","value":%d}`
 	return map[string][2]string{
 		"lifecycle":         {`"event":"starting","ts":` + ts, `"event":"running","ts":` + ts},
@@ -32,8 +32,8 @@ func said() map[string][2]string {
 	}
 }
 
-// stored is everything that the service's tables hold.
-func (h *house) stored() string {
+// stored dumps all tables of the service and the lifecycle events that jobs received.
+func (h *fixture) stored() string {
 	h.t.Helper()
 	var all strings.Builder
 	for _, table := range []string{
@@ -51,8 +51,8 @@ func (h *house) stored() string {
 	return all.String()
 }
 
-// refused wants a 409 for a number that was used with another body.
-func refused(t *testing.T, a answer, key string) {
+// refused requires a 409 because key was already used with a different body.
+func refused(t *testing.T, a response, key string) {
 	t.Helper()
 	require.Equal(t, http.StatusConflict, a.status, string(a.body))
 	var body map[string]any
@@ -60,17 +60,17 @@ func refused(t *testing.T, a answer, key string) {
 	require.Equal(t, map[string]any{"code": "idempotency_key", "detail": "Idempotency-Key " + key + " was used with another body"}, body)
 }
 
-func TestAKeyWithAnotherBodyIsRefusedOnEveryRouteAndStoresNothing(t *testing.T) {
+func TestIdempotencyKey_reusedWithOtherBodyRejected(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	first := map[string]answer{}
-	for path, bodies := range said() { // one number on all routes: each counts for itself
+	first := map[string]response{}
+	for path, bodies := range bodyPairs() { // routes have separate numbers
 		first[path] = run.call(http.MethodPost, path, "w:1", run.body(bodies[0]))
 		require.Equal(t, http.StatusOK, first[path].status, "%s %s", path, first[path].body)
 	}
 	before := h.stored()
-	for path, bodies := range said() {
+	for path, bodies := range bodyPairs() {
 		for range 2 {
 			refused(t, run.call(http.MethodPost, path, "w:1", run.body(bodies[1])), "w:1")
 			again := run.call(http.MethodPost, path, "w:1", run.body(bodies[0]))
@@ -83,12 +83,12 @@ func TestAKeyWithAnotherBodyIsRefusedOnEveryRouteAndStoresNothing(t *testing.T) 
 	for stream, writers := range run.watermark() {
 		require.Equal(t, map[string]int64{"w": 1}, writers, stream)
 	}
-	for path, bodies := range said() {
-		require.Equal(t, http.StatusOK, run.call(http.MethodPost, path, "w:2", run.body(bodies[1])).status, "under its own number it is stored")
+	for path, bodies := range bodyPairs() {
+		require.Equal(t, http.StatusOK, run.call(http.MethodPost, path, "w:2", run.body(bodies[1])).status, "the other body is stored under a new number")
 	}
 }
 
-func TestABodyIsTheSameByteByByte(t *testing.T) {
+func TestIdempotencyKey_comparesBodyBytes(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	body := `{"run_id":"` + run.run + `","params":{"a":1,"b":2}}`
@@ -102,11 +102,11 @@ func TestABodyIsTheSameByteByByte(t *testing.T) {
 	}
 }
 
-func TestAKeyIsRefusedAheadOfAGapAndBehindTheMark(t *testing.T) {
+func TestIdempotencyKey_rejectedOnBothSidesOfWatermark(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	post := func(seq int, text string) answer {
+	post := func(seq int, text string) response {
 		return run.call(http.MethodPost, "logs", fmt.Sprintf("w:%d", seq), run.body(fmt.Sprintf(`"chunks":["%s\n"]`, text)))
 	}
 	for _, step := range []struct{ seq, mark int }{{3, 0}, {1, 1}, {2, 3}, {4, 4}} {
@@ -121,7 +121,7 @@ func TestAKeyIsRefusedAheadOfAGapAndBehindTheMark(t *testing.T) {
 	require.Equal(t, 4, count(t, h, "request_digest"))
 }
 
-func TestAKeyIsItsRunsAndItsWritersOwn(t *testing.T) {
+func TestIdempotencyKey_perRunAndWriter(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	for i, run := range []*training{r.train(), r.train()} {
@@ -132,7 +132,7 @@ func TestAKeyIsItsRunsAndItsWritersOwn(t *testing.T) {
 	}
 }
 
-func TestOfBodiesThatRaceOnOneKeyOneIsStored(t *testing.T) {
+func TestIdempotencyKey_concurrentBodiesStoreOne(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	replicas := []*replica{h.replica(ingest.Config{}), h.replica(ingest.Config{})}
@@ -163,9 +163,9 @@ func TestOfBodiesThatRaceOnOneKeyOneIsStored(t *testing.T) {
 					t.Errorf("%s: %d %s", path, a.status, a.body)
 				}
 			})
-			require.Len(t, taken, 1, "one body of %s wins", path)
+			require.Len(t, taken, 1, "exactly one body of %s is stored", path)
 			for n, times := range taken {
-				require.Equal(t, copies, times, "both who sent body %d of %s are told that it is stored", n, path)
+				require.Equal(t, copies, times, "both senders of body %d of %s get 200", n, path)
 			}
 		}
 		require.EqualValues(t, rounds, run.watermark()[path]["w"])
@@ -174,27 +174,27 @@ func TestOfBodiesThatRaceOnOneKeyOneIsStored(t *testing.T) {
 	require.Len(t, run.lines(), rounds)
 	require.Equal(t, rounds, count(t, h, "benchmark_score"))
 	require.Equal(t, len(bodies)*rounds, count(t, h, "request_digest"))
-	// Jobs may hear one event twice, of the two who sent it, but never another under its number.
+	// Jobs may receive one event twice, from both senders, but never a second event under its number.
 	h.jobs.mu.Lock()
 	defer h.jobs.mu.Unlock()
-	heard := slices.Compact(slices.Clone(h.jobs.reported))
-	require.LessOrEqual(t, len(heard), rounds)
+	received := slices.Compact(slices.Clone(h.jobs.reported))
+	require.LessOrEqual(t, len(received), rounds)
 }
 
-func TestWhatWasStoredBeforeDigestsIsARepeatWhateverItSays(t *testing.T) {
+func TestIdempotencyKey_withoutDigestIsRepeat(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	for path, bodies := range said() {
+	for path, bodies := range bodyPairs() {
 		require.Equal(t, http.StatusOK, run.call(http.MethodPost, path, "w:1", run.body(bodies[0])).status, path)
 		require.Equal(t, http.StatusOK, run.call(http.MethodPost, path, "w:3", run.body(bodies[0])).status, path)
 	}
 	_, err := h.db.Pool(ingest.Name).Exec(t.Context(), `DELETE FROM request_digest`)
 	require.NoError(t, err)
 	before := h.stored()
-	for path, bodies := range said() {
+	for path, bodies := range bodyPairs() {
 		if path == "artifact" {
-			continue // it answers with what is registered, and of another path there is nothing
+			continue // the response holds the registered artifact, and the other path has none
 		}
 		for _, key := range []string{"w:1", "w:3"} {
 			for _, body := range bodies {
@@ -206,7 +206,7 @@ func TestWhatWasStoredBeforeDigestsIsARepeatWhateverItSays(t *testing.T) {
 	require.Equal(t, before, h.stored())
 }
 
-func TestARequestThatFailedLeavesItsKeyFree(t *testing.T) {
+func TestIdempotencyKey_freeAfterFailedRequest(t *testing.T) {
 	t.Parallel()
 	run := open(t).replica(ingest.Config{}).train()
 	run.post("validation", "", `"step":1,"samples":[],"chunk_index":0,"total_chunks":3`)
@@ -216,29 +216,29 @@ func TestARequestThatFailedLeavesItsKeyFree(t *testing.T) {
 	run.post("validation", "w:1", `"step":1,"samples":[],"chunk_index":1,"total_chunks":3`)
 }
 
-func TestAnEventThatJobsRefusedKeepsItsKey(t *testing.T) {
+func TestIdempotencyKey_heldWhenJobsFails(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	answers := func(err error) {
+	fail := func(err error) {
 		h.jobs.mu.Lock()
 		defer h.jobs.mu.Unlock()
 		h.jobs.lifecycle = err
 	}
-	event := func(name string) answer {
+	event := func(name string) response {
 		return run.call(http.MethodPost, "lifecycle", "w:1", run.body(`"event":"`+name+`","ts":`+ts))
 	}
-	answers(fault.New(fault.Unavailable, "", "jobs is away"))
+	fail(fault.New(fault.Unavailable, "", "jobs is unavailable"))
 	require.Equal(t, http.StatusServiceUnavailable, event("running").status)
-	require.Empty(t, run.watermark()["lifecycle"], "what jobs has not heard is not stored")
-	answers(nil)
+	require.Empty(t, run.watermark()["lifecycle"], "an event that jobs did not receive is not stored")
+	fail(nil)
 	refused(t, event("failed"), "w:1")
-	require.Equal(t, http.StatusOK, event("running").status, "the same event is tried again")
+	require.Equal(t, http.StatusOK, event("running").status, "the same event can be retried")
 	require.Equal(t, http.StatusOK, event("running").status)
-	require.Equal(t, []string{"running:"}, h.jobs.reported, "and once it is stored it is handed on no more")
+	require.Equal(t, []string{"running:"}, h.jobs.reported, "a stored event is not forwarded again")
 }
 
-func TestARestartForgetsNoDigest(t *testing.T) {
+func TestIdempotencyKey_digestSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// program reports everything that the Python reporter can.
+// program uses every method of the Python reporter.
 const program = `
 import os, pathlib
 import signalbox
@@ -38,14 +38,14 @@ with signalbox.init() as run:
     print(run.artifact(out / "model.txt", kind="checkpoint", format="text", step=50))
 `
 
-func TestThePythonReporter(t *testing.T) {
+func TestPythonReporter(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
 	run := r.train()
 	mux := http.NewServeMux()
 	mux.Handle("/api/ingest/", r.handler)
-	mux.Handle(file.Prefix, h.blobs.Handler())
+	mux.Handle(objectstore.Prefix, h.blobs.Handler())
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	h.publicURL.Store(server.URL)

@@ -19,24 +19,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/live"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/httpapi"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/transfer"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/wakeup"
 )
 
-// Name is the service's name: its schema, its identity and its place in settings.
+// Name is the service's name. Its database schema, its identity and its settings use the same name.
 const Name = "ingest"
 
-// Deps are what ingest stands on.
+// Deps holds the dependencies of the service.
 type Deps struct {
 	Pool  *pgxpool.Pool
 	Runs  jobspeerv1.RunPeerServiceClient
@@ -46,41 +45,42 @@ type Deps struct {
 	Log   *slog.Logger
 }
 
-// Service is ingest, wired.
+// Service is the assembled ingest service.
 type Service struct {
 	deps        Deps
 	rows        *ingestrun.Store
-	commit      *commit.Committer
+	commit      *groupcommit.Committer
 	hub         *follow.Hub
-	live        *live.Live // nil without Redis
-	signals     *signal.Board
-	handler     *intake.Handler
+	live        *wakeup.Wakeups // nil without Redis
+	signals     *ingestrun.ControlBoard
+	handler     *httpapi.Handler
 	public      *read.Server
 	peer        *read.PeerServer
-	owners      *owner.Server
+	owners      *transfer.Server
 	evaluations *evaluation.Server
 }
 
-// Migrations are the goose files of the ingest schema.
+// Migrations returns the goose files of the ingest schema.
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
-// New wires the service; it starts nothing.
+// New assembles the service. It starts no goroutine.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{deps: d, rows: &ingestrun.Store{Pool: d.Pool, Clock: d.Clock}, hub: follow.NewHub(d.Clock)}
 	if !cfg.RedisURL.IsZero() {
-		l, err := live.New(cfg.RedisURL, d.Clock, d.Log)
+		l, err := wakeup.New(cfg.RedisURL, d.Clock, d.Log)
 		if err != nil {
 			return nil, err
 		}
 		s.live = l
 	}
-	s.commit = commit.New(d.Pool, d.Clock, s.changed)
-	s.signals = signal.NewBoard(d.Clock, s.nextSignal)
+	s.commit = groupcommit.New(d.Pool, d.Clock, s.changed)
+	s.signals = ingestrun.NewControlBoard(d.Clock, s.nextSignal)
 	s.wire()
 	return s, nil
 }
 
-// changed wakes followers here at once, and those elsewhere sooner where there is Redis.
+// changed wakes the followers on this replica at once. With Redis it also wakes those on other replicas, which
+// otherwise wait for the database notification.
 func (s *Service) changed(runs []string) {
 	s.hub.Wake(runs)
 	if s.live != nil {
@@ -88,10 +88,10 @@ func (s *Service) changed(runs []string) {
 	}
 }
 
-// Name is the service's name.
+// Name returns the service's name.
 func (s *Service) Name() string { return Name }
 
-// Register puts ingest's services on a server.
+// Register registers the gRPC services of ingest.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	ingestv1.RegisterRunDataServiceServer(r, s.public)
 	ingestv1.RegisterAgentEvaluationServiceServer(r, s.evaluations)
@@ -99,42 +99,42 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }
 
-// Handler answers /api/ingest.
+// Handler returns the handler for /api/ingest.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// listenBackoff spaces the tries to listen for commits.
+// Bounds of the backoff between attempts to reopen a lost connection or stream.
 const (
 	listenLeast = 100 * time.Millisecond
 	listenMost  = 5 * time.Second
 )
 
-// Workers are ingest's loops.
-func (s *Service) Workers() []run.Worker {
-	workers := []run.Worker{
+// Workers returns the background loops of the service.
+func (s *Service) Workers() []process.Worker {
+	workers := []process.Worker{
 		{Name: "ingest.commit", Run: s.commit.Run},
 		{Name: "ingest.poll", Run: s.hub.Run},
 		{Name: "ingest.listen", Run: s.listen},
 		{Name: "ingest.signals", Run: s.watchSignals},
 	}
 	if s.live != nil {
-		workers = append(workers, run.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {
+		workers = append(workers, process.Worker{Name: "ingest.live", Run: func(ctx context.Context) error {
 			return s.live.Run(ctx, s.hub.Wake)
 		}})
 	}
 	return workers
 }
 
-// listen hears of the commits of other replicas, and again after the connection is lost; meanwhile
-// followers poll.
+// listen receives notifications about the commits of other replicas. It reconnects after a lost connection;
+// followers poll in the meantime.
 func (s *Service) listen(ctx context.Context) error {
-	backoff := run.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
+	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {
 		began := s.deps.Clock.Now()
-		err := s.hub.Listen(ctx, s.deps.Pool, commit.Channel)
+		err := s.hub.Listen(ctx, s.deps.Pool, groupcommit.Channel)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.deps.Log.WarnContext(ctx, "followers poll: commits are not heard", "error", err)
+		s.deps.Log.WarnContext(ctx, "cannot listen for commits; followers poll until the connection is back", "error", err)
 		if clock.Since(s.deps.Clock, began) > listenMost {
 			try = 0
 		}
@@ -144,7 +144,7 @@ func (s *Service) listen(ctx context.Context) error {
 	}
 }
 
-// Ready checks the database and its schema.
+// Ready checks that the database is reachable and its schema is current.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {

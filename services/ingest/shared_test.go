@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// What a run that reads a protected dataset reports may be the dataset's records: nothing of it is kept.
-func TestSamplesOfAProtectedDatasetAreLengthsAndRewards(t *testing.T) {
+// A run that reads a protected dataset may report the dataset's records, so the contents of its samples are dropped.
+func TestValidation_protectedDatasetKeepsLengthsAndRewards(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run := r.train()
@@ -27,8 +27,8 @@ func TestSamplesOfAProtectedDatasetAreLengthsAndRewards(t *testing.T) {
 	require.JSONEq(t, `{"withheld":{"user":6,"assistant":10,"env":null}}`, string(s.GetExtra()))
 }
 
-// Jobs reads what it shows of a run to the public; nobody else does so without a reader of his own.
-func TestJobsReadsWhatALinkShows(t *testing.T) {
+// Jobs reads run data for shared links without a signed-in user. No other service may do so.
+func TestPeer_jobsReadsSharedRunData(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
 	run, empty := r.train(), r.train()
@@ -66,7 +66,7 @@ func TestJobsReadsWhatALinkShows(t *testing.T) {
 	require.Empty(t, samples.GetSamples())
 
 	_, err = r.peer.GetRunMetrics(t.Context(), &ingestpeerv1.GetRunMetricsRequest{RunId: run.run})
-	require.True(t, fault.Is(err, fault.Invalid), "a page has a limit: %v", err)
+	require.True(t, fault.Is(err, fault.Invalid), "a page needs a limit: %v", err)
 	_, err = r.registry.GetRunSamples(t.Context(), &ingestpeerv1.GetRunSamplesRequest{RunId: run.run, Limit: 1})
-	require.Error(t, err, "the registry shows nothing to the public")
+	require.Error(t, err, "only jobs may read run data without a user")
 }

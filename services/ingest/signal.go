@@ -8,35 +8,36 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/signal"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// EndWaits ends every wait for a signal: the process stops, and whoever waits asks elsewhere.
+// EndWaits ends every wait for a signal. The process calls it when it shuts down, so that clients repeat the
+// request on another replica.
 func (s *Service) EndWaits() { s.signals.Close() }
 
-// nextSignal asks jobs what an attempt is asked now.
-func (s *Service) nextSignal(ctx context.Context, runID string, attempt int32) (signal.Signal, error) {
+// nextSignal fetches the current signal of an attempt from jobs.
+func (s *Service) nextSignal(ctx context.Context, runID string, attempt int32) (run.Signal, error) {
 	m, err := s.deps.Runs.NextSignal(ctx, &jobspeerv1.NextSignalRequest{RunId: runID, Attempt: attempt})
 	if err != nil {
-		return signal.Signal{}, err
+		return run.Signal{}, err
 	}
 	return signalOf(m), nil
 }
 
-// ack hands the acknowledgement of a signal to jobs.
-func (s *Service) ack(ctx context.Context, g *grant.Grant, signalID string) (signal.Signal, error) {
+// ack forwards the acknowledgement of a signal to jobs.
+func (s *Service) ack(ctx context.Context, g *ingesttoken.Grant, signalID string) (run.Signal, error) {
 	m, err := s.deps.Runs.AckSignal(ctx, &jobspeerv1.AckSignalRequest{RunId: g.Owner.RunID, Attempt: g.Attempt, SignalId: signalID})
 	if err != nil {
-		return signal.Signal{}, err
+		return run.Signal{}, err
 	}
 	return signalOf(m), nil
 }
 
-func signalOf(m *jobspeerv1.Signal) signal.Signal {
-	s := signal.Signal{Signal: m.GetSignal(), ID: m.GetId()}
+func signalOf(m *jobspeerv1.Signal) run.Signal {
+	s := run.Signal{Signal: m.GetSignal(), ID: m.GetId()}
 	if m.GetDeadline() != nil {
 		at := m.GetDeadline().AsTime()
 		s.Deadline = &at
@@ -44,8 +45,8 @@ func signalOf(m *jobspeerv1.Signal) signal.Signal {
 	return s
 }
 
-// checkpoint tells jobs of a registered checkpoint.
-func (s *Service) checkpoint(ctx context.Context, g *grant.Grant, a *artifact.Artifact) error {
+// checkpoint reports a registered checkpoint to jobs.
+func (s *Service) checkpoint(ctx context.Context, g *ingesttoken.Grant, a *artifact.Artifact) error {
 	_, err := s.deps.Runs.RecordCheckpoint(ctx, &jobspeerv1.RecordCheckpointRequest{
 		RunId: a.RunID, Attempt: g.Attempt, ArtifactId: a.ID, Step: a.Step, Format: a.Format, Uri: a.URI(),
 		SizeBytes: a.Size, Sha256: a.SHA256, Packed: a.Packed(), CreatedAt: timestamppb.New(a.CreatedAt),
@@ -53,17 +54,17 @@ func (s *Service) checkpoint(ctx context.Context, g *grant.Grant, a *artifact.Ar
 	return err
 }
 
-// watchSignals hears what runs are asked, and again after the stream is lost; meanwhile who waits looks by
-// himself from time to time.
+// watchSignals receives the signals of all runs from jobs. It reopens the stream after it is lost; waiting
+// requests poll in the meantime.
 func (s *Service) watchSignals(ctx context.Context) error {
-	backoff := run.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
+	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {
 		began := s.deps.Clock.Now()
-		err := s.hearSignals(ctx)
+		err := s.receiveSignals(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.deps.Log.WarnContext(ctx, "signals of runs are not heard at once", "error", err)
+		s.deps.Log.WarnContext(ctx, "signal stream from jobs is down; waiting requests poll until it is back", "error", err)
 		if clock.Since(s.deps.Clock, began) > listenMost {
 			try = 0
 		}
@@ -73,7 +74,7 @@ func (s *Service) watchSignals(ctx context.Context) error {
 	}
 }
 
-func (s *Service) hearSignals(ctx context.Context) error {
+func (s *Service) receiveSignals(ctx context.Context) error {
 	stream, err := s.deps.Runs.WatchSignals(ctx, &jobspeerv1.WatchSignalsRequest{})
 	if err != nil {
 		return fmt.Errorf("watch the signals of runs: %w", err)

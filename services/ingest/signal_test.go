@@ -15,20 +15,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// asking is what jobs asks of runs, by run.
-type asking struct {
-	signals map[string]*jobspeerv1.Signal
+// control holds the signals that the fake jobs service sends and what it received.
+type control struct {
+	signals map[string]*jobspeerv1.Signal // by run
 	watches []chan struct{}
 	acked   []string
 	saved   []*jobspeerv1.RecordCheckpointRequest
-	refuses error // a checkpoint
-	cut     bool  // no stream comes about
+	refuses error // returned by RecordCheckpoint
+	cut     bool  // WatchSignals fails
 }
 
 func (j *jobs) NextSignal(_ context.Context, in *jobspeerv1.NextSignalRequest, _ ...grpc.CallOption) (*jobspeerv1.Signal, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if s := j.asking.signals[in.GetRunId()]; s != nil {
+	if s := j.control.signals[in.GetRunId()]; s != nil {
 		return s, nil
 	}
 	return &jobspeerv1.Signal{Signal: "none"}, nil
@@ -37,25 +37,25 @@ func (j *jobs) NextSignal(_ context.Context, in *jobspeerv1.NextSignalRequest, _
 func (j *jobs) AckSignal(_ context.Context, in *jobspeerv1.AckSignalRequest, _ ...grpc.CallOption) (*jobspeerv1.Signal, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	now := j.asking.signals[in.GetRunId()]
+	now := j.control.signals[in.GetRunId()]
 	if now == nil || now.GetId() != in.GetSignalId() {
-		return nil, fault.New(fault.Conflict, "signal", "signal: %s is not what the run is asked now", in.GetSignalId())
+		return nil, fault.New(fault.Conflict, "signal", "signal: %s is not the run's current signal", in.GetSignalId())
 	}
-	j.asking.acked = append(j.asking.acked, in.GetSignalId())
+	j.control.acked = append(j.control.acked, in.GetSignalId())
 	return &jobspeerv1.Signal{Signal: "pause", Id: "sig_1.saved"}, nil
 }
 
 func (j *jobs) RecordCheckpoint(_ context.Context, in *jobspeerv1.RecordCheckpointRequest, _ ...grpc.CallOption) (*jobspeerv1.RecordCheckpointResponse, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.asking.refuses != nil {
-		return nil, j.asking.refuses
+	if j.control.refuses != nil {
+		return nil, j.control.refuses
 	}
-	j.asking.saved = append(j.asking.saved, in)
+	j.control.saved = append(j.control.saved, in)
 	return &jobspeerv1.RecordCheckpointResponse{}, nil
 }
 
-// signalStream is jobs' stream of what runs are asked.
+// signalStream is the stream that WatchSignals returns.
 type signalStream struct {
 	grpc.ClientStream
 	ctx     context.Context
@@ -69,11 +69,11 @@ func (j *jobs) WatchSignals(
 ) (grpc.ServerStreamingClient[jobspeerv1.WatchSignalsResponse], error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.asking.cut {
-		return nil, fault.New(fault.Unavailable, "", "jobs is away")
+	if j.control.cut {
+		return nil, fault.New(fault.Unavailable, "", "jobs is unavailable")
 	}
 	s := &signalStream{ctx: ctx, jobs: j, changed: make(chan struct{}, 1), first: true}
-	j.asking.watches = append(j.asking.watches, s.changed)
+	j.control.watches = append(j.control.watches, s.changed)
 	return s, nil
 }
 
@@ -89,23 +89,23 @@ func (s *signalStream) Recv() (*jobspeerv1.WatchSignalsResponse, error) {
 	s.jobs.mu.Lock()
 	defer s.jobs.mu.Unlock()
 	m := &jobspeerv1.WatchSignalsResponse{Signals: map[string]string{}}
-	for run, asked := range s.jobs.asking.signals {
-		m.Signals[run] = asked.GetId()
+	for run, signal := range s.jobs.control.signals {
+		m.Signals[run] = signal.GetId()
 	}
 	return m, nil
 }
 
-// ask asks a run for something, or with nil for nothing.
-func (j *jobs) ask(run string, s *jobspeerv1.Signal) {
+// setSignal sets the current signal of a run; nil clears it.
+func (j *jobs) setSignal(run string, s *jobspeerv1.Signal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.asking.signals == nil {
-		j.asking.signals = map[string]*jobspeerv1.Signal{}
+	if j.control.signals == nil {
+		j.control.signals = map[string]*jobspeerv1.Signal{}
 	}
-	if j.asking.signals[run] = s; s == nil {
-		delete(j.asking.signals, run)
+	if j.control.signals[run] = s; s == nil {
+		delete(j.control.signals, run)
 	}
-	for _, changed := range j.asking.watches {
+	for _, changed := range j.control.watches {
 		select {
 		case changed <- struct{}{}:
 		default:
@@ -117,62 +117,62 @@ func save(id string) *jobspeerv1.Signal {
 	return &jobspeerv1.Signal{Signal: "checkpoint", Id: id, Deadline: timestamppb.New(time.Date(2026, 11, 21, 3, 0, 0, 123456000, time.UTC))}
 }
 
-func (t *training) signals(query string) answer {
+func (t *training) signals(query string) response {
 	return t.call(http.MethodGet, "signals?run_id="+t.run+query, "", "")
 }
 
-func TestATrainingIsToldWhatItIsAsked(t *testing.T) {
+func TestSignals_deliverAndAcknowledge(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
 	one := r.train()
 	require.JSONEq(t, `{"signal": "none", "id": null, "deadline": null}`, string(one.signals("").body))
-	h.jobs.ask(one.run, save("sig_1"))
-	const told = `{"signal": "checkpoint", "id": "sig_1", "deadline": "2026-11-21T03:00:00.123456+00:00"}`
-	require.JSONEq(t, told, string(one.signals("").body))
-	require.JSONEq(t, told, string(one.signals("&wait=60").body), "what is there is answered at once")
+	h.jobs.setSignal(one.run, save("sig_1"))
+	const want = `{"signal": "checkpoint", "id": "sig_1", "deadline": "2026-11-21T03:00:00.123456+00:00"}`
+	require.JSONEq(t, want, string(one.signals("").body))
+	require.JSONEq(t, want, string(one.signals("&wait=60").body), "a pending signal is returned at once")
 	a := one.call(http.MethodPost, "signals/ack", "", one.body(`"id":"sig_9"`))
 	require.Equal(t, http.StatusConflict, a.status, string(a.body))
 	require.JSONEq(t, `{"ok": true, "signal": "pause", "id": "sig_1.saved", "deadline": null}`,
 		string(one.call(http.MethodPost, "signals/ack", "", one.body(`"id":"sig_1"`)).body))
-	require.Equal(t, []string{"sig_1"}, h.jobs.asking.acked)
+	require.Equal(t, []string{"sig_1"}, h.jobs.control.acked)
 }
 
-// Many wait and each is told of its own as soon as it is asked, and of nothing else.
-func TestAWaitEndsWithTheAsking(t *testing.T) {
+// Each waiting request returns as soon as its own run gets a signal, and only then.
+func TestSignals_waitEndsWithNewSignal(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
 	one, other := r.train(), r.train()
-	answers := make(chan answer, 3)
+	responses := make(chan response, 3)
 	wait := func(of *training, query string) {
-		go func() { answers <- of.signals("&wait=60" + query) }()
+		go func() { responses <- of.signals("&wait=60" + query) }()
 	}
 	wait(one, "")
-	h.jobs.ask(other.run, save("sig_2"))
-	h.jobs.ask(one.run, save("sig_1"))
-	require.Equal(t, "sig_1", (<-answers).json(t)["id"])
+	h.jobs.setSignal(other.run, save("sig_2"))
+	h.jobs.setSignal(one.run, save("sig_1"))
+	require.Equal(t, "sig_1", (<-responses).json(t)["id"])
 	wait(one, "&after=sig_1")
-	h.jobs.ask(one.run, &jobspeerv1.Signal{Signal: "stop", Id: "stop.1"})
-	require.Equal(t, "stop", (<-answers).json(t)["signal"])
-	require.Equal(t, "stop", one.signals("&after=stop.1").json(t)["signal"], "without a wait the truth is told")
+	h.jobs.setSignal(one.run, &jobspeerv1.Signal{Signal: "stop", Id: "stop.1"})
+	require.Equal(t, "stop", (<-responses).json(t)["signal"])
+	require.Equal(t, "stop", one.signals("&after=stop.1").json(t)["signal"], "a request without wait returns the current signal even if it is known")
 }
 
-// Jobs' stream may be away: what is asked is told later, and none of it is lost.
-func TestTheEndOfTheServiceEndsEveryWait(t *testing.T) {
+// EndWaits works even while the signal stream from jobs is down.
+func TestEndWaits_endsEveryWait(t *testing.T) {
 	t.Parallel()
 	h := open(t)
-	h.jobs.asking.cut = true
+	h.jobs.control.cut = true
 	r := h.replica(ingest.Config{})
 	one := r.train()
-	answers := make(chan answer, 1)
-	go func() { answers <- one.signals("&wait=60") }()
+	responses := make(chan response, 1)
+	go func() { responses <- one.signals("&wait=60") }()
 	r.service.EndWaits()
-	require.Equal(t, "none", (<-answers).json(t)["signal"])
-	require.Equal(t, "none", one.signals("&wait=60").json(t)["signal"], "also of those that come later")
+	require.Equal(t, "none", (<-responses).json(t)["signal"])
+	require.Equal(t, "none", one.signals("&wait=60").json(t)["signal"], "later requests do not wait either")
 }
 
-func TestQuestionsForSignalsThatAreRefused(t *testing.T) {
+func TestSignals_rejections(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
@@ -182,14 +182,14 @@ func TestQuestionsForSignalsThatAreRefused(t *testing.T) {
 		status int
 		loc    string
 	}{
-		"no run":          {"signals", http.StatusUnprocessableEntity, `"loc":["query","run_id"]`},
-		"another's run":   {"signals?run_id=" + other.run, http.StatusForbidden, "the token is for another run"},
-		"too long a wait": {"signals?run_id=" + one.run + "&wait=61", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
-		"less than none":  {"signals?run_id=" + one.run + "&wait=-1", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
-		"no whole number": {"signals?run_id=" + one.run + "&wait=1.5", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
-		"twice":           {"signals?run_id=" + one.run + "&wait=1&wait=2", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
-		"an unknown name": {"signals?run_id=" + one.run + "&till=1", http.StatusUnprocessableEntity, `"loc":["query","till"]`},
-		"a wrong method":  {"signals/ack", http.StatusMethodNotAllowed, "Method Not Allowed"},
+		"missing run_id":     {"signals", http.StatusUnprocessableEntity, `"loc":["query","run_id"]`},
+		"run of another job": {"signals?run_id=" + other.run, http.StatusForbidden, "the token is for another run"},
+		"wait too long":      {"signals?run_id=" + one.run + "&wait=61", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
+		"negative wait":      {"signals?run_id=" + one.run + "&wait=-1", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
+		"fractional wait":    {"signals?run_id=" + one.run + "&wait=1.5", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
+		"duplicate wait":     {"signals?run_id=" + one.run + "&wait=1&wait=2", http.StatusUnprocessableEntity, `"loc":["query","wait"]`},
+		"unknown parameter":  {"signals?run_id=" + one.run + "&till=1", http.StatusUnprocessableEntity, `"loc":["query","till"]`},
+		"wrong method":       {"signals/ack", http.StatusMethodNotAllowed, "Method Not Allowed"},
 	} {
 		a := one.call(http.MethodGet, c.query, "", "")
 		require.Equal(t, c.status, a.status, "%s: %s", name, a.body)
@@ -211,11 +211,11 @@ func TestQuestionsForSignalsThatAreRefused(t *testing.T) {
 	former := *third
 	third.attempt(2)
 	a = former.signals("")
-	require.Equal(t, http.StatusConflict, a.status, "an attempt that was replaced is asked for nothing: %s", a.body)
+	require.Equal(t, http.StatusConflict, a.status, "a replaced attempt gets no signals: %s", a.body)
 }
 
-// Jobs knows of a checkpoint before its registration is answered: who registers again tells again.
-func TestJobsIsToldOfEachCheckpoint(t *testing.T) {
+// A checkpoint is recorded with jobs before its registration succeeds. Registering it again records it again.
+func TestRegisterArtifact_recordsCheckpointWithJobs(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.replica(ingest.Config{})
@@ -223,19 +223,19 @@ func TestJobsIsToldOfEachCheckpoint(t *testing.T) {
 	uri := one.upload("checkpoint", "state.npz", []byte("the state"))
 	body := one.body(`"kind":"checkpoint","path":"` + uri + `","format":"npz","step":7`)
 	h.jobs.mu.Lock()
-	h.jobs.asking.refuses = fault.New(fault.Unavailable, "", "jobs is away")
+	h.jobs.control.refuses = fault.New(fault.Unavailable, "", "jobs is unavailable")
 	h.jobs.mu.Unlock()
 	a := one.call(http.MethodPost, "artifact", "w:1", body)
 	require.Equal(t, http.StatusServiceUnavailable, a.status, string(a.body))
 	h.jobs.mu.Lock()
-	h.jobs.asking.refuses = nil
+	h.jobs.control.refuses = nil
 	h.jobs.mu.Unlock()
 	for range 2 {
 		a = one.call(http.MethodPost, "artifact", "w:1", body)
 		require.Equal(t, http.StatusOK, a.status, string(a.body))
 	}
-	require.Len(t, h.jobs.asking.saved, 2)
-	got := h.jobs.asking.saved[0]
+	require.Len(t, h.jobs.control.saved, 2)
+	got := h.jobs.control.saved[0]
 	require.Equal(t, a.json(t)["id"], got.GetArtifactId())
 	require.Equal(t, []any{one.run, int32(1), "npz", uri, int64(9), int64(7), false},
 		[]any{got.GetRunId(), got.GetAttempt(), got.GetFormat(), got.GetUri(), got.GetSizeBytes(), got.GetStep(), got.GetPacked()})
@@ -243,5 +243,5 @@ func TestJobsIsToldOfEachCheckpoint(t *testing.T) {
 	one.post("artifact", "", `"kind":"checkpoint","path":"out/state.npz","format":"npz"`)
 	export := one.upload("hf_export", "model.tar", []byte("weights"))
 	one.post("artifact", "", `"kind":"hf_export","path":"`+export+`","format":"safetensors"`)
-	require.Len(t, h.jobs.asking.saved, 2, "what the platform does not have, and what is no checkpoint, is not gone on from")
+	require.Len(t, h.jobs.control.saved, 2, "only uploaded checkpoints are recorded; training cannot resume from anything else")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// What is kept of a run says of which version of its project's visibility it is.
-func TestARunIsKeptWithTheVersionOfItsVisibility(t *testing.T) {
+// The run's row holds the visibility of its project together with the version of that visibility.
+func TestRunRow_keepsVisibilityVersion(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	tr := h.replica(ingest.Config{}).train()

@@ -10,33 +10,28 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/grant"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/intake"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/httpapi"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/read"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	ingestrun "github.com/signalbox-dev/signalbox/services/ingest/internal/run"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/transfer"
 )
 
-// wire puts the parts together.
+// wire creates the servers and stores and connects them.
 func (s *Service) wire() {
 	d := s.deps
 	runs := &ingestrun.Runs{Rows: s.rows, Ask: s.owner}
-	lines, metrics, scores := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}, &score.Store{Pool: d.Pool}
+	lines, metrics, scores := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}, &evaluation.ScoreStore{Pool: d.Pool}
 	s.public = &read.Server{
-		Runs: runs, Logs: lines, Metrics: metrics, Hparams: &hparam.Store{Pool: d.Pool},
-		Validations: &validation.Store{Pool: d.Pool}, Artifacts: s.artifacts(), Records: &record.Store{Pool: d.Pool},
-		Hardware: &hardware.Store{Pool: d.Pool}, Scores: scores,
+		Runs: runs, Logs: lines, Metrics: metrics, Hparams: &ingestrun.HParamStore{Pool: d.Pool},
+		Validations: &evaluation.ValidationStore{Pool: d.Pool}, Artifacts: s.artifacts(), Records: &report.RawStore{Pool: d.Pool},
+		Hardware: &metric.HardwareStore{Pool: d.Pool}, Scores: scores,
 		LogStreams: follow.NewStreams[*ingestv1.FollowLogsResponse](s.hub, read.LogPages(s.rows.Progress, lines)),
 		Batches:    follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
 	}
@@ -47,15 +42,15 @@ func (s *Service) wire() {
 		Runs: runs, Store: s.commit, Artifacts: s.artifacts(),
 		Metrics: metrics, Hparams: s.public.Hparams, Validations: s.public.Validations,
 	}
-	s.owners = &owner.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}
-	s.handler = &intake.Handler{
-		Grants: grant.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool}, Keys: metric.NewKeys(),
+	s.owners = &transfer.Server{Pool: d.Pool, Audit: audit.NewLog(d.Clock, d.IDs, Name)}
+	s.handler = &httpapi.Handler{
+		Grants: ingesttoken.NewChecker(d.Clock, s.grant), Store: s.commit, Marks: marks{d.Pool}, Keys: metric.NewKeys(),
 		Registrar: &artifact.Registrar{Blobs: d.Blobs}, Artifacts: s.artifacts(), Lifecycle: s.lifecycle, Checkpoint: s.checkpoint, Signals: s.signals, Ack: s.ack,
 		Classify: pg.Classify, Clock: d.Clock, IDs: d.IDs, Log: d.Log,
 	}
 }
 
-// owner asks jobs whose a run or a job is.
+// owner fetches the owner of a run or a job from jobs.
 func (s *Service) owner(ctx context.Context, id string) (*ingestrun.Owner, error) {
 	o, err := s.deps.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: id})
 	if err != nil {
@@ -71,13 +66,13 @@ func ownerOf(o *jobspeerv1.RunOwner) *ingestrun.Owner {
 	}
 }
 
-// grant asks jobs what a token opens and keeps the run's row, which everything stored hangs on.
-func (s *Service) grant(ctx context.Context, hash []byte) (*grant.Grant, error) {
+// grant resolves an ingest token through jobs. It also stores the run's row, which all reported data refers to.
+func (s *Service) grant(ctx context.Context, hash []byte) (*ingesttoken.Grant, error) {
 	g, err := s.deps.Runs.ResolveIngestToken(ctx, &jobspeerv1.ResolveIngestTokenRequest{TokenHash: hash})
 	if err != nil {
 		return nil, err
 	}
-	out := &grant.Grant{
+	out := &ingesttoken.Grant{
 		Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent(), Withhold: g.GetWithhold(),
 	}
 	out.Owner.RunID, out.Owner.JobID = g.GetRunId(), g.GetJobId()
@@ -91,23 +86,23 @@ func (s *Service) grant(ctx context.Context, hash []byte) (*grant.Grant, error) 
 	return out, s.rows.Keep(ctx, &out.Owner)
 }
 
-// lifecycle hands a reported event to jobs.
-func (s *Service) lifecycle(ctx context.Context, g *grant.Grant, event *report.Lifecycle) error {
+// lifecycle forwards a reported event to jobs.
+func (s *Service) lifecycle(ctx context.Context, g *ingesttoken.Grant, event *report.Lifecycle) error {
 	_, err := s.deps.Runs.ReportLifecycle(ctx, &jobspeerv1.ReportLifecycleRequest{
 		RunId: g.Owner.RunID, Attempt: g.Attempt, Event: event.Event, Ts: timestamppb.New(event.At), Message: event.Message,
 	})
 	return err
 }
 
-// marks reads what is stored of numbered requests.
+// marks reads the stored state of numbered requests.
 type marks struct{ q pg.Querier }
 
-// Claim implements intake.Marks.
-func (m marks) Claim(ctx context.Context, runID, stream string, key commit.Key, digest commit.Digest) (bool, error) {
-	return commit.Claim(ctx, m.q, runID, stream, key, digest)
+// Claim implements httpapi.Marks.
+func (m marks) Claim(ctx context.Context, runID, stream string, key groupcommit.Key, digest groupcommit.Digest) (bool, error) {
+	return groupcommit.Claim(ctx, m.q, runID, stream, key, digest)
 }
 
-// Watermark implements intake.Marks.
+// Watermark implements httpapi.Marks.
 func (m marks) Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error) {
-	return commit.Watermark(ctx, m.q, runID)
+	return groupcommit.Watermark(ctx, m.q, runID)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestAnEndedJobIsTriedAgainFromItsCheckpoint(t *testing.T) {
+func TestRetryJobFromCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.catalog.mu.Lock()
@@ -30,7 +30,7 @@ func TestAnEndedJobIsTriedAgainFromItsCheckpoint(t *testing.T) {
 		return got, first(head.Get("x-service-status")), err
 	}
 	_, _, err := retry(w.as(alice()))
-	require.True(t, fault.HasCode(err, "job_state"), "it has not ended: %v", err)
+	require.True(t, fault.HasCode(err, "job_state"), "the job has not ended: %v", err)
 	work := w.running(a, j)
 	require.NoError(t, w.checkpoint(j, 1, "art_1", "npz"))
 	a.exit(work, 3, "", "")
@@ -43,7 +43,7 @@ func TestAnEndedJobIsTriedAgainFromItsCheckpoint(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "201", status)
 	require.NotEqual(t, j.GetId(), again.GetId())
-	require.Equal(t, j.GetSpecDigest(), again.GetSpecDigest(), "the same in everything, its seed too")
+	require.Equal(t, j.GetSpecDigest(), again.GetSpecDigest(), "the same spec, including the seed")
 	require.Equal(t, "art_1", again.GetCheckpoint().GetArtifactId())
 	repeat, _, err := retry(keyed(w.as(alice()), "again"))
 	require.NoError(t, err)
@@ -54,11 +54,11 @@ func TestAnEndedJobIsTriedAgainFromItsCheckpoint(t *testing.T) {
 	require.Equal(t, []any{"retry", j.GetRunId(), int64(7)}, []any{run.GetParents()[0].GetKind(), run.GetParents()[0].GetRunId(), run.GetParents()[0].GetStep()})
 	next := a.attempt()
 	require.Equal(t, "art_1", next.GetAttempt().GetResume().GetArtifactId())
-	require.NoError(t, w.checkpoint(again, 1, "art_2", "npz"), "what it saves itself is newer")
+	require.NoError(t, w.checkpoint(again, 1, "art_2", "npz"), "the new job's own checkpoint is newer")
 	require.Equal(t, "art_2", w.get(again.GetId()).GetCheckpoint().GetArtifactId())
 }
 
-func TestACloneIsAJobOfItsOwn(t *testing.T) {
+func TestCloneJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -88,15 +88,15 @@ func TestACloneIsAJobOfItsOwn(t *testing.T) {
 		"project": {JobId: j.GetId(), Project: new("nowhere")},
 	} {
 		_, err = w.jobs().CloneJob(w.as(alice()), req)
-		require.True(t, fault.HasCode(err, code), "every gate stands before a clone: %v", err)
+		require.True(t, fault.HasCode(err, code), "a clone passes every gate: %v", err)
 	}
 	_, err = w.jobs().CloneJob(w.as(alice()), &jobsv1.CloneJobRequest{JobId: j.GetId(), Seed: new(int64(1) << 60)})
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	_, err = w.jobs().CloneJob(w.as(user("carl", authn.RoleOperator)), &jobsv1.CloneJobRequest{JobId: got.GetId()})
-	require.True(t, fault.Is(err, fault.Absent), "who may not read it learns nothing of it: %v", err)
+	require.True(t, fault.Is(err, fault.Absent), "a hidden job looks absent: %v", err)
 }
 
-func TestWhatIsChangedOfAJob(t *testing.T) {
+func TestUpdateJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -119,13 +119,13 @@ func TestWhatIsChangedOfAJob(t *testing.T) {
 	require.EqualValues(t, 70, got.GetPriority())
 	require.EqualValues(t, []int32{100_000, 3600, 604_800}, []int32{got.GetLimits().GetRunningS(), got.GetLimits().GetStartingS(), got.GetLimits().GetQueuedS()})
 	require.EqualValues(t, 2, got.GetVersion())
-	require.Equal(t, j.GetSpecDigest(), got.GetSpecDigest(), "what was submitted stays as it was")
+	require.Equal(t, j.GetSpecDigest(), got.GetSpecDigest(), "the submitted spec is unchanged")
 	run, err := w.runs().GetRun(w.as(alice()), &jobsv1.GetRunRequest{RunId: j.GetRunId()})
 	require.NoError(t, err)
 	require.Equal(t, "renamed", run.GetName())
 
 	_, err = update(alice(), `"1"`, &jobsv1.UpdateJobRequest{Name: new("late")})
-	require.True(t, fault.Is(err, fault.Conflict), "another change was faster: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "the version has changed meanwhile: %v", err)
 	lower := &jobsv1.UpdateJobRequest{Limits: &jobsv1.Limits{RunningS: new(int32(10))}}
 	_, err = update(alice(), "", lower)
 	require.True(t, fault.HasCode(err, "limits") && fault.Is(err, fault.Forbidden), "%v", err)
@@ -134,14 +134,14 @@ func TestWhatIsChangedOfAJob(t *testing.T) {
 	got, err = update(admin(), "", lower)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, got.GetLimits().GetRunningS())
-	require.EqualValues(t, 70, got.GetPriority(), "what is not given stays")
+	require.EqualValues(t, 70, got.GetPriority(), "fields that are not set stay unchanged")
 
 	_, err = w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
 	require.NoError(t, err)
 	_, err = update(alice(), "", &jobsv1.UpdateJobRequest{Priority: new(int32(1))})
 	require.True(t, fault.HasCode(err, "job_ended"), "%v", err)
 	got, err = update(alice(), "", &jobsv1.UpdateJobRequest{Name: new("for the record")})
-	require.NoError(t, err, "an ended job may still be named")
+	require.NoError(t, err, "an ended job may still be renamed")
 	require.Equal(t, "for the record", got.GetName())
 	require.Equal(t, jobsv1.JobState_JOB_STATE_STOPPED, got.GetState())
 	many := map[string]string{}
@@ -149,10 +149,10 @@ func TestWhatIsChangedOfAJob(t *testing.T) {
 		many[string(rune('a'+i%26))+string(rune('a'+i/26))] = "x"
 	}
 	_, err = update(alice(), "", &jobsv1.UpdateJobRequest{Labels: many})
-	require.True(t, fault.Is(err, fault.Invalid), "more than a job may have: %v", err)
+	require.True(t, fault.Is(err, fault.Invalid), "too many labels: %v", err)
 }
 
-func TestListsOfJobsAreFiltered(t *testing.T) {
+func TestListJobsFilters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -170,21 +170,21 @@ func TestListsOfJobsAreFiltered(t *testing.T) {
 		req  *jobsv1.ListJobsRequest
 		want []*jobsv1.Job
 	}{
-		"all, newest first":        {&jobsv1.ListJobsRequest{}, all},
-		"by state":                 {&jobsv1.ListJobsRequest{State: new("stopped")}, []*jobsv1.Job{two}},
-		"by project's key":         {&jobsv1.ListJobsRequest{Project: new("search")}, []*jobsv1.Job{three}},
-		"by project's id":          {&jobsv1.ListJobsRequest{Project: new("prj_default")}, []*jobsv1.Job{two, one}},
-		"by owner":                 {&jobsv1.ListJobsRequest{Owner: new("bob")}, []*jobsv1.Job{three}},
-		"by a label's name":        {&jobsv1.ListJobsRequest{Label: []string{"team"}}, []*jobsv1.Job{two, one}},
-		"by a label":               {&jobsv1.ListJobsRequest{Label: []string{"team=a"}}, []*jobsv1.Job{one}},
-		"by two labels":            {&jobsv1.ListJobsRequest{Label: []string{"team=a", "tier"}}, []*jobsv1.Job{one}},
-		"by labels that none has":  {&jobsv1.ListJobsRequest{Label: []string{"team=a", "team=b"}}, nil},
-		"by words in any case":     {&jobsv1.ListJobsRequest{Q: new("qWEN 100%_S")}, []*jobsv1.Job{one}},
-		"signs mean themselves":    {&jobsv1.ListJobsRequest{Q: new("%")}, []*jobsv1.Job{one}},
-		"by id":                    {&jobsv1.ListJobsRequest{Q: new(two.GetId())}, []*jobsv1.Job{two}},
-		"by run":                   {&jobsv1.ListJobsRequest{Q: new(three.GetRunId())}, []*jobsv1.Job{three}},
-		"by several":               {&jobsv1.ListJobsRequest{State: new("queued"), Owner: new("alice"), Q: new("qwen")}, []*jobsv1.Job{one}},
-		"a project that is hidden": {&jobsv1.ListJobsRequest{Project: new("nowhere")}, nil},
+		"all, newest first":          {&jobsv1.ListJobsRequest{}, all},
+		"by state":                   {&jobsv1.ListJobsRequest{State: new("stopped")}, []*jobsv1.Job{two}},
+		"by project's key":           {&jobsv1.ListJobsRequest{Project: new("search")}, []*jobsv1.Job{three}},
+		"by project's id":            {&jobsv1.ListJobsRequest{Project: new("prj_default")}, []*jobsv1.Job{two, one}},
+		"by owner":                   {&jobsv1.ListJobsRequest{Owner: new("bob")}, []*jobsv1.Job{three}},
+		"by a label's name":          {&jobsv1.ListJobsRequest{Label: []string{"team"}}, []*jobsv1.Job{two, one}},
+		"by a label":                 {&jobsv1.ListJobsRequest{Label: []string{"team=a"}}, []*jobsv1.Job{one}},
+		"by two labels":              {&jobsv1.ListJobsRequest{Label: []string{"team=a", "tier"}}, []*jobsv1.Job{one}},
+		"by labels no job has":       {&jobsv1.ListJobsRequest{Label: []string{"team=a", "team=b"}}, nil},
+		"by name in any case":        {&jobsv1.ListJobsRequest{Q: new("qWEN 100%_S")}, []*jobsv1.Job{one}},
+		"LIKE wildcards are literal": {&jobsv1.ListJobsRequest{Q: new("%")}, []*jobsv1.Job{one}},
+		"by id":                      {&jobsv1.ListJobsRequest{Q: new(two.GetId())}, []*jobsv1.Job{two}},
+		"by run":                     {&jobsv1.ListJobsRequest{Q: new(three.GetRunId())}, []*jobsv1.Job{three}},
+		"by several":                 {&jobsv1.ListJobsRequest{State: new("queued"), Owner: new("alice"), Q: new("qwen")}, []*jobsv1.Job{one}},
+		"hidden project":             {&jobsv1.ListJobsRequest{Project: new("nowhere")}, nil},
 	} {
 		got, err := w.jobs().ListJobs(w.as(member), c.req)
 		require.NoError(t, err, name)
@@ -192,7 +192,7 @@ func TestListsOfJobsAreFiltered(t *testing.T) {
 	}
 	stranger, err := w.jobs().ListJobs(w.as(user("eve", authn.RoleOperator)), &jobsv1.ListJobsRequest{Project: new("search")})
 	require.NoError(t, err)
-	require.Empty(t, stranger.GetJobs(), "a filter shows nothing that is hidden")
+	require.Empty(t, stranger.GetJobs(), "a filter does not reveal hidden jobs")
 }
 
 func ids(jobs []*jobsv1.Job) []string {
@@ -203,39 +203,39 @@ func ids(jobs []*jobsv1.Job) []string {
 	return out
 }
 
-func TestAPreflightTellsOfEveryGateAndLeavesNothing(t *testing.T) {
+func TestPreflightJobReportsEveryGate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
 	before := w.rows()
-	ask := func(change ...func(*jobsv1.SubmitJobRequest)) map[string]string {
-		asked := w.request(change...)
-		got, err := w.jobs().PreflightJob(w.as(alice()), &jobsv1.PreflightJobRequest{Api: asked.GetApi(), Spec: asked.GetSpec()})
+	preflight := func(change ...func(*jobsv1.SubmitJobRequest)) map[string]string {
+		in := w.request(change...)
+		got, err := w.jobs().PreflightJob(w.as(alice()), &jobsv1.PreflightJobRequest{Api: in.GetApi(), Spec: in.GetSpec()})
 		require.NoError(t, err)
-		said, ok := map[string]string{}, true
+		statuses, ok := map[string]string{}, true
 		for _, g := range got.GetGates() {
-			said[g.GetGate()] = g.GetStatus()
+			statuses[g.GetGate()] = g.GetStatus()
 			require.Equal(t, g.GetStatus() == "fail", g.Detail != nil && g.Refusal != nil)
 			ok = ok && g.GetStatus() == "pass"
 		}
 		require.Equal(t, ok, got.GetOk())
-		require.Len(t, said, 11)
-		return said
+		require.Len(t, statuses, 11)
+		return statuses
 	}
-	for gate, status := range ask() {
+	for gate, status := range preflight() {
 		require.Equal(t, "pass", status, gate)
 	}
-	said := ask(func(r *jobsv1.SubmitJobRequest) {
+	statuses := preflight(func(r *jobsv1.SubmitJobRequest) {
 		r.Api, r.Spec.Env, r.Spec.Recipe.Version = "service/v2", map[string]string{"LD_PRELOAD": "x"}, "9.9.9"
 		r.Spec.Resources.Pools[0] = &jobsv1.PoolRequest{Pool: "tpu", Nodes: new(int32(4)), GpusPerNode: new(int32(8))}
 	})
 	require.Equal(t, map[string]string{
 		"dialect": "fail", "environment": "fail", "package": "pass", "entrypoint_override": "pass", "recipe_handshake": "fail", "hparams": "skip",
 		"project": "pass", "bindings": "skip", "image_registry": "pass", "quota": "fail", "hardware": "fail",
-	}, said)
-	said = ask(func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "nowhere" })
-	require.Equal(t, []string{"fail", "skip"}, []string{said["project"], said["quota"]})
-	said = ask(func(r *jobsv1.SubmitJobRequest) { r.Spec.Resources.Pools[0].Profile = "none" })
-	require.Equal(t, []string{"skip", "fail"}, []string{said["quota"], said["hardware"]}, "how much is asked for is not known")
+	}, statuses)
+	statuses = preflight(func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "nowhere" })
+	require.Equal(t, []string{"fail", "skip"}, []string{statuses["project"], statuses["quota"]})
+	statuses = preflight(func(r *jobsv1.SubmitJobRequest) { r.Spec.Resources.Pools[0].Profile = "none" })
+	require.Equal(t, []string{"skip", "fail"}, []string{statuses["quota"], statuses["hardware"]}, "the requested GPUs are unknown without the profile")
 	require.Equal(t, before, w.rows())
 }

@@ -11,7 +11,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// agent is a node's agent as a script: it tells what the test says and keeps what it is told.
+// agent is a scripted agent of a node: it sends what the test reports and records what it receives.
 type agent struct {
 	w      *world
 	nodeID string
@@ -28,7 +28,7 @@ type agent struct {
 	works   map[string]*jobsv1.ObservedWork
 }
 
-// join lets a node into a fleet and opens its stream.
+// join joins a node to a fleet and opens its stream.
 func (w *world) join(fleet *jobsv1.Fleet, inv *jobsv1.Inventory) *agent {
 	w.t.Helper()
 	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
@@ -50,7 +50,7 @@ func gpuNode(gpus int32) *jobsv1.Inventory {
 	return &jobsv1.Inventory{Cpus: 64, MemoryBytes: 512 << 30, Gpus: gpus, Limits: "cgroup2", Version: "test"}
 }
 
-// connect opens a stream and reports everything that the agent knows of.
+// connect opens a stream and reports all work that the agent knows.
 func (a *agent) connect() {
 	a.w.t.Helper()
 	a.client = jobsv1.NewAgentServiceClient(a.w.dial("node/" + a.nodeID))
@@ -89,7 +89,7 @@ func (a *agent) receive(stream jobsv1.AgentService_ConnectClient, changed chan s
 	}
 }
 
-// wait answers what the agent is told once that satisfies ok.
+// wait waits until the desired work satisfies ok, and returns it.
 func (a *agent) wait(what string, ok func(works []*jobsv1.Work) bool) []*jobsv1.Work {
 	a.w.t.Helper()
 	deadline := time.After(patience)
@@ -108,16 +108,16 @@ func (a *agent) wait(what string, ok func(works []*jobsv1.Work) bool) []*jobsv1.
 		case <-beat.C:
 			a.beat()
 		case <-deadline:
-			require.FailNow(a.w.t, "the agent was not told", "%s; told: %v", what, desired)
+			require.FailNow(a.w.t, "the agent did not receive the desired work", "%s; received: %v", what, desired)
 		}
 	}
 }
 
-// work waits for one running work of a kind.
+// work waits for a work item of a kind that is desired to run and that the agent has not reported yet.
 func (a *agent) work(kind jobsv1.WorkKind) *jobsv1.Work {
 	a.w.t.Helper()
 	var found *jobsv1.Work
-	a.wait("to run a work", func(works []*jobsv1.Work) bool {
+	a.wait("a new work item", func(works []*jobsv1.Work) bool {
 		for _, w := range works {
 			if w.GetKind() == kind && w.GetDesired() == jobsv1.Desired_DESIRED_RUNNING && a.works[w.GetWorkId()] == nil {
 				found = w
@@ -131,7 +131,7 @@ func (a *agent) work(kind jobsv1.WorkKind) *jobsv1.Work {
 
 func (a *agent) attempt() *jobsv1.Work { return a.work(jobsv1.WorkKind_WORK_KIND_ATTEMPT) }
 
-// report sends everything that the agent knows of.
+// report reports all work that the agent knows.
 func (a *agent) report() {
 	a.w.t.Helper()
 	works := make([]*jobsv1.ObservedWork, 0, len(a.works))
@@ -144,11 +144,11 @@ func (a *agent) report() {
 }
 
 func (a *agent) beat() {
-	// A stream that has ended is seen by the receiver.
+	// The receiver notices a stream that has ended.
 	_ = a.stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Heartbeat{Heartbeat: &jobsv1.Heartbeat{}}})
 }
 
-// see reports a work in a phase.
+// see reports a work item in a phase.
 func (a *agent) see(w *jobsv1.Work, phase jobsv1.Phase, change ...func(*jobsv1.ObservedWork)) {
 	a.w.t.Helper()
 	o := &jobsv1.ObservedWork{WorkId: w.GetWorkId(), Generation: w.GetGeneration(), Fence: w.GetFence(), Phase: phase}
@@ -165,7 +165,7 @@ func (a *agent) see(w *jobsv1.Work, phase jobsv1.Phase, change ...func(*jobsv1.O
 	a.report()
 }
 
-// exit reports the end of a work with everything delivered.
+// exit reports the exit of a work item.
 func (a *agent) exit(w *jobsv1.Work, code int32, reason, message string) {
 	a.w.t.Helper()
 	a.see(w, jobsv1.Phase_PHASE_EXITED, func(o *jobsv1.ObservedWork) {
@@ -173,7 +173,7 @@ func (a *agent) exit(w *jobsv1.Work, code int32, reason, message string) {
 	})
 }
 
-// forget drops a work, as an agent does that was told that it is gone.
+// forget drops a work item, as an agent does when its desired state is gone.
 func (a *agent) forget(w *jobsv1.Work) {
 	a.w.t.Helper()
 	delete(a.works, w.GetWorkId())

@@ -11,12 +11,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
-// localTTL is how long the join token of an embedded agent holds.
+// localTTL is how long the join token of an embedded agent is valid.
 const localTTL = 10 * time.Minute
 
-// JoinLocal makes the fleet of this name with these pools where it is missing, and mints a join token
-// for one node: how an agent in the same process, or the first one of an installation, gets in. The
-// caller is the installation itself.
+// JoinLocal creates the named fleet with the given pools if it does not exist, and mints a join token for one
+// node. An agent in the same process and the first agent of an installation join this way. It does not check
+// permissions: the caller is the installation itself.
 func (s *Service) JoinLocal(ctx context.Context, name string, pools []string) (secret.String, error) {
 	var token secret.String
 	err := pg.InTx(ctx, s.deps.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -24,7 +24,7 @@ func (w *world) drain(nodeID string, mode jobsv1.DrainMode, deadline *int32) *jo
 	return n
 }
 
-// awaitNode waits for a node to show a state.
+// awaitNode waits until a node is shown in a state.
 func (w *world) awaitNode(nodeID, state string) *jobsv1.Node {
 	w.t.Helper()
 	var n *jobsv1.Node
@@ -36,7 +36,7 @@ func (w *world) awaitNode(nodeID, state string) *jobsv1.Node {
 	return n
 }
 
-func TestACordonedNodeGetsNothingNewAndKeepsWhatItHas(t *testing.T) {
+func TestCordonNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -56,7 +56,7 @@ func TestACordonedNodeGetsNothingNewAndKeepsWhatItHas(t *testing.T) {
 	again, err := w.cluster().CordonNode(w.as(admin()), &jobsv1.CordonNodeRequest{NodeId: a.nodeID, Reason: &reason})
 	require.NoError(t, err)
 	require.Equal(t, "cordoned", again.GetState())
-	require.Equal(t, 1, w.count(`audit WHERE action = 'node.cordon'`), "what changes nothing leaves no trace")
+	require.Equal(t, 1, w.count(`audit WHERE action = 'node.cordon'`), "an unchanged order leaves no audit row")
 	a.exit(running, 0, "", "")
 	w.await(first.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
 
@@ -64,12 +64,12 @@ func TestACordonedNodeGetsNothingNewAndKeepsWhatItHas(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ready", n.GetState())
 	require.Nil(t, n.Reason)
-	require.Equal(t, second.GetId(), a.attempt().GetAttempt().GetJobId(), "what waited comes at once")
+	require.Equal(t, second.GetId(), a.attempt().GetAttempt().GetJobId(), "the waiting job is placed at once")
 	require.Equal(t, 1, w.count(`event WHERE type = 'node.cordoned'`))
 	require.Equal(t, 1, w.count(`event WHERE type = 'node.uncordoned'`))
 }
 
-func TestADrainThatWaitsIsDoneWithTheLastWork(t *testing.T) {
+func TestDrainNodeWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -81,20 +81,20 @@ func TestADrainThatWaitsIsDoneWithTheLastWork(t *testing.T) {
 	require.Equal(t, "draining", n.GetState())
 	require.Equal(t, jobsv1.DrainMode_DRAIN_MODE_WAIT, n.GetDrain().GetMode())
 	require.Nil(t, n.GetDrain().GetDeadline())
-	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState(), "it goes on")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState(), "the job continues")
 	_, err := w.cluster().CordonNode(w.as(admin()), &jobsv1.CordonNodeRequest{NodeId: a.nodeID})
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	a.exit(running, 0, "", "")
 	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
 	require.Zero(t, w.awaitNode(a.nodeID, "drained").GetWorks())
-	require.Equal(t, "drained", w.drain(a.nodeID, jobsv1.DrainMode_DRAIN_MODE_KILL, nil).GetState(), "what is drained stays so")
+	require.Equal(t, "drained", w.drain(a.nodeID, jobsv1.DrainMode_DRAIN_MODE_KILL, nil).GetState(), "a drained node stays drained")
 	n, err = w.cluster().UncordonNode(w.as(admin()), &jobsv1.UncordonNodeRequest{NodeId: a.nodeID})
 	require.NoError(t, err)
 	require.Equal(t, "ready", n.GetState())
 	require.Nil(t, n.GetDrain())
 }
 
-func TestADrainThatKillsSendsTheWorkElsewhere(t *testing.T) {
+func TestDrainNodeKill(t *testing.T) {
 	t.Parallel()
 	soon := int32(1)
 	for name, drain := range map[string]struct {
@@ -113,10 +113,10 @@ func TestADrainThatKillsSendsTheWorkElsewhere(t *testing.T) {
 			running := a.attempt()
 			a.see(running, jobsv1.Phase_PHASE_RUNNING)
 			w.drain(a.nodeID, drain.mode, drain.deadline)
-			a.wait("to stop the work", func(works []*jobsv1.Work) bool {
+			a.wait("desired stopped", func(works []*jobsv1.Work) bool {
 				return len(works) == 1 && works[0].GetWorkId() == running.GetWorkId() && works[0].GetDesired() == jobsv1.Desired_DESIRED_STOPPED
 			})
-			require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "not before the processes are gone")
+			require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "the node is not drained before the processes are gone")
 			b := w.join(fleet, cpuNode())
 			a.exit(running, -1, "stopped", "")
 			w.awaitNode(a.nodeID, "drained")
@@ -127,8 +127,8 @@ func TestADrainThatKillsSendsTheWorkElsewhere(t *testing.T) {
 	}
 }
 
-// What runs saves itself and goes on elsewhere; what cannot runs on.
-func TestADrainByCheckpointsPausesAndResumes(t *testing.T) {
+// A job that can save a checkpoint is paused and continues on another node; a job that cannot keeps running.
+func TestDrainNodeCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("cpu")
@@ -142,7 +142,7 @@ func TestADrainByCheckpointsPausesAndResumes(t *testing.T) {
 		require.NoError(t, err)
 		return s
 	}
-	signal() // the one asks what it is asked, the other never does
+	signal() // this job polls for signals, the other never does
 	n := w.drain(a.nodeID, jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT, nil)
 	require.Equal(t, jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT, n.GetDrain().GetMode())
 	w.await(saves.GetId(), jobsv1.JobState_JOB_STATE_PAUSING)
@@ -150,8 +150,8 @@ func TestADrainByCheckpointsPausesAndResumes(t *testing.T) {
 	require.NoError(t, w.checkpoint(saves, 1, "art_state", "npz"))
 	_, err := w.runPeer().AckSignal(t.Context(), &jobspeerv1.AckSignalRequest{RunId: saves.GetRunId(), Attempt: 1, SignalId: signal().GetId()})
 	require.NoError(t, err)
-	a.wait("to stop what was saved", func(told []*jobsv1.Work) bool {
-		for _, one := range told {
+	a.wait("the saved job desired stopped", func(works []*jobsv1.Work) bool {
+		for _, one := range works {
 			if one.GetWorkId() == saving.GetWorkId() {
 				return one.GetDesired() == jobsv1.Desired_DESIRED_STOPPED
 			}
@@ -161,16 +161,16 @@ func TestADrainByCheckpointsPausesAndResumes(t *testing.T) {
 	b := w.join(fleet, cpuNode())
 	a.exit(saving, -1, "stopped", "")
 	next := b.attempt()
-	require.Equal(t, saves.GetId(), next.GetAttempt().GetJobId(), "it goes on elsewhere by itself")
+	require.Equal(t, saves.GetId(), next.GetAttempt().GetJobId(), "it continues on the other node without a resume call")
 	require.EqualValues(t, 2, w.get(saves.GetId()).GetAttempt())
-	require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "the other runs there still")
-	require.Equal(t, 1, w.count(`event WHERE from_state = 'running' AND to_state = 'pausing'`), "it was asked once")
+	require.Equal(t, "draining", w.awaitNode(a.nodeID, "draining").GetState(), "the other job still runs there")
+	require.Equal(t, 1, w.count(`event WHERE from_state = 'running' AND to_state = 'pausing'`), "the checkpoint was requested once")
 	a.exit(plain, 0, "", "")
 	w.await(cannot.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
 	w.awaitNode(a.nodeID, "drained")
 }
 
-func TestOrdersThatCannotBeGiven(t *testing.T) {
+func TestNodeOrdersRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -180,11 +180,11 @@ func TestOrdersThatCannotBeGiven(t *testing.T) {
 		mode jobsv1.DrainMode
 		kind fault.Kind
 	}{
-		"an operator":  {alice(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Forbidden},
-		"no such node": {admin(), w.ids.New(id.Node), jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Absent},
-		"no id":        {admin(), "x", jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Invalid},
-		"no mode":      {admin(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_UNSPECIFIED, fault.Invalid},
-		"unknown mode": {admin(), a.nodeID, jobsv1.DrainMode(9), fault.Invalid},
+		"operator role": {alice(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Forbidden},
+		"no such node":  {admin(), w.ids.New(id.Node), jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Absent},
+		"invalid id":    {admin(), "x", jobsv1.DrainMode_DRAIN_MODE_WAIT, fault.Invalid},
+		"no mode":       {admin(), a.nodeID, jobsv1.DrainMode_DRAIN_MODE_UNSPECIFIED, fault.Invalid},
+		"unknown mode":  {admin(), a.nodeID, jobsv1.DrainMode(9), fault.Invalid},
 	} {
 		_, err := w.cluster().DrainNode(w.as(c.as), &jobsv1.DrainNodeRequest{NodeId: c.node, Mode: c.mode})
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
@@ -199,7 +199,7 @@ func TestOrdersThatCannotBeGiven(t *testing.T) {
 	require.Zero(t, w.count(`audit WHERE action LIKE 'node.%' AND action <> 'node.join'`))
 }
 
-func TestTheClusterIsSummedUp(t *testing.T) {
+func TestGetCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("gpu", "cpu")
@@ -228,7 +228,7 @@ func TestTheClusterIsSummedUp(t *testing.T) {
 	require.Equal(t, [2]int32{2, 4}, [2]int32{sum.GetGpusTotal(), sum.GetGpusUnhealthy()})
 }
 
-func TestTheQueueNamesNoJobToWhoMayNotSeeIt(t *testing.T) {
+func TestListQueueHidesInvisibleJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu", "gpu")
@@ -243,16 +243,16 @@ func TestTheQueueNamesNoJobToWhoMayNotSeeIt(t *testing.T) {
 		require.NoError(t, err)
 		return got.GetEntries()
 	}
-	for who, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		as   authn.Caller
 		seen bool
-	}{"stranger": {alice(), false}, "its owner": {member, true}, "an admin": {admin(), true}} {
+	}{"other user": {alice(), false}, "owner": {member, true}, "admin": {admin(), true}} {
 		entries := list(c.as, nil, 10)
-		require.Len(t, entries, 2, who)
-		require.Equal(t, open.GetId(), entries[0].GetJobId(), "the more urgent one comes first")
+		require.Len(t, entries, 2, name)
+		require.Equal(t, open.GetId(), entries[0].GetJobId(), "the higher priority comes first")
 		require.Equal(t, []string{"cpu"}, entries[1].GetPools())
-		require.Equal(t, c.seen, entries[1].JobId != nil, who)
-		require.Equal(t, c.seen, entries[1].Name != nil && entries[1].ReasonDetail != nil, who)
+		require.Equal(t, c.seen, entries[1].JobId != nil, name)
+		require.Equal(t, c.seen, entries[1].Name != nil && entries[1].ReasonDetail != nil, name)
 		if c.seen {
 			require.Equal(t, []string{hidden.GetId(), "hidden-name"}, []string{entries[1].GetJobId(), entries[1].GetName()})
 		}
@@ -264,7 +264,7 @@ func TestTheQueueNamesNoJobToWhoMayNotSeeIt(t *testing.T) {
 	require.Empty(t, list(alice(), &nowhere, 10))
 }
 
-func TestFleetsAreChangedAndRemoved(t *testing.T) {
+func TestUpdateAndDeleteFleet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet, other := w.fleet("cpu"), w.fleet("other")
@@ -280,7 +280,7 @@ func TestFleetsAreChangedAndRemoved(t *testing.T) {
 	got, err := update(admin(), func(r *jobsv1.UpdateFleetRequest) { r.Name = &name })
 	require.NoError(t, err)
 	require.Equal(t, name, got.GetName())
-	require.Equal(t, []string{"cpu"}, got.GetPools(), "what is not given stays")
+	require.Equal(t, []string{"cpu"}, got.GetPools(), "fields that are not set stay unchanged")
 	_, err = update(admin(), func(r *jobsv1.UpdateFleetRequest) { r.Name = &taken })
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	_, err = update(alice(), func(r *jobsv1.UpdateFleetRequest) { r.State = &draining })
@@ -289,7 +289,7 @@ func TestFleetsAreChangedAndRemoved(t *testing.T) {
 	require.NoError(t, err)
 	j := w.submit()
 	require.Eventually(t, func() bool { return w.get(j.GetId()).GetQueue().GetPosition() == 1 }, patience, 20*time.Millisecond)
-	require.Zero(t, w.count(`work`), "a fleet that drains gets nothing new")
+	require.Zero(t, w.count(`work`), "a draining fleet gets no new work")
 	got, err = update(admin(), func(r *jobsv1.UpdateFleetRequest) { r.State, r.Pools = &active, []string{"cpu", "more"} })
 	require.NoError(t, err)
 	require.Equal(t, []string{"cpu", "more"}, got.GetPools())
@@ -301,7 +301,7 @@ func TestFleetsAreChangedAndRemoved(t *testing.T) {
 		return err
 	}
 	require.True(t, fault.Is(remove(alice()), fault.Forbidden))
-	require.True(t, fault.Is(remove(admin()), fault.Conflict), "something runs there")
+	require.True(t, fault.Is(remove(admin()), fault.Conflict), "the fleet still runs work")
 	require.Equal(t, 1, w.count(`node`))
 	a.exit(running, 0, "", "")
 	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
@@ -321,7 +321,7 @@ func TestFleetsAreChangedAndRemoved(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-func TestJoinTokensAreListedAndRevoked(t *testing.T) {
+func TestListAndRevokeJoinTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("cpu")
@@ -355,9 +355,9 @@ func TestJoinTokensAreListedAndRevoked(t *testing.T) {
 	}
 	require.True(t, fault.Is(revoke(alice(), fleet.GetId(), tok.GetId()), fault.Forbidden))
 	require.True(t, fault.Is(revoke(admin(), fleet.GetId(), w.ids.New(id.JoinToken)), fault.Absent))
-	require.True(t, fault.Is(revoke(admin(), w.fleet("x").GetId(), tok.GetId()), fault.Absent), "of another fleet")
+	require.True(t, fault.Is(revoke(admin(), w.fleet("x").GetId(), tok.GetId()), fault.Absent), "the token belongs to another fleet")
 	require.True(t, fault.Is(revoke(admin(), fleet.GetId(), "x"), fault.Invalid))
-	require.NoError(t, join(), "so far it lets in")
+	require.NoError(t, join(), "the token is still valid")
 	for range 2 {
 		require.NoError(t, revoke(admin(), fleet.GetId(), tok.GetId()))
 	}
@@ -368,11 +368,11 @@ func TestJoinTokensAreListedAndRevoked(t *testing.T) {
 	require.False(t, tokens[0].GetUsable())
 	require.NotNil(t, tokens[0].GetRevokedAt())
 	require.Equal(t, 1, w.count(`audit WHERE action = 'join_token.revoke'`))
-	require.Equal(t, 2, w.count(`node`), "who joined by it stays")
+	require.Equal(t, 2, w.count(`node`), "nodes that joined with the token stay")
 }
 
-// A node that is lost and comes back is still held.
-func TestAnOrderOutlivesTheNodesAbsence(t *testing.T) {
+// A cordoned node that is lost and returns is still cordoned.
+func TestCordonSurvivesNodeLoss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -384,5 +384,5 @@ func TestAnOrderOutlivesTheNodesAbsence(t *testing.T) {
 	a.connect()
 	w.awaitNode(a.nodeID, "cordoned")
 	j := w.submit()
-	require.Eventually(t, func() bool { return w.get(j.GetId()).GetQueue().GetPosition() == 1 }, patience, 20*time.Millisecond, "it waits")
+	require.Eventually(t, func() bool { return w.get(j.GetId()).GetQueue().GetPosition() == 1 }, patience, 20*time.Millisecond, "the job waits")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
-func TestTheDefaultsAreUsable(t *testing.T) {
+func TestJobsConfigDefaults(t *testing.T) {
 	t.Parallel()
 	var cfg jobs.Config
 	_, err := conf.Load(t.Context(), conf.Map(nil), &cfg)
@@ -20,7 +20,7 @@ func TestTheDefaultsAreUsable(t *testing.T) {
 	}, cfg)
 }
 
-func TestEverySettingIsReadAndEveryFaultIsNamed(t *testing.T) {
+func TestJobsConfigValidation(t *testing.T) {
 	t.Parallel()
 	var cfg jobs.Config
 	loaded, err := conf.Load(t.Context(), conf.Map(map[string]string{

@@ -1,13 +1,14 @@
-// Package jobs owns what runs: submissions and their gates, jobs, runs, attempts, quota, fleets and
-// their nodes, and the works that agents are asked to do.
+// Package jobs owns submissions and their gates, jobs, runs, attempts, quota, fleets and their nodes, and
+// the work items that agents carry out.
 //
-// It promises: a refused submission leaves nothing behind; a job's state moves only along the edges
-// of internal/job, each move one transaction with its event; an account never holds more GPUs than
-// its limit and a node never more work than it has room for, with any number of replicas; what an
-// agent is told and what it reports are whole, so that a lost message costs a delay and never a
-// state.
+// It promises:
+//   - A rejected submission leaves nothing behind.
+//   - A job's state moves only along the edges of internal/job. Each move and its event are one transaction.
+//   - With any number of replicas, an account never holds more GPUs than its limit and a node never gets more
+//     work than it has room for.
+//   - Messages to and from agents carry the whole state, so a lost message causes a delay but never a wrong state.
 //
-// The areas, each importing only those before it: topic, trail; quota; token; gang;
-// job; desk; watch; hardware; fleet; work; drive; cluster; queue; reconcile; run; share; jobspec, catalog, gate and submit.
-// This package wires them.
+// Its areas, each importing only those listed before it: topic, trail; quota; token; gang; job; desk; watch;
+// hardware; fleet; work; drive; cluster; queue; reconcile; run; share; jobspec, catalog, gate and submit. This
+// package wires them.
 package jobs

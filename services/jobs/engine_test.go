@@ -21,7 +21,7 @@ func engineOrder(generation int64, desired jobsv1.Desired) *jobspeerv1.PutWorkRe
 	}
 }
 
-// watchEngines opens the registry's watch and answers a way to wait for a status.
+// watchEngines opens the registry's watch and returns a function that waits for a status.
 func (w *world) watchEngines() func(what string, ok func(*jobspeerv1.WorkStatus) bool) *jobspeerv1.WorkStatus {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*patience)
@@ -42,7 +42,7 @@ func (w *world) watchEngines() func(what string, ok func(*jobspeerv1.WorkStatus)
 
 func synced(s *jobspeerv1.WorkStatus) bool { return s.GetSynced() }
 
-func TestAnEngineIsPlacedReportedAndGone(t *testing.T) {
+func TestEngineWorkLifecycle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	next := w.watchEngines()
@@ -74,21 +74,21 @@ func TestAnEngineIsPlacedReportedAndGone(t *testing.T) {
 	var leaked int
 	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM work
 		WHERE position('very-secret-key'::bytea in engine) > 0 OR position('very-secret-key'::bytea in engine_key) > 0`).Scan(&leaked))
-	require.Zero(t, leaked, "the key lies sealed")
+	require.Zero(t, leaked, "the key is stored encrypted")
 
 	_, err = w.works().PutWork(t.Context(), engineOrder(0, jobsv1.Desired_DESIRED_GONE))
 	require.True(t, fault.Is(err, fault.Conflict), "an older generation: %v", err)
 	_, err = w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_GONE))
 	require.NoError(t, err)
-	a.wait("to end it", func(works []*jobsv1.Work) bool {
+	a.wait("desired gone", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetDesired() == jobsv1.Desired_DESIRED_GONE
 	})
 	a.forget(work)
 	next("gone", func(s *jobspeerv1.WorkStatus) bool { return s.GetObserved().GetPhase() == jobsv1.Phase_PHASE_GONE })
-	a.wait("nothing", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 }
 
-func TestAnEngineComesBackAfterItsAgentWasStopped(t *testing.T) {
+func TestEngineRestartedAfterAgentStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -97,38 +97,38 @@ func TestAnEngineComesBackAfterItsAgentWasStopped(t *testing.T) {
 	first := a.work(jobsv1.WorkKind_WORK_KIND_ENGINE)
 	a.see(first, jobsv1.Phase_PHASE_RUNNING)
 	a.exit(first, -1, "stopped", "")
-	a.wait("to run it under a new fence", func(works []*jobsv1.Work) bool {
+	a.wait("the engine under a new fence", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetFence() > first.GetFence() && works[0].GetDesired() == jobsv1.Desired_DESIRED_RUNNING
 	})
-	// An engine that broke by itself stays as it is: its revision is the registry's to judge.
-	second := a.wait("it", func(works []*jobsv1.Work) bool { return len(works) == 1 })[0]
+	// An engine that exited by itself is not restarted: the registry decides about its revision.
+	second := a.wait("the engine", func(works []*jobsv1.Work) bool { return len(works) == 1 })[0]
 	a.exit(second, 1, "", "cannot load the model")
 	next := w.watchEngines()
 	broken := next("broken", func(s *jobspeerv1.WorkStatus) bool { return s.GetObserved().GetPhase() == jobsv1.Phase_PHASE_EXITED })
 	require.Equal(t, "cannot load the model", broken.GetObserved().GetExit().GetMessage())
-	// A new generation is a new execution in the same place.
+	// A new generation is a new execution on the same node.
 	_, err = w.works().PutWork(t.Context(), engineOrder(2, jobsv1.Desired_DESIRED_RUNNING))
 	require.NoError(t, err)
 	a.wait("the new generation", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetGeneration() == 2 && works[0].GetEngine().GetRevisionNumber() == 2
 	})
-	// Stopped frees the place, running again takes one anew.
-	third := a.wait("it", func(works []*jobsv1.Work) bool { return len(works) == 1 })[0]
+	// Stopping frees the capacity; running again takes it again.
+	third := a.wait("the engine", func(works []*jobsv1.Work) bool { return len(works) == 1 })[0]
 	_, err = w.works().PutWork(t.Context(), engineOrder(2, jobsv1.Desired_DESIRED_STOPPED))
 	require.NoError(t, err)
-	a.wait("to stop", stopped)
+	a.wait("desired stopped", stopped)
 	a.exit(third, 0, "stopped", "")
-	a.wait("to forget it", func(works []*jobsv1.Work) bool {
+	a.wait("desired gone", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetDesired() == jobsv1.Desired_DESIRED_GONE
 	})
 	_, err = w.works().PutWork(t.Context(), engineOrder(2, jobsv1.Desired_DESIRED_RUNNING))
 	require.NoError(t, err)
-	a.wait("to run it again", func(works []*jobsv1.Work) bool {
+	a.wait("desired running", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetDesired() == jobsv1.Desired_DESIRED_RUNNING && works[0].GetFence() > third.GetFence()
 	})
 }
 
-func TestAnEngineMovesFromAFencedNode(t *testing.T) {
+func TestEngineMovesOffFencedNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("cpu")
@@ -143,19 +143,19 @@ func TestAnEngineMovesFromAFencedNode(t *testing.T) {
 	require.Equal(t, first.GetWorkId(), second.GetWorkId())
 	require.Greater(t, second.GetFence(), first.GetFence())
 	a.connect()
-	works := a.wait("to drop it", func(works []*jobsv1.Work) bool { return len(works) == 1 })
+	works := a.wait("desired gone", func(works []*jobsv1.Work) bool { return len(works) == 1 })
 	require.Equal(t, jobsv1.Desired_DESIRED_GONE, works[0].GetDesired())
 	require.Equal(t, first.GetFence(), works[0].GetFence())
 }
 
-func TestOrdersThatCannotBe(t *testing.T) {
+func TestPutWorkRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_UNSPECIFIED))
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	put, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_GONE))
 	require.NoError(t, err)
-	require.False(t, put.GetChanged(), "what was never there is gone")
+	require.False(t, put.GetChanged(), "an unknown work item is already gone")
 	_, err = w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
 	require.NoError(t, err)
 	other := engineOrder(1, jobsv1.Desired_DESIRED_RUNNING)
@@ -165,7 +165,7 @@ func TestOrdersThatCannotBe(t *testing.T) {
 	_, err = w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_GONE))
 	require.NoError(t, err)
 	next := w.watchEngines()
-	next("gone without ever being placed", func(s *jobspeerv1.WorkStatus) bool {
+	next("gone without being placed", func(s *jobspeerv1.WorkStatus) bool {
 		return s.GetObserved().GetPhase() == jobsv1.Phase_PHASE_GONE
 	})
 	require.Equal(t, 1, w.count("work"))

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-func TestJoinTokensAreUsedUpAndExpire(t *testing.T) {
+func TestJoinTokenUsesAndExpiry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("cpu")
@@ -25,7 +25,7 @@ func TestJoinTokensAreUsedUpAndExpire(t *testing.T) {
 	}
 	_, err = join(tok.GetToken(), "bad")
 	require.True(t, fault.Is(err, fault.Refused), "%v", err)
-	require.Zero(t, w.count("node"), "a join that failed uses nothing up")
+	require.Zero(t, w.count("node"), "a failed join does not use the token")
 	for range two {
 		joined, err := join(tok.GetToken(), "good")
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestJoinTokensAreUsedUpAndExpire(t *testing.T) {
 	require.Zero(t, w.count(`audit WHERE after::text LIKE '%fjt_%'`), "no token in the audit")
 }
 
-func TestARepeatDoesNotShowTheTokenAgain(t *testing.T) {
+func TestCreateJoinTokenRepeatHidesToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("cpu")
@@ -64,7 +64,7 @@ func TestARepeatDoesNotShowTheTokenAgain(t *testing.T) {
 	require.Nil(t, again.Token)
 }
 
-func TestFleetsAndNodesAreShown(t *testing.T) {
+func TestGetAndListFleetsAndNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("gpu", "cpu")
@@ -91,7 +91,7 @@ func TestFleetsAndNodesAreShown(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-func TestTheEmbeddedAgentGetsIn(t *testing.T) {
+func TestJoinLocal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 2 {
@@ -106,7 +106,7 @@ func TestTheEmbeddedAgentGetsIn(t *testing.T) {
 	require.Equal(t, 2, w.count("node"))
 }
 
-func TestNoTokenIsGivenToAHostThatCouldNotConnect(t *testing.T) {
+func TestCreateJoinTokenRequiresAgentListener(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("cpu")
@@ -122,9 +122,9 @@ func TestNoTokenIsGivenToAHostThatCouldNotConnect(t *testing.T) {
 	}
 	require.Zero(t, w.count("join_token"))
 	_, err = w.fleets().CreateJoinToken(w.as(alice()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
-	require.True(t, fault.Is(err, fault.Forbidden), "it is an admin's business what is set: %v", err)
+	require.True(t, fault.Is(err, fault.Forbidden), "only admins learn about the settings: %v", err)
 
-	// The agent of the same process needs none of this.
+	// An agent in the same process needs no listener.
 	tok, err := w.svc.JoinLocal(t.Context(), "local", []string{"local"})
 	require.NoError(t, err)
 	joined, err := w.fleets().JoinFleet(w.as(nobody()), &jobsv1.JoinFleetRequest{
@@ -135,11 +135,11 @@ func TestNoTokenIsGivenToAHostThatCouldNotConnect(t *testing.T) {
 
 	address = "127.0.0.1:7443"
 	given, err := w.fleets().CreateJoinToken(ctx, &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
-	require.NoError(t, err, "what was refused is not repeated")
+	require.NoError(t, err, "a refusal is not replayed for the same key")
 	require.NotEmpty(t, given.GetToken())
 }
 
-func TestANodeRenewsItsOwnCertificateOnly(t *testing.T) {
+func TestRenewCertificateOnlyOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -148,24 +148,24 @@ func TestANodeRenewsItsOwnCertificateOnly(t *testing.T) {
 	}
 	renewed, err := renew("node/"+a.nodeID, "good")
 	require.NoError(t, err)
-	require.Equal(t, "cert of "+a.nodeID, renewed.GetCertificate(), "the node is who its present certificate says")
+	require.Equal(t, "cert of "+a.nodeID, renewed.GetCertificate(), "the node's identity comes from its current certificate")
 	require.Equal(t, "ca", renewed.GetCaCertificate())
 	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew' AND target_id = '`+a.nodeID+`'`))
 	for name, c := range map[string]struct {
 		as, request string
 		kind        fault.Kind
 	}{
-		"a request that cannot be signed": {"node/" + a.nodeID, "bad", fault.Refused},
-		"an empty request":                {"node/" + a.nodeID, "", fault.Invalid},
-		"a node that is none any more":    {"node/" + w.ids.New(id.Node), "good", fault.Absent},
-		"a service":                       {"registry", "good", fault.Forbidden},
-		"the gateway":                     {"gateway", "good", fault.Forbidden},
+		"unsignable request":  {"node/" + a.nodeID, "bad", fault.Refused},
+		"empty request":       {"node/" + a.nodeID, "", fault.Invalid},
+		"removed node":        {"node/" + w.ids.New(id.Node), "good", fault.Absent},
+		"service certificate": {"registry", "good", fault.Forbidden},
+		"gateway certificate": {"gateway", "good", fault.Forbidden},
 	} {
 		_, err := renew(c.as, c.request)
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
 	}
-	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew'`), "what was refused is no renewal")
+	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew'`), "refused renewals leave no audit row")
 	require.Equal(t, 1, w.count("node"))
-	// The stream went on beside it.
-	a.wait("nothing yet", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+	// The stream stays open meanwhile.
+	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 }

@@ -39,7 +39,7 @@ func config(profiles ...*jobsv1.HardwareProfile) *jobsv1.PutHardwareConfigReques
 	return &jobsv1.PutHardwareConfigRequest{Series: []*jobsv1.HardwareSeries{series("h100")}, Profiles: profiles}
 }
 
-// put replaces the configuration; confirm and match are the headers, empty for none. It answers the headers.
+// put replaces the configuration and returns the response headers. confirm and match are request headers, "" for none.
 func (w *world) put(as authn.Caller, in *jobsv1.PutHardwareConfigRequest, confirm, match string) (metadata.MD, error) {
 	w.t.Helper()
 	var header metadata.MD
@@ -53,7 +53,7 @@ func (w *world) put(as authn.Caller, in *jobsv1.PutHardwareConfigRequest, confir
 	return header, err
 }
 
-// profiled asks for a profile in the pool gpu.
+// profiled requests a profile in the pool gpu.
 func profiled(key string, change ...func(*jobsv1.PoolRequest)) func(*jobsv1.SubmitJobRequest) {
 	return func(r *jobsv1.SubmitJobRequest) {
 		p := r.GetSpec().GetResources().GetPools()[0]
@@ -64,7 +64,7 @@ func profiled(key string, change ...func(*jobsv1.PoolRequest)) func(*jobsv1.Subm
 	}
 }
 
-func TestTheHardwareConfigurationIsReplacedAsAWhole(t *testing.T) {
+func TestPutHardwareConfigReplacesWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	get := func(as authn.Caller) (*jobsv1.HardwareConfig, metadata.MD, error) {
@@ -98,23 +98,23 @@ func TestTheHardwareConfigurationIsReplacedAsAWhole(t *testing.T) {
 
 	header, err = w.put(admin(), full, "", "")
 	require.NoError(t, err)
-	require.Equal(t, []string{`"1"`}, header.Get("etag"), "the same again changes nothing")
+	require.Equal(t, []string{`"1"`}, header.Get("etag"), "an unchanged configuration keeps its version")
 	require.Equal(t, 1, w.count(`audit WHERE action = 'hardware.replace' AND actor_id = 'usr_root'`))
 	_, err = w.put(admin(), config(), "", `"0"`)
-	require.True(t, fault.Is(err, fault.Conflict), "another was faster: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "the version has changed meanwhile: %v", err)
 	_, err = w.put(admin(), config(), "", "nonsense")
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	_, err = w.put(admin(), config(), "", `"1"`)
 	require.NoError(t, err)
 	got, _, err = get(admin())
 	require.NoError(t, err)
-	require.Empty(t, got.GetProfiles(), "wholesale")
+	require.Empty(t, got.GetProfiles(), "the configuration is replaced as a whole")
 	require.Equal(t, 2, w.count(`audit WHERE action = 'hardware.replace'`))
 	require.Equal(t, 2, w.count(`hardware_config WHERE version > 0 AND settled_at IS NOT NULL`))
 	require.Equal(t, 1, w.count(`audit WHERE action = 'hardware.replace' AND before::text LIKE '%h100-8%' AND after::text NOT LIKE '%h100-8%'`))
 }
 
-func TestFaultsOfTheConfigurationAreToldAtTheirPlaces(t *testing.T) {
+func TestPutHardwareConfigFaultLocations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, c := range map[string]struct {
@@ -123,20 +123,20 @@ func TestFaultsOfTheConfigurationAreToldAtTheirPlaces(t *testing.T) {
 	}{
 		"no key":           {func(r *jobsv1.PutHardwareConfigRequest) { r.Series[0].Key = nil }, []string{"series[0].key missing"}},
 		"no memory":        {func(r *jobsv1.PutHardwareConfigRequest) { r.Series[0].VramGb = nil }, []string{"series[0].vram_gb missing"}},
-		"a bad key":        {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Key = new("Big One") }, []string{"profiles[0].key string_pattern_mismatch"}},
-		"a negative price": {func(r *jobsv1.PutHardwareConfigRequest) { r.Series[0].RatePerGpuHour = -1 }, []string{"series[0].rate_per_gpu_hour greater_than_equal"}},
+		"invalid key":      {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Key = new("Big One") }, []string{"profiles[0].key string_pattern_mismatch"}},
+		"negative price":   {func(r *jobsv1.PutHardwareConfigRequest) { r.Series[0].RatePerGpuHour = -1 }, []string{"series[0].rate_per_gpu_hour greater_than_equal"}},
 		"no nodes":         {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].MaxNodes = new(int32(0)) }, []string{"profiles[0].max_nodes greater_than_equal"}},
-		"a series twice":   {func(r *jobsv1.PutHardwareConfigRequest) { r.Series = append(r.Series, series("h100")) }, []string{"series[1].key duplicate_key"}},
-		"an alias of another": {func(r *jobsv1.PutHardwareConfigRequest) {
+		"duplicate series": {func(r *jobsv1.PutHardwareConfigRequest) { r.Series = append(r.Series, series("h100")) }, []string{"series[1].key duplicate_key"}},
+		"alias equal to a key": {func(r *jobsv1.PutHardwareConfigRequest) {
 			r.Series = append(r.Series, series("a100", func(s *jobsv1.HardwareSeries) { s.Aliases = []string{"x", "h100"} }))
 		}, []string{"series[1].aliases[1] duplicate_key"}},
-		"a profile twice": {func(r *jobsv1.PutHardwareConfigRequest) {
+		"duplicate profile": {func(r *jobsv1.PutHardwareConfigRequest) {
 			r.Profiles = append(r.Profiles, profile("big", "h100", 1, 1))
 		}, []string{"profiles[1].key duplicate_key"}},
-		"of no series":  {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Series = new("tpu") }, []string{"profiles[0].series value_error"}},
-		"of no team":    {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Teams = []string{"crew", "nobody"} }, []string{"profiles[0].teams[1] value_error"}},
-		"a pool twice":  {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Pools = []string{"a", "a"} }, []string{"profiles[0].pools[1] duplicate_key"}},
-		"an empty pool": {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Pools = []string{""} }, []string{"profiles[0].pools[0] string_too_short"}},
+		"unknown series": {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Series = new("tpu") }, []string{"profiles[0].series value_error"}},
+		"unknown team":   {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Teams = []string{"crew", "nobody"} }, []string{"profiles[0].teams[1] value_error"}},
+		"duplicate pool": {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Pools = []string{"a", "a"} }, []string{"profiles[0].pools[1] duplicate_key"}},
+		"empty pool":     {func(r *jobsv1.PutHardwareConfigRequest) { r.Profiles[0].Pools = []string{""} }, []string{"profiles[0].pools[0] string_too_short"}},
 		"two defaults": {func(r *jobsv1.PutHardwareConfigRequest) {
 			r.Profiles[0].Default = true
 			r.Profiles = append(r.Profiles, profile("two", "h100", 1, 1, func(p *jobsv1.HardwareProfile) { p.Default = true }))
@@ -152,16 +152,16 @@ func TestFaultsOfTheConfigurationAreToldAtTheirPlaces(t *testing.T) {
 		c.change(in)
 		_, err := w.put(admin(), in, "", "")
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
-		var told []string
+		var got []string
 		for _, f := range fault.From(err).Fields {
-			told = append(told, fault.Path(f.Loc)+" "+f.Type)
+			got = append(got, fault.Path(f.Loc)+" "+f.Type)
 		}
-		require.Equal(t, c.want, told, name)
+		require.Equal(t, c.want, got, name)
 	}
-	require.Equal(t, 1, w.count(`hardware_config`), "nothing of it is stored")
+	require.Equal(t, 1, w.count(`hardware_config`), "nothing is stored")
 }
 
-func TestAnImpactIsConfirmedByWhoHasSeenIt(t *testing.T) {
+func TestPutHardwareConfigImpactConfirmation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roomy)
 	w.fleet("gpu")
@@ -176,25 +176,25 @@ func TestAnImpactIsConfirmedByWhoHasSeenIt(t *testing.T) {
 	first := header.Get("x-service-impact")[0]
 	require.Regexp(t, `^sha256:[0-9a-f]{64}$`, first)
 	_, err = w.put(admin(), without, "sha256:"+strings.Repeat("0", 64), "")
-	require.True(t, fault.HasCode(err, "impact"), "another impact: %v", err)
+	require.True(t, fault.HasCode(err, "impact"), "the digest is of another impact: %v", err)
 
 	w.submit(profiled("big"))
 	header, err = w.put(admin(), without, first, "")
-	require.True(t, fault.HasCode(err, "impact"), "reality has changed: %v", err)
+	require.True(t, fault.HasCode(err, "impact"), "the affected jobs have changed: %v", err)
 	require.Equal(t, "impact: 2 queued jobs use profile big (it is removed)", fault.From(err).Text())
 	second := header.Get("x-service-impact")[0]
 	require.NotEqual(t, first, second)
 	shrunk := config(profile("big", "h100", 4, 4), profile("small", "h100", 1, 4))
 	_, err = w.put(admin(), shrunk, second, "")
-	require.True(t, fault.HasCode(err, "impact"), "it confirms that change and no other: %v", err)
-	require.Equal(t, "impact: 2 queued jobs use profile big (profile big has 4 GPUs a node, 8 are asked for)", fault.From(err).Text())
+	require.True(t, fault.HasCode(err, "impact"), "the digest confirms another change: %v", err)
+	require.Equal(t, "impact: 2 queued jobs use profile big (profile big has 4 GPUs per node, 8 requested)", fault.From(err).Text())
 	require.Equal(t, 2, w.count(`hardware_config`))
 
 	grown := config(profile("big", "h100", 8, 8), profile("small", "h100", 1, 4))
 	_, err = w.put(admin(), grown, "", "")
-	require.NoError(t, err, "what takes nothing from anybody needs no confirmation")
+	require.NoError(t, err, "a change without impact needs no confirmation")
 	_, err = w.put(admin(), without, second, "")
-	require.True(t, fault.HasCode(err, "impact"), "it confirmed a change from another configuration")
+	require.True(t, fault.HasCode(err, "impact"), "the digest confirms a change of an older version")
 	header, _ = w.put(admin(), without, "", "")
 	_, err = w.put(admin(), without, header.Get("x-service-impact")[0], "")
 	require.NoError(t, err)
@@ -204,10 +204,10 @@ func TestAnImpactIsConfirmedByWhoHasSeenIt(t *testing.T) {
 	require.Equal(t, 3, w.count(`audit WHERE action = 'hardware.replace'`))
 }
 
-// roomy lets an account hold what these jobs ask for.
+// roomy raises the limits so that the jobs of these tests pass the quota gate.
 func roomy(c *jobs.Config) { c.DefaultGPULimit, c.DefaultTeamGPULimit = 64, 64 }
 
-func TestTheHardwareGateHoldsProfiles(t *testing.T) {
+func TestHardwareGateProfiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roomy)
 	w.fleet("gpu", "cpu")
@@ -217,7 +217,7 @@ func TestTheHardwareGateHoldsProfiles(t *testing.T) {
 		require.True(t, fault.HasCode(err, "hardware"), "%v", err)
 		return fault.From(err).Text()
 	}
-	require.Equal(t, "hardware: there is no profile big", refused(profiled("big")), "nothing is configured")
+	require.Equal(t, "hardware: profile big does not exist", refused(profiled("big")), "nothing is configured")
 	big := profile("big", "h100", 8, 2, func(p *jobsv1.HardwareProfile) {
 		p.Cpu, p.MemoryGb, p.Pools, p.MaxRunningS = 32, 64, []string{"gpu"}, new(int32(1000))
 	})
@@ -226,21 +226,21 @@ func TestTheHardwareGateHoldsProfiles(t *testing.T) {
 	require.NoError(t, err)
 	brief := func(r *jobsv1.SubmitJobRequest) { r.Spec.Limits = &jobsv1.Limits{RunningS: new(int32(1000))} }
 	for want, change := range map[string]func(*jobsv1.SubmitJobRequest){
-		"hardware: there is no profile huge":                                 profiled("huge"),
-		"hardware: there is no profile crew-only":                            profiled("crew-only"),
-		"hardware: profile big has 8 GPUs a node, 9 are asked for":           profiled("big", func(p *jobsv1.PoolRequest) { p.GpusPerNode = new(int32(9)) }),
-		"hardware: profile big gives 2 nodes at most, 3 are asked for":       profiled("big", func(p *jobsv1.PoolRequest) { p.Nodes = new(int32(3)) }),
-		"hardware: profile big has 32 CPUs a node, 33 are asked for":         profiled("big", func(p *jobsv1.PoolRequest) { p.Cpu = new(int32(33)) }),
-		"hardware: profile big has 64 GB of memory a node, 65 are asked for": profiled("big", func(p *jobsv1.PoolRequest) { p.MemoryGb = new(int32(65)) }),
-		"hardware: profile big cannot be asked for in pool cpu":              profiled("big", func(p *jobsv1.PoolRequest) { p.Pool = "cpu" }),
+		"hardware: profile huge does not exist":                            profiled("huge"),
+		"hardware: profile crew-only does not exist":                       profiled("crew-only"),
+		"hardware: profile big has 8 GPUs per node, 9 requested":           profiled("big", func(p *jobsv1.PoolRequest) { p.GpusPerNode = new(int32(9)) }),
+		"hardware: profile big allows at most 2 nodes, 3 requested":        profiled("big", func(p *jobsv1.PoolRequest) { p.Nodes = new(int32(3)) }),
+		"hardware: profile big has 32 CPUs per node, 33 requested":         profiled("big", func(p *jobsv1.PoolRequest) { p.Cpu = new(int32(33)) }),
+		"hardware: profile big has 64 GB of memory per node, 65 requested": profiled("big", func(p *jobsv1.PoolRequest) { p.MemoryGb = new(int32(65)) }),
+		"hardware: profile big is not available in pool cpu":               profiled("big", func(p *jobsv1.PoolRequest) { p.Pool = "cpu" }),
 	} {
 		require.Equal(t, want, refused(brief, change))
 	}
-	require.Equal(t, "hardware: profile big runs for 1000 seconds at most, 86400 are asked for", refused(profiled("big")))
+	require.Equal(t, "hardware: profile big allows a running limit of at most 1000 seconds, 86400 requested", refused(profiled("big")))
 	require.Zero(t, w.count(`job`))
 	j := w.submit(brief, profiled("big"))
 	require.Contains(t, string(j.GetSpec()),
-		`"pools":[{"cpu":32,"gpus_per_node":8,"memory_gb":64,"nodes":1,"pool":"gpu","profile":"big","role":"trainer"}]`, "its size is the job's")
+		`"pools":[{"cpu":32,"gpus_per_node":8,"memory_gb":64,"nodes":1,"pool":"gpu","profile":"big","role":"trainer"}]`, "the job gets the profile's size")
 	member := user("carol", authn.RoleOperator, authn.ProjectRole{Project: "prj_crew", Role: authn.ProjectEditor})
 	_, err = w.jobs().SubmitJob(w.as(member), w.request(brief, profiled("crew-only"), func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "crew" }))
 	require.NoError(t, err)
@@ -260,8 +260,9 @@ func TestTheHardwareGateHoldsProfiles(t *testing.T) {
 	require.Equal(t, []string{"big", "crew-only"}, shown(admin()))
 }
 
-// A change between the gates and the commit of a submission is seen by the submission, or sees it.
-func TestNoJobSlipsPastAChangeOfItsProfile(t *testing.T) {
+// If a configuration change runs between the gates and the commit of a submission, either the submission sees the
+// change or the change sees the job.
+func TestSubmitRacesProfileRemoval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roomy)
 	w.fleet("gpu")
@@ -287,7 +288,7 @@ func TestNoJobSlipsPastAChangeOfItsProfile(t *testing.T) {
 		}
 		live := w.count(`job WHERE ended_at IS NULL AND pools::text LIKE '%big%'`)
 		if refused == nil {
-			require.Zero(t, live, "round %d: a live job names a profile that was removed without a word of it", round)
+			require.Zero(t, live, "round %d: a live job names a removed profile, and no impact was reported", round)
 		} else {
 			require.True(t, fault.HasCode(refused, "impact"), "%v", refused)
 		}

@@ -22,17 +22,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// patience is how long a test waits before it says that something hangs.
+// patience is how long a test waits before it fails.
 const patience = 2 * time.Minute
 
-// world is the service on a real database and a real bus, with its peers as fakes.
+// world is the service with a real database, a real bus and fakes of its peers.
 type world struct {
 	t      *testing.T
 	bus    *rpc.Bus
@@ -97,7 +97,7 @@ func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, nil))
 }
 
-// start runs the service; stop ends it as a crash of the process would look from outside.
+// start runs the service. stop ends it; from outside it looks like a crash of the process.
 func (w *world) start() {
 	w.t.Helper()
 	svc, err := jobs.New(w.t.Context(), w.cfg, w.deps)
@@ -115,7 +115,7 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var done sync.WaitGroup
 	done.Go(func() { _ = server.Serve(ctx, l, agents) })
-	done.Go(func() { _ = run.Group(ctx, svc.Workers()...) })
+	done.Go(func() { _ = process.Group(ctx, svc.Workers()...) })
 	w.svc = svc
 	w.stop = func() {
 		cancel()
@@ -132,7 +132,7 @@ func (w *world) dial(as string) *grpc.ClientConn {
 	return conn
 }
 
-// as is a context in which a caller's token travels.
+// as returns a context with the token of a caller.
 func (w *world) as(c authn.Caller) context.Context {
 	w.t.Helper()
 	token, expires, err := w.signer.Sign(&c)
@@ -163,7 +163,7 @@ func (w *world) works() jobspeerv1.WorkPeerServiceClient {
 	return jobspeerv1.NewWorkPeerServiceClient(w.dial("registry"))
 }
 
-// fleet makes a fleet with these pools.
+// fleet creates a fleet with the given pools.
 func (w *world) fleet(pools ...string) *jobsv1.Fleet {
 	w.t.Helper()
 	f, err := w.fleets().CreateFleet(w.as(admin()), &jobsv1.CreateFleetRequest{
@@ -173,7 +173,7 @@ func (w *world) fleet(pools ...string) *jobsv1.Fleet {
 	return f
 }
 
-// request is a submission that every gate lets through once the pool `cpu` exists.
+// request returns a submission that passes every gate if the pool cpu exists.
 func (w *world) request(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.SubmitJobRequest {
 	req := &jobsv1.SubmitJobRequest{Api: "service/v1", Spec: &jobsv1.JobSpec{
 		Name: "first", Recipe: &jobsv1.RecipeRef{Name: "demo/chat-tiny", Version: "1.0.0", Lock: &jobsv1.RecipeLock{
@@ -225,7 +225,7 @@ func (w *world) awaitJob(jobID, what string, ok func(*jobsv1.Job) bool) *jobsv1.
 	}
 }
 
-// count is the number of rows of a table.
+// count returns the number of rows of a table.
 func (w *world) count(table string) int {
 	w.t.Helper()
 	var n int

@@ -14,14 +14,14 @@ import (
 
 func nobody() authn.Caller { return authn.Caller{Kind: authn.KindNone} }
 
-// reports sends a lifecycle event as ingest does.
+// reports sends a lifecycle event, as ingest does.
 func (w *world) reports(j *jobsv1.Job, attempt int32, event string) (*jobspeerv1.ReportLifecycleResponse, error) {
 	return w.runPeer().ReportLifecycle(w.t.Context(), &jobspeerv1.ReportLifecycleRequest{
 		RunId: j.GetRunId(), Attempt: attempt, Event: event, Ts: timestamppb.Now(),
 	})
 }
 
-func TestJobGoesFromTheQueueToItsEnd(t *testing.T) {
+func TestJobLifecycle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -64,7 +64,7 @@ func TestJobGoesFromTheQueueToItsEnd(t *testing.T) {
 	require.NotNil(t, running.GetRunningAt())
 	_, err = w.reports(j, 1, "succeeded")
 	require.NoError(t, err)
-	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, w.get(j.GetId()).GetState(), "the processes live still")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_RUNNING, w.get(j.GetId()).GetState(), "the processes are still alive")
 
 	a.exit(work, 0, "", "")
 	ended := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED)
@@ -73,11 +73,11 @@ func TestJobGoesFromTheQueueToItsEnd(t *testing.T) {
 	closed := <-w.ingest.closed
 	require.Equal(t, j.GetRunId(), closed.GetRunId())
 	require.Equal(t, "succeeded", closed.GetState())
-	a.wait("to forget the work", func(works []*jobsv1.Work) bool {
+	a.wait("desired gone", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetDesired() == jobsv1.Desired_DESIRED_GONE
 	})
 	a.forget(work)
-	a.wait("nothing", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 
 	run, err := w.runs().GetRun(w.as(alice()), &jobsv1.GetRunRequest{RunId: j.GetRunId()})
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// ownCommand is a submission of the user's own command, which reports nothing.
+// ownCommand submits a user-supplied command, which reports nothing.
 func ownCommand(limits *jobsv1.Limits) func(*jobsv1.SubmitJobRequest) {
 	return func(r *jobsv1.SubmitJobRequest) {
 		r.Spec.Source = &jobsv1.Source{Command: []string{"sh", "-c", "sleep 7200"}}
@@ -20,7 +20,7 @@ func ownCommand(limits *jobsv1.Limits) func(*jobsv1.SubmitJobRequest) {
 	}
 }
 
-func TestACommandThatReportsNothingRunsUnderItsOwnLimit(t *testing.T) {
+func TestOwnCommandRunningLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	hour, day := int32(3600), int32(86_400)
@@ -40,10 +40,10 @@ func TestACommandThatReportsNothingRunsUnderItsOwnLimit(t *testing.T) {
 	a.see(second, jobsv1.Phase_PHASE_RUNNING)
 	_, err := w.pool.Exec(t.Context(), `UPDATE job SET scheduled_at = scheduled_at - interval '1 hour' WHERE id = $1`, other.GetId())
 	require.NoError(t, err)
-	w.awaitJob(other.GetId(), "stopped by the look that left the other one", func(j *jobsv1.Job) bool {
+	w.awaitJob(other.GetId(), "stopped by the pass that left the other job running", func(j *jobsv1.Job) bool {
 		return j.GetState() == jobsv1.JobState_JOB_STATE_STOPPING
 	})
-	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState(), "it owes no report, so none can be late")
+	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState(), "the command need not report, so its start cannot time out")
 
 	shift("1 hour")
 	w.awaitJob(j.GetId(), "to be stopped", func(j *jobsv1.Job) bool { return j.GetState() == jobsv1.JobState_JOB_STATE_STOPPING })

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// running brings a submitted job to the state running, as its agent and its training would.
+// running brings a submitted job to the state running, as its agent and its training process do.
 func (w *world) running(a *agent, j *jobsv1.Job) *jobsv1.Work {
 	w.t.Helper()
 	work := a.attempt()
@@ -35,7 +35,7 @@ func (w *world) checkpoint(j *jobsv1.Job, attempt int32, name, format string) er
 	return err
 }
 
-func TestAJobIsPausedAndResumed(t *testing.T) {
+func TestPauseAndResumeJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -47,10 +47,10 @@ func TestAJobIsPausedAndResumed(t *testing.T) {
 		return got, first(head.Get("x-service-status")), err
 	}
 	_, _, err := pause()
-	require.True(t, fault.HasCode(err, "job_state"), "it does not run yet: %v", err)
+	require.True(t, fault.HasCode(err, "job_state"), "the job is not running yet: %v", err)
 	work := w.running(a, j)
 	_, _, err = pause()
-	require.True(t, fault.HasCode(err, "checkpoint"), "nothing would be left of its work: %v", err)
+	require.True(t, fault.HasCode(err, "checkpoint"), "the job cannot save a checkpoint yet: %v", err)
 	_, err = w.jobs().PauseJob(w.as(bob), &jobsv1.PauseJobRequest{JobId: j.GetId()})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	_, err = w.jobs().ResumeJob(w.as(alice()), &jobsv1.ResumeJobRequest{JobId: j.GetId()})
@@ -58,9 +58,9 @@ func TestAJobIsPausedAndResumed(t *testing.T) {
 
 	watch, err := w.runPeer().WatchSignals(t.Context(), &jobspeerv1.WatchSignalsRequest{})
 	require.NoError(t, err)
-	told, err := watch.Recv()
+	pending, err := watch.Recv()
 	require.NoError(t, err)
-	require.Empty(t, told.GetSignals())
+	require.Empty(t, pending.GetSignals())
 	next := func(attempt int32) (*jobspeerv1.Signal, error) {
 		return w.runPeer().NextSignal(t.Context(), &jobspeerv1.NextSignalRequest{RunId: j.GetRunId(), Attempt: attempt})
 	}
@@ -69,34 +69,34 @@ func TestAJobIsPausedAndResumed(t *testing.T) {
 	require.Equal(t, "none", s.GetSignal())
 	for range 2 {
 		got, status, err := pause()
-		require.NoError(t, err, "it asks for signals: it can save")
+		require.NoError(t, err, "a process that polls for signals can save a checkpoint")
 		require.Equal(t, jobsv1.JobState_JOB_STATE_PAUSING, got.GetState())
 		require.Equal(t, "202", status)
 	}
-	told, err = watch.Recv()
+	pending, err = watch.Recv()
 	require.NoError(t, err)
 	s, err = next(1)
 	require.NoError(t, err)
 	require.Equal(t, "checkpoint", s.GetSignal())
 	require.NotNil(t, s.GetDeadline())
-	require.Equal(t, map[string]string{j.GetRunId(): s.GetId()}, told.GetSignals())
+	require.Equal(t, map[string]string{j.GetRunId(): s.GetId()}, pending.GetSignals())
 	require.NoError(t, w.checkpoint(j, 1, "art_weights", "gguf"))
 	ack := func() (*jobspeerv1.Signal, error) {
 		return w.runPeer().AckSignal(t.Context(), &jobspeerv1.AckSignalRequest{RunId: j.GetRunId(), Attempt: 1, SignalId: s.GetId()})
 	}
 	_, err = ack()
-	require.True(t, fault.HasCode(err, "checkpoint"), "weights to serve are no state: %v", err)
+	require.True(t, fault.HasCode(err, "checkpoint"), "weights in gguf format cannot be resumed from: %v", err)
 	require.NoError(t, w.checkpoint(j, 1, "art_state", "npz"))
-	then, err := ack()
+	after, err := ack()
 	require.NoError(t, err)
-	require.Equal(t, "pause", then.GetSignal())
-	a.wait("to stop", stopped)
+	require.Equal(t, "pause", after.GetSignal())
+	a.wait("desired stopped", stopped)
 	a.exit(work, 0, "stopped", "")
 	got := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_PAUSED)
 	require.NotNil(t, got.GetPausedAt())
 	require.Equal(t, "art_state", got.GetCheckpoint().GetArtifactId())
 	require.EqualValues(t, 7, got.GetCheckpoint().GetStep())
-	require.Empty(t, w.ingest.closed, "the run goes on")
+	require.Empty(t, w.ingest.closed, "the run is not closed")
 	_, _, err = pause()
 	require.True(t, fault.HasCode(err, "job_state"), "%v", err)
 	a.forget(work)
@@ -112,7 +112,7 @@ func TestAJobIsPausedAndResumed(t *testing.T) {
 	signed, err := a.client.SignDownload(t.Context(), &jobsv1.SignDownloadRequest{
 		WorkId: again.GetWorkId(), Generation: again.GetGeneration(), Fence: again.GetFence(), Uri: "blob://runs/x/art_state",
 	})
-	require.NoError(t, err, "the node may fetch what its training goes on from")
+	require.NoError(t, err, "the node may download the checkpoint to resume from")
 	require.NotEmpty(t, signed.GetUrl())
 	_, err = next(1)
 	require.True(t, fault.HasCode(err, "stale_attempt"), "%v", err)
@@ -126,7 +126,7 @@ func first(values []string) string {
 	return values[0]
 }
 
-// audited are the actions on jobs that were recorded, each once.
+// audited returns the audited actions on jobs, sorted.
 func (w *world) audited() (actions []string) {
 	w.t.Helper()
 	rows, err := w.pool.Query(w.t.Context(), `SELECT action FROM audit WHERE action LIKE 'job.%' ORDER BY action`)
@@ -136,7 +136,7 @@ func (w *world) audited() (actions []string) {
 	return actions
 }
 
-func TestAForcedStopIsToldToTheAgent(t *testing.T) {
+func TestForcedStopReachesAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -148,14 +148,14 @@ func TestAForcedStopIsToldToTheAgent(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, jobsv1.JobState_JOB_STATE_STOPPING, got.GetState())
 	}
-	a.wait("to stop at once", func(works []*jobsv1.Work) bool { return stopped(works) && works[0].GetForce() })
+	a.wait("desired stopped with force", func(works []*jobsv1.Work) bool { return stopped(works) && works[0].GetForce() })
 	a.exit(work, -1, "stopped", "")
 	w.await(j.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
-	require.Equal(t, []string{"job.stop", "job.stop", "job.submit"}, w.audited(), "each that changed something")
+	require.Equal(t, []string{"job.stop", "job.stop", "job.submit"}, w.audited(), "only the stops that changed something")
 }
 
-// What is asked of a run is heard by a watch that is opened later, and the end of it too.
-func TestAWatchOfSignalsIsWhole(t *testing.T) {
+// A watch opened after a signal was sent receives the signal, and later its end.
+func TestWatchSignalsSendsWholeState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -165,11 +165,11 @@ func TestAWatchOfSignalsIsWhole(t *testing.T) {
 	require.NoError(t, err)
 	watch, err := w.runPeer().WatchSignals(t.Context(), &jobspeerv1.WatchSignalsRequest{})
 	require.NoError(t, err)
-	told, err := watch.Recv()
+	pending, err := watch.Recv()
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{j.GetRunId(): "stop.1"}, told.GetSignals())
+	require.Equal(t, map[string]string{j.GetRunId(): "stop.1"}, pending.GetSignals())
 	a.exit(work, 0, "stopped", "")
-	told, err = watch.Recv()
+	pending, err = watch.Recv()
 	require.NoError(t, err)
-	require.Empty(t, told.GetSignals())
+	require.Empty(t, pending.GetSignals())
 }

@@ -24,21 +24,21 @@ func (w *world) held() (held, limit int) {
 	return held, limit
 }
 
-// TestQuotaHoldsUnderManySubmissionsAndTwoReplicas submits 50 jobs at once while a second replica runs
-// beside the first, ends them as they are placed, and looks at the ledger all the time.
-func TestQuotaHoldsUnderManySubmissionsAndTwoReplicas(t *testing.T) {
+// TestQuotaConcurrentSubmissionsTwoReplicas submits 50 jobs at once with two replicas, ends them as they are placed,
+// and reads the ledger all the time.
+func TestQuotaConcurrentSubmissionsTwoReplicas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *jobs.Config) { c.DefaultGPULimit = 4 })
 	second := w.replica()
 	defer second()
 	a := w.join(w.fleet("gpu"), gpuNode(8))
 	watch, stop := context.WithCancel(t.Context())
-	var most int
-	var looks sync.WaitGroup
-	looks.Go(func() {
+	var highest int
+	var reads sync.WaitGroup
+	reads.Go(func() {
 		for watch.Err() == nil {
 			held, _ := w.held()
-			most = max(most, held)
+			highest = max(highest, held)
 		}
 	})
 	var submitted sync.WaitGroup
@@ -57,11 +57,11 @@ func TestQuotaHoldsUnderManySubmissionsAndTwoReplicas(t *testing.T) {
 	submitted.Wait()
 	require.Eventually(t, func() bool { return w.count(`job WHERE state <> 'succeeded'`) == 0 }, patience, 20*time.Millisecond)
 	stop()
-	looks.Wait()
-	require.LessOrEqual(t, most, 4)
-	require.Positive(t, most)
+	reads.Wait()
+	require.LessOrEqual(t, highest, 4)
+	require.Positive(t, highest)
 	held, limit := w.held()
-	require.Zero(t, held, "all that was held is given back")
+	require.Zero(t, held, "everything held is released")
 	require.Equal(t, 4, limit)
 	require.Equal(t, 50, w.count("attempt"))
 	require.Zero(t, w.count(`attempt WHERE held <> 0`))
@@ -84,7 +84,7 @@ func (w *world) replica() (stop func()) {
 	}
 }
 
-func TestQuotaAndWhyJobsWait(t *testing.T) {
+func TestQuotaWaitReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *jobs.Config) { c.DefaultGPULimit = 2 })
 	a := w.join(w.fleet("gpu"), gpuNode(8))
@@ -96,7 +96,7 @@ func TestQuotaAndWhyJobsWait(t *testing.T) {
 	})
 	require.Eventually(t, func() bool { return w.get(two.GetId()).GetQueue().GetReason() == "account_quota" }, patience, 20*time.Millisecond)
 	queue := w.get(two.GetId()).GetQueue()
-	require.Equal(t, "asks for 2 GPUs while 1 of 2 are held", queue.GetReasonDetail())
+	require.Equal(t, "the job needs 2 GPUs, but the account already holds 1 of its 2", queue.GetReasonDetail())
 	require.EqualValues(t, 1, queue.GetPosition())
 	peer := jobspeerv1.NewQuotaPeerServiceClient(w.dial("auth"))
 	q, err := peer.GetAccountQuota(t.Context(), &jobspeerv1.GetAccountQuotaRequest{UserId: "usr_alice"})
@@ -107,9 +107,9 @@ func TestQuotaAndWhyJobsWait(t *testing.T) {
 	require.Equal(t, [4]int32{2, 0, 0, 2}, [4]int32{q.GetGpuLimit(), q.GetGpuHeld(), q.GetGpuQueued(), q.GetGpuAvailable()})
 	_, err = w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: first.GetId()})
 	require.NoError(t, err)
-	work := a.wait("to stop", stopped)[0]
+	work := a.wait("desired stopped", stopped)[0]
 	a.exit(work, -1, "stopped", "")
-	a.wait("the job that waited", func(works []*jobsv1.Work) bool {
+	a.wait("the waiting job", func(works []*jobsv1.Work) bool {
 		for _, x := range works {
 			if x.GetAttempt().GetLimits().GetGpus() == 2 {
 				return true
@@ -119,7 +119,7 @@ func TestQuotaAndWhyJobsWait(t *testing.T) {
 	})
 }
 
-func TestAGangRunsOnNodesOfItsOwnAndEndsTogether(t *testing.T) {
+func TestGangRunsAndEndsTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("gpu")
@@ -138,7 +138,7 @@ func TestAGangRunsOnNodesOfItsOwnAndEndsTogether(t *testing.T) {
 	b.see(y, jobsv1.Phase_PHASE_RUNNING)
 	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetExecutorRunningAt() != nil })
 	a.exit(x, 7, "", "")
-	b.wait("to stop with the other", stopped)
+	b.wait("desired stopped with the other node", stopped)
 	b.exit(y, -1, "stopped", "")
 	ended := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_FAILED)
 	require.Equal(t, "user_error", ended.GetEndReason())

@@ -20,7 +20,7 @@ func (w *world) attempts(jobID string) []*jobsv1.Attempt {
 	return resp.GetAttempts()
 }
 
-func TestARestartOfTheServiceChangesNothing(t *testing.T) {
+func TestServiceRestartKeepsWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -50,7 +50,7 @@ func TestARestartOfTheServiceChangesNothing(t *testing.T) {
 	require.Len(t, w.attempts(j.GetId()), 1)
 }
 
-func TestACloseThatFailedIsMadeAfterARestart(t *testing.T) {
+func TestFailedCloseRetriedAfterRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -70,7 +70,7 @@ func TestACloseThatFailedIsMadeAfterARestart(t *testing.T) {
 	}
 }
 
-func TestAShortSilenceOfANodeChangesNothing(t *testing.T) {
+func TestShortNodeSilenceKeepsAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -83,7 +83,7 @@ func TestAShortSilenceOfANodeChangesNothing(t *testing.T) {
 	require.Equal(t, jobsv1.JobState_JOB_STATE_STARTING, w.get(j.GetId()).GetState())
 	a.connect()
 	w.nodeState(a.nodeID, "ready")
-	again := a.wait("its work", func(works []*jobsv1.Work) bool { return len(works) == 1 })
+	again := a.wait("the same work", func(works []*jobsv1.Work) bool { return len(works) == 1 })
 	require.Empty(t, cmp.Diff(work, again[0], protocmp.Transform()))
 	require.Len(t, w.attempts(j.GetId()), 1)
 }
@@ -99,7 +99,7 @@ func (w *world) nodeState(nodeID, state string) {
 	}, patience, 50*time.Millisecond, state)
 }
 
-// fence silences an agent for longer than its node may be silent, until its works are given up.
+// fence silences an agent for longer than the fence timeout, until its work is given up.
 func (w *world) fence(a *agent) {
 	w.t.Helper()
 	a.cancel()
@@ -110,7 +110,7 @@ func (w *world) fence(a *agent) {
 	}, patience, 50*time.Millisecond)
 }
 
-func TestAFencedNodeLosesItsWorkToAnother(t *testing.T) {
+func TestFencedNodeWorkMoves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("cpu")
@@ -134,14 +134,14 @@ func TestAFencedNodeLosesItsWorkToAnother(t *testing.T) {
 	require.NotNil(t, attempts[0].GetRunningAt(), "an attempt keeps its own times")
 	require.Nil(t, w.get(j.GetId()).GetRunningAt())
 
-	// The first node is back, its processes alive: they are to go, and nothing it says counts.
+	// The first node returns with live processes: they must go, and its reports are ignored.
 	a.connect()
-	a.wait("to drop the fenced work", func(works []*jobsv1.Work) bool {
+	a.wait("the fenced work desired gone", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetWorkId() == first.GetWorkId() && works[0].GetDesired() == jobsv1.Desired_DESIRED_GONE
 	})
 	a.exit(first, 0, "", "")
 	_, err = w.reports(j, 1, "succeeded")
-	require.True(t, fault.Is(err, fault.Conflict), "a stale attempt reports nothing: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "a stale attempt cannot report: %v", err)
 	_, err = a.client.MintIngestToken(t.Context(), &jobsv1.MintIngestTokenRequest{
 		WorkId: first.GetWorkId(), Generation: first.GetGeneration(), Fence: first.GetFence(),
 	})
@@ -151,7 +151,7 @@ func TestAFencedNodeLosesItsWorkToAnother(t *testing.T) {
 	require.EqualValues(t, 2, w.await(j.GetId(), jobsv1.JobState_JOB_STATE_SUCCEEDED).GetAttempt())
 }
 
-func TestAPlacementThatNobodyAcknowledgedKeepsItsNumber(t *testing.T) {
+func TestUnacknowledgedPlacementKeepsAttemptNumber(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fleet := w.fleet("cpu")
@@ -167,7 +167,7 @@ func TestAPlacementThatNobodyAcknowledgedKeepsItsNumber(t *testing.T) {
 	require.EqualValues(t, 1, b.attempt().GetAttempt().GetAttempt())
 }
 
-func TestAnAgentThatWasStoppedGetsTheJobAgain(t *testing.T) {
+func TestStoppedAgentGetsNextAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -178,7 +178,7 @@ func TestAnAgentThatWasStoppedGetsTheJobAgain(t *testing.T) {
 	second := a.attempt()
 	require.EqualValues(t, 2, second.GetAttempt().GetAttempt())
 	a.forget(first)
-	// An agent that lost what it knew lets the attempt end as lost, not run twice.
+	// If an agent loses its state, the attempt ends as lost and does not run twice.
 	a.see(second, jobsv1.Phase_PHASE_RUNNING)
 	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetAttempt() == 2 && j.GetExecutorRunningAt() != nil })
 	a.forget(second)
@@ -188,7 +188,7 @@ func TestAnAgentThatWasStoppedGetsTheJobAgain(t *testing.T) {
 	require.Equal(t, "executor_lost", w.attempts(j.GetId())[1].GetEndReason())
 }
 
-func TestAnEnvironmentThatCannotBeBuiltEndsTheJob(t *testing.T) {
+func TestEnvironmentBuildFailureEndsJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())

@@ -17,45 +17,44 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/cluster"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/owner"
-	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/lifecycle"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
 	jobrun "github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/scheduler"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/share"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/transfer"
 )
 
-// Name is the service's name: its schema, its identity and its place in settings.
+// Name is the service's name. Its database schema, its identity and its settings use it.
 const Name = "jobs"
 
-// NodeCA signs the certificates of nodes with the internal authority.
+// NodeCA signs the certificates of nodes with the internal CA.
 type NodeCA interface {
 	SignNode(requestPEM []byte, nodeID string) (certPEM, caPEM []byte, err error)
 }
 
-// Deps are what the service stands on.
+// Deps are the service's dependencies.
 type Deps struct {
 	Pool     *pgxpool.Pool
 	Projects authpeerv1.ProjectServiceClient
 	Accounts authpeerv1.AccountPeerServiceClient
 	Catalog  registrypeerv1.CatalogPeerServiceClient
 	RunData  ingestpeerv1.RunDataPeerServiceClient
-	Blobs    work.Signer // a blob.Store
+	Blobs    assignment.Signer // a blob.Store
 	CA       NodeCA
 	// Keyring seals the engines' keys at rest.
 	Keyring *secret.Keyring
@@ -63,41 +62,42 @@ type Deps struct {
 	IDs     *id.Source
 	Rand    io.Reader
 	Log     *slog.Logger
-	// PublicURL is the address that people and training reach, AgentAddress host:port of the agents'
-	// listener, empty where only an agent of this process can come in. Both are known once something listens.
+	// PublicURL is the address that users and training processes reach. AgentAddress is host:port of the agents'
+	// listener, empty if only an agent in this process can connect. Both are functions because they are known only
+	// once the listeners are open.
 	PublicURL    func() string
 	AgentAddress func() string
 }
 
-// Service is jobs, wired.
+// Service is the jobs service with its areas wired.
 type Service struct {
 	cfg       Config
 	deps      Deps
-	hub       *wake.Hub
-	queue     *queue.Client
-	keys      *idem.Store
-	keeper    *fleet.Keeper
+	hub       *pg.NotifyHub
+	queue     *bgjob.Client
+	keys      *idempotency.Store
+	keeper    *fleet.Liveness
 	registrar *fleet.Registrar
 	scheduler *jobqueue.Scheduler
-	reconcile *reconcile.Reconciler
-	driver    *drive.Driver
+	reconcile *lifecycle.Reconciler
+	driver    *lifecycle.Driver
 	orders    *cluster.Orders
 	hardware  *hardware.Copy
 
-	jobs   *desk.Server
+	jobs   *jobapi.Server
 	runs   *jobrun.Server
 	fleets *fleet.Server
 	nodes  *cluster.Server
 	series *hardware.Server
-	agents *work.AgentServer
+	agents *assignment.AgentServer
 	quotas *quota.Server
 	shares *share.Server
 	shared *share.PublicServer
 
 	runPeer   *jobrun.PeerServer
 	quotaPeer *quota.PeerServer
-	workPeer  *work.PeerServer
-	ownerPeer *owner.Server
+	workPeer  *assignment.PeerServer
+	ownerPeer *transfer.Server
 }
 
 // Migrations are the goose files of the jobs schema.
@@ -105,7 +105,7 @@ func Migrations() fs.FS { return db.Migrations }
 
 // New wires the service. It starts nothing.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
-	s := &Service{cfg: cfg, deps: d, hub: wake.NewHub(), keys: idem.New(d.Clock)}
+	s := &Service{cfg: cfg, deps: d, hub: pg.NewNotifyHub(), keys: idempotency.New(d.Clock)}
 	workers := river.NewWorkers()
 	closer := &jobrun.Closer{Pool: d.Pool, Ingest: d.RunData, Clock: d.Clock}
 	if err := river.AddWorkerSafely(workers, closer); err != nil {
@@ -117,7 +117,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err := river.AddWorkerSafely(workers, settler); err != nil {
 		return nil, err
 	}
-	client, err := queue.New(d.Pool, queue.Config{Schema: Name, Workers: workers, JobTimeout: jobrun.CloseTimeout, Log: d.Log})
+	client, err := bgjob.New(d.Pool, bgjob.Config{Schema: Name, Workers: workers, JobTimeout: jobrun.CloseTimeout, Log: d.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 // Name is the service's name.
 func (s *Service) Name() string { return Name }
 
-// Register puts the service's methods on a server.
+// Register registers the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	jobsv1.RegisterJobServiceServer(r, s.jobs)
 	jobsv1.RegisterRunServiceServer(r, s.runs)

@@ -30,7 +30,7 @@ func (w *world) shared() jobsv1.SharedServiceClient {
 	return jobsv1.NewSharedServiceClient(w.dial("gateway"))
 }
 
-// all opens everything that a link can open.
+// all requests every field of a link.
 func all(r *jobsv1.CreateShareRequest) { r.Fields = []string{"metrics", "config", "samples"} }
 
 func (w *world) share(as authn.Caller, targets []string, change ...func(*jobsv1.CreateShareRequest)) (*jobsv1.Share, error) {
@@ -52,7 +52,7 @@ func (w *world) shareOf(targets []string, change ...func(*jobsv1.CreateShareRequ
 	return s
 }
 
-// views are all that a link may open, as the public asks for them.
+// views returns the public calls for every field of a link, "" being the link itself.
 func (w *world) views(token string) map[string]func() (proto.Message, error) {
 	ctx, c := w.as(nobody()), w.shared()
 	return map[string]func() (proto.Message, error){
@@ -69,7 +69,7 @@ func (w *world) views(token string) map[string]func() (proto.Message, error) {
 	}
 }
 
-// gone demands that a link shows nothing, in one and the same way.
+// gone requires that every call with a token gives the same 404.
 func (w *world) gone(why, token string) {
 	w.t.Helper()
 	for name, view := range w.views(token) {
@@ -80,7 +80,7 @@ func (w *world) gone(why, token string) {
 	}
 }
 
-func TestALinkShowsWhatItOpensAndNothingElse(t *testing.T) {
+func TestSharedLinkShowsOnlyItsFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -127,16 +127,16 @@ func TestALinkShowsWhatItOpensAndNothingElse(t *testing.T) {
 	require.Zero(t, w.count(`share WHERE share::text LIKE '%`+s.GetToken()+`%'`), "only its hash is stored")
 }
 
-func TestALinkOpensNoMoreThanItsFields(t *testing.T) {
+func TestSharedLinkFieldAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
 	j := w.submit()
-	for _, c := range []struct{ asked, opens []string }{
+	for _, c := range []struct{ requested, opens []string }{
 		{nil, []string{"metrics", "config"}}, {[]string{"metrics"}, []string{"metrics"}}, {[]string{"samples"}, []string{"samples"}},
 	} {
 		for _, pinned := range []bool{false, true} {
-			s := w.shareOf([]string{j.GetId()}, func(r *jobsv1.CreateShareRequest) { r.Fields, r.Pinned = c.asked, pinned })
+			s := w.shareOf([]string{j.GetId()}, func(r *jobsv1.CreateShareRequest) { r.Fields, r.Pinned = c.requested, pinned })
 			require.Equal(t, c.opens, s.GetFields())
 			for name, view := range w.views(s.GetToken()) {
 				_, err := view()
@@ -150,23 +150,23 @@ func TestALinkOpensNoMoreThanItsFields(t *testing.T) {
 	}
 }
 
-func TestEveryLinkThatShowsNothingIsTheSameAbsence(t *testing.T) {
+func TestInvalidSharedLinksIndistinguishable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
 	j := w.submit()
 	s := w.shareOf([]string{j.GetId()}, all)
 	for why, token := range map[string]string{
-		"unknown":             mint(t, secret.KindShare),
-		"of another kind":     mint(t, secret.KindDeployment),
-		"a wrong checksum":    s.GetToken()[:len(s.GetToken())-1] + "~",
-		"empty":               "",
-		"long":                strings.Repeat("shr_", 5000),
-		"its row's id":        s.GetId(),
-		"a job's id":          j.GetId(),
-		"in another spelling": strings.ToUpper(s.GetToken()),
-		"with a space":        s.GetToken() + " ",
-		"hostile":             "'; DROP TABLE share; --\x00",
+		"unknown":               mint(t, secret.KindShare),
+		"another kind of token": mint(t, secret.KindDeployment),
+		"wrong checksum":        s.GetToken()[:len(s.GetToken())-1] + "~",
+		"empty":                 "",
+		"long":                  strings.Repeat("shr_", 5000),
+		"the link's id":         s.GetId(),
+		"a job's id":            j.GetId(),
+		"upper case":            strings.ToUpper(s.GetToken()),
+		"trailing space":        s.GetToken() + " ",
+		"hostile":               "'; DROP TABLE share; --\x00",
 	} {
 		w.gone(why, token)
 	}
@@ -182,14 +182,14 @@ func TestEveryLinkThatShowsNothingIsTheSameAbsence(t *testing.T) {
 		require.NoError(t, err)
 		w.gone(why, s.GetToken())
 	}
-	w.gone("a place past the last", "x")
+	w.gone("not a token", "x")
 	_, err := w.shared().ListSharedMetrics(w.as(nobody()), &jobsv1.ListSharedMetricsRequest{Token: s.GetToken(), Run: new(int32(1))})
 	require.Equal(t, "Not Found", fault.From(err).Text())
 	_, err = w.shared().ListSharedMetrics(w.as(nobody()), &jobsv1.ListSharedMetricsRequest{Token: "x", Limit: new(int32(0))})
-	require.True(t, fault.Is(err, fault.Invalid), "what is wrong with a query is told whatever the token: %v", err)
+	require.True(t, fault.Is(err, fault.Invalid), "an invalid query is reported whatever the token: %v", err)
 }
 
-func TestALinkIsOverWhenItsOwnerMayNotChangeItsTargetAnyMore(t *testing.T) {
+func TestSharedLinkEndsWithOwnerAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -210,9 +210,9 @@ func TestALinkIsOverWhenItsOwnerMayNotChangeItsTargetAnyMore(t *testing.T) {
 	shows(own.GetToken())
 	shows(others.GetToken())
 	w.people.grant("usr_dave", "prj_search", authn.ProjectViewer)
-	w.gone("he only reads now", others.GetToken())
+	w.gone("the owner is only a viewer now", others.GetToken())
 	w.people.grant("usr_dave", "prj_search", "")
-	w.gone("he is no member now", others.GetToken())
+	w.gone("the owner is not a member any more", others.GetToken())
 	shows(own.GetToken())
 	w.people.promote("usr_dave")
 	shows(others.GetToken())
@@ -222,7 +222,7 @@ func TestALinkIsOverWhenItsOwnerMayNotChangeItsTargetAnyMore(t *testing.T) {
 	w.gone("the owner is gone", others.GetToken())
 }
 
-func TestWhoMayShareWhat(t *testing.T) {
+func TestCreateShareRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -237,21 +237,21 @@ func TestWhoMayShareWhat(t *testing.T) {
 		kind   fault.Kind
 		at     string
 	}{
-		"what is hidden":         {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{hidden.GetId()} }, fault.Absent, ""},
-		"what is not there":      {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{w.ids.New(id.Job)} }, fault.Absent, ""},
-		"what is only seen":      {user("bob", authn.RoleOperator), func(*jobsv1.CreateShareRequest) {}, fault.Forbidden, ""},
-		"one hidden of two":      {alice(), func(r *jobsv1.CreateShareRequest) { r.Kind = 2; r.TargetIds = append(r.TargetIds, hidden.GetId()) }, fault.Absent, ""},
-		"no kind":                {alice(), func(r *jobsv1.CreateShareRequest) { r.Kind = 0 }, fault.Invalid, "kind"},
-		"nothing":                {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = nil }, fault.Invalid, "target_ids"},
-		"two as a job":           {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = append(r.TargetIds, later.GetId()) }, fault.Invalid, "target_ids"},
-		"one as a comparison":    {alice(), func(r *jobsv1.CreateShareRequest) { r.Kind = 2 }, fault.Invalid, "target_ids"},
-		"one twice":              {alice(), func(r *jobsv1.CreateShareRequest) { r.Kind = 2; r.TargetIds = append(r.TargetIds, open.GetId()) }, fault.Invalid, "target_ids[1]"},
-		"what is no id":          {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{"job_x"} }, fault.Invalid, "target_ids[0]"},
-		"another thing's id":     {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{w.ids.New(id.Dataset)} }, fault.Invalid, "target_ids[0]"},
-		"an unknown field":       {alice(), func(r *jobsv1.CreateShareRequest) { r.Fields = []string{"logs"} }, fault.Invalid, "fields[0]"},
-		"a field twice":          {alice(), func(r *jobsv1.CreateShareRequest) { r.Fields = []string{"metrics", "metrics"} }, fault.Invalid, "fields[1]"},
-		"an end that is past":    {alice(), func(r *jobsv1.CreateShareRequest) { r.ExpiresAt = timestamppb.New(time.Now().Add(-time.Second)) }, fault.Invalid, "expires_at"},
-		"samples of a protected": {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{w.protected().GetId()}; all(r) }, fault.Forbidden, ""},
+		"hidden job":                     {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{hidden.GetId()} }, fault.Absent, ""},
+		"unknown job":                    {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{w.ids.New(id.Job)} }, fault.Absent, ""},
+		"visible but not editable":       {user("bob", authn.RoleOperator), func(*jobsv1.CreateShareRequest) {}, fault.Forbidden, ""},
+		"one of two hidden":              {alice(), func(r *jobsv1.CreateShareRequest) { r.Kind = 2; r.TargetIds = append(r.TargetIds, hidden.GetId()) }, fault.Absent, ""},
+		"no kind":                        {alice(), func(r *jobsv1.CreateShareRequest) { r.Kind = 0 }, fault.Invalid, "kind"},
+		"no targets":                     {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = nil }, fault.Invalid, "target_ids"},
+		"two targets for kind job":       {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = append(r.TargetIds, later.GetId()) }, fault.Invalid, "target_ids"},
+		"one target for kind comparison": {alice(), func(r *jobsv1.CreateShareRequest) { r.Kind = 2 }, fault.Invalid, "target_ids"},
+		"duplicate target":               {alice(), func(r *jobsv1.CreateShareRequest) { r.Kind = 2; r.TargetIds = append(r.TargetIds, open.GetId()) }, fault.Invalid, "target_ids[1]"},
+		"invalid id":                     {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{"job_x"} }, fault.Invalid, "target_ids[0]"},
+		"id of another kind":             {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{w.ids.New(id.Dataset)} }, fault.Invalid, "target_ids[0]"},
+		"unknown field":                  {alice(), func(r *jobsv1.CreateShareRequest) { r.Fields = []string{"logs"} }, fault.Invalid, "fields[0]"},
+		"duplicate field":                {alice(), func(r *jobsv1.CreateShareRequest) { r.Fields = []string{"metrics", "metrics"} }, fault.Invalid, "fields[1]"},
+		"expiry in the past":             {alice(), func(r *jobsv1.CreateShareRequest) { r.ExpiresAt = timestamppb.New(time.Now().Add(-time.Second)) }, fault.Invalid, "expires_at"},
+		"protected samples":              {alice(), func(r *jobsv1.CreateShareRequest) { r.TargetIds = []string{w.protected().GetId()}; all(r) }, fault.Forbidden, ""},
 	} {
 		_, err := w.share(c.as, []string{open.GetId()}, c.change)
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
@@ -265,7 +265,7 @@ func TestWhoMayShareWhat(t *testing.T) {
 		require.Equal(t, "no such "+thing+": "+target, fault.From(err).Msg)
 	}
 	require.Zero(t, w.count(`share`))
-	for name, as := range map[string]authn.Caller{"an editor": member, "an admin": admin()} {
+	for name, as := range map[string]authn.Caller{"editor": member, "admin": admin()} {
 		_, err := w.share(as, []string{hidden.GetRunId()})
 		require.NoError(t, err, name)
 	}
@@ -273,12 +273,12 @@ func TestWhoMayShareWhat(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// protected is a job that is bound to a protected dataset.
+// protected submits a job that is bound to a protected dataset.
 func (w *world) protected() *jobsv1.Job {
 	return w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Bindings.Datasets["train"] = "ds/default/protected@1" })
 }
 
-func TestSamplesOfAProtectedDatasetAreNeverShared(t *testing.T) {
+func TestProtectedSamplesNotShared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -290,9 +290,9 @@ func TestSamplesOfAProtectedDatasetAreNeverShared(t *testing.T) {
 	require.NoError(t, samples(pinned))
 	w.catalog.protect("ds/default/pairs@1")
 	for _, s := range []*jobsv1.Share{live, pinned} {
-		require.Equal(t, "Not Found", fault.From(samples(s)).Text(), "the dataset was protected since")
+		require.Equal(t, "Not Found", fault.From(samples(s)).Text(), "the dataset is protected now")
 		_, err := w.views(s.GetToken())["metrics"]()
-		require.NoError(t, err, "the rest is shown")
+		require.NoError(t, err, "the other fields are still shown")
 	}
 	s := w.shareOf([]string{w.protected().GetId()})
 	_, err := w.views(s.GetToken())["config"]()
@@ -300,7 +300,7 @@ func TestSamplesOfAProtectedDatasetAreNeverShared(t *testing.T) {
 	require.Equal(t, "Not Found", fault.From(samples(s)).Text())
 }
 
-func TestAPinnedLinkFreezesAndALiveOneFollows(t *testing.T) {
+func TestPinnedAndLiveLinks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -326,7 +326,7 @@ func TestAPinnedLinkFreezesAndALiveOneFollows(t *testing.T) {
 	require.Equal(t, frozen, look(pinned.GetToken()))
 	after := look(live.GetToken())
 	for _, name := range []string{"", "metrics"} {
-		require.NotEqual(t, before[name], after[name], "%s follows", name)
+		require.NotEqual(t, before[name], after[name], "%s shows the change", name)
 	}
 	got, err := w.shared().ListSharedMetrics(w.as(nobody()), &jobsv1.ListSharedMetricsRequest{
 		Token: pinned.GetToken(), Run: new(int32(1)), Keys: []string{"none"}, Limit: new(int32(1)),
@@ -335,10 +335,10 @@ func TestAPinnedLinkFreezesAndALiveOneFollows(t *testing.T) {
 	require.Empty(t, got.GetSeries())
 	_, err = w.shares().RevokeShare(w.as(alice()), &jobsv1.RevokeShareRequest{ShareId: pinned.GetId()})
 	require.NoError(t, err)
-	require.Zero(t, w.count(`share_pin`), "what was pinned goes with the link")
+	require.Zero(t, w.count(`share_pin`), "revoking deletes the pinned content")
 }
 
-func TestLinksAreListedCountedAndRevoked(t *testing.T) {
+func TestListAndRevokeShares(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -363,7 +363,7 @@ func TestLinksAreListedCountedAndRevoked(t *testing.T) {
 	require.Nil(t, own[0].Url)
 	require.EqualValues(t, 3, own[0].GetViews())
 	require.NotNil(t, own[0].GetLastViewedAt())
-	require.Len(t, list(admin()), 2, "an admin sees all")
+	require.Len(t, list(admin()), 2, "an admin sees all links")
 	require.Empty(t, list(user("bob", authn.RoleOperator)))
 
 	revoke := func(as authn.Caller, shareID string) error {
@@ -373,17 +373,17 @@ func TestLinksAreListedCountedAndRevoked(t *testing.T) {
 	hidden, absent := revoke(alice(), theirs.GetId()), revoke(alice(), w.ids.New(id.Share))
 	require.True(t, fault.Is(hidden, fault.Absent) && fault.Is(absent, fault.Absent), "%v %v", hidden, absent)
 	require.True(t, fault.Is(revoke(alice(), "x"), fault.Invalid))
-	// Another instance over the same rows, as far as this process tells them apart.
+	// Revoking twice is not an error.
 	for range 2 {
 		require.NoError(t, revoke(alice(), mine.GetId()))
 	}
 	w.gone("revoked", mine.GetToken())
 	require.NoError(t, revoke(admin(), theirs.GetId()))
 	require.Equal(t, 2, w.count(`audit WHERE action = 'share.revoke'`))
-	require.NotNil(t, list(alice())[0].GetRevokedAt(), "it is listed still")
+	require.NotNil(t, list(alice())[0].GetRevokedAt(), "a revoked link is still listed")
 }
 
-func TestARepeatMakesOneLinkAndShowsItsTokenOnce(t *testing.T) {
+func TestCreateShareRepeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -412,7 +412,7 @@ func mint(t *testing.T, kind string) string {
 	return tok.Reveal()
 }
 
-// What ingest answers of any run.
+// GetRunMetrics returns one point of the series loss for any run.
 func (f *fakeIngest) GetRunMetrics(
 	_ context.Context, req *ingestpeerv1.GetRunMetricsRequest, _ ...grpc.CallOption,
 ) (*ingestpeerv1.GetRunMetricsResponse, error) {
@@ -435,14 +435,14 @@ func (f *fakeIngest) report(_ string, value float64) {
 	f.loss = value
 }
 
-// GetRunHparams answers what any run reported.
+// GetRunHparams returns the same hyperparameters for any run.
 func (f *fakeIngest) GetRunHparams(
 	context.Context, *ingestpeerv1.GetRunHparamsRequest, ...grpc.CallOption,
 ) (*ingestpeerv1.GetRunHparamsResponse, error) {
 	return &ingestpeerv1.GetRunHparamsResponse{Params: []byte(`{"optim.lr":0.1}`)}, nil
 }
 
-// GetRunSamples answers one sample of any run.
+// GetRunSamples returns one sample for any run.
 func (f *fakeIngest) GetRunSamples(
 	context.Context, *ingestpeerv1.GetRunSamplesRequest, ...grpc.CallOption,
 ) (*ingestpeerv1.GetRunSamplesResponse, error) {

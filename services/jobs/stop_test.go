@@ -15,7 +15,7 @@ func stopped(works []*jobsv1.Work) bool {
 	return len(works) == 1 && works[0].GetDesired() == jobsv1.Desired_DESIRED_STOPPED
 }
 
-func TestStopOfARunningJobWaitsForTheAgent(t *testing.T) {
+func TestStopRunningJobWaitsForAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -28,28 +28,28 @@ func TestStopOfARunningJobWaitsForTheAgent(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, jobsv1.JobState_JOB_STATE_STOPPING, got.GetState())
 	}
-	a.wait("to stop", stopped)
+	a.wait("desired stopped", stopped)
 	require.Equal(t, jobsv1.JobState_JOB_STATE_STOPPING, w.get(j.GetId()).GetState())
 	_, err := w.reports(j, 1, "failed")
-	require.NoError(t, err, "a training may report its own death")
+	require.NoError(t, err, "a training process may report that it was stopped")
 	a.exit(work, -1, "stopped", "")
 	ended := w.await(j.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
 	require.Equal(t, "user_stop", ended.GetEndReason())
 	_, err = w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
 	require.True(t, fault.Is(err, fault.Conflict))
 	require.Equal(t, "stopped", (<-w.ingest.closed).GetState())
-	require.Equal(t, 1, w.count(`audit WHERE action = 'job.stop'`), "the stop that changed something")
+	require.Equal(t, 1, w.count(`audit WHERE action = 'job.stop'`), "only the stop that changed something")
 }
 
-func TestStopBeforeTheAgentKnewOfTheWork(t *testing.T) {
+func TestStopBeforeAgentReports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
-	a.attempt() // told, and the agent never says a word about it
+	a.attempt() // received, but the agent never reports it
 	_, err := w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
 	require.NoError(t, err)
-	a.wait("to stop", stopped)
+	a.wait("desired stopped", stopped)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for w.get(j.GetId()).GetState() != jobsv1.JobState_JOB_STATE_STOPPED {
@@ -62,7 +62,7 @@ func TestStopBeforeTheAgentKnewOfTheWork(t *testing.T) {
 	}
 }
 
-func TestLimitsEndJobs(t *testing.T) {
+func TestTimeLimitsEndJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	hour := int32(3600)
@@ -75,7 +75,7 @@ func TestLimitsEndJobs(t *testing.T) {
 	work := a.attempt()
 	a.see(work, jobsv1.Phase_PHASE_RUNNING)
 	past("scheduled_at", slow)
-	a.wait("to stop", stopped)
+	a.wait("desired stopped", stopped)
 	a.exit(work, -1, "stopped", "")
 	ended := w.await(slow.GetId(), jobsv1.JobState_JOB_STATE_STOPPED)
 	require.Equal(t, "start_timeout", ended.GetEndReason())
@@ -88,7 +88,7 @@ func TestLimitsEndJobs(t *testing.T) {
 	_, err := w.reports(long, 1, "running")
 	require.NoError(t, err)
 	past("running_at", long)
-	a.wait("to stop", stopped)
+	a.wait("desired stopped", stopped)
 	a.exit(work, -1, "stopped", "")
 	require.Equal(t, "time_limit", w.await(long.GetId(), jobsv1.JobState_JOB_STATE_STOPPED).GetEndReason())
 

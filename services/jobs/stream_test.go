@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestANewerStreamOfANodeTakesTheOldersPlace(t *testing.T) {
+func TestNewStreamSupersedesOld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
-	a.wait("nothing yet", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 	old := &agent{w: w, nodeID: a.nodeID, inv: a.inv, stream: a.stream, changed: a.changed}
 	newer := &agent{w: w, nodeID: a.nodeID, inv: a.inv, works: map[string]*jobsv1.ObservedWork{}}
 	newer.connect()
@@ -27,13 +27,13 @@ func TestANewerStreamOfANodeTakesTheOldersPlace(t *testing.T) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.err != nil
-	}, patience, 20*time.Millisecond, "the old stream lives on")
+	}, patience, 20*time.Millisecond, "the old stream did not end")
 	require.True(t, fault.HasCode(a.err, "superseded"), "%v", a.err)
 	w.submit()
 	newer.attempt()
 }
 
-func TestAStreamBeginsWithTheHelloOfItsOwnNode(t *testing.T) {
+func TestStreamRequiresOwnHello(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -58,31 +58,31 @@ func TestAStreamBeginsWithTheHelloOfItsOwnNode(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-func TestDesiredWorkIsToldAgainWithEveryHeartbeat(t *testing.T) {
+func TestDesiredWorkResentOnHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
-	a.wait("nothing", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 	for range 2 {
 		a.mu.Lock()
 		a.desired = nil
 		a.mu.Unlock()
-		a.wait("nothing, again", func(works []*jobsv1.Work) bool { return len(works) == 0 })
+		a.wait("no work, again", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 	}
 }
 
-func TestWhatNobodyWantsIsToldToGo(t *testing.T) {
+func TestUnknownWorkDesiredGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	a.see(&jobsv1.Work{WorkId: "wrk_old", Generation: 3, Fence: 2}, jobsv1.Phase_PHASE_RUNNING)
-	works := a.wait("to drop it", func(works []*jobsv1.Work) bool { return len(works) == 1 })
+	works := a.wait("desired gone", func(works []*jobsv1.Work) bool { return len(works) == 1 })
 	require.Equal(t, jobsv1.Desired_DESIRED_GONE, works[0].GetDesired())
 	require.EqualValues(t, 3, works[0].GetGeneration())
 	require.EqualValues(t, 2, works[0].GetFence())
 }
 
-func TestReportsOfAnotherFenceCountForNothing(t *testing.T) {
+func TestReportsWithOtherFenceIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -95,7 +95,7 @@ func TestReportsOfAnotherFenceCountForNothing(t *testing.T) {
 	require.EqualValues(t, 1, got.GetAttempt())
 }
 
-func TestTheTokenOfARunThatReadsAProtectedDatasetWithholdsItsSamples(t *testing.T) {
+func TestIngestTokenWithholdsProtectedSamples(t *testing.T) {
 	t.Parallel()
 	for _, protected := range []bool{false, true} {
 		w := newWorld(t)
@@ -116,7 +116,7 @@ func TestTheTokenOfARunThatReadsAProtectedDatasetWithholdsItsSamples(t *testing.
 	}
 }
 
-func TestIngestTokensOfAnAttempt(t *testing.T) {
+func TestMintAndResolveIngestToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -140,7 +140,7 @@ func TestIngestTokensOfAnAttempt(t *testing.T) {
 	require.NoError(t, resolve(first))
 	second, err := mint()
 	require.NoError(t, err)
-	require.True(t, fault.Is(resolve(first), fault.Unauthenticated), "a new token revokes the former")
+	require.True(t, fault.Is(resolve(first), fault.Unauthenticated), "a new token revokes the previous one")
 	require.NoError(t, resolve(second))
 	require.True(t, fault.Is(resolve("ing_unknown"), fault.Unauthenticated))
 	_, err = mint(func(r *jobsv1.MintIngestTokenRequest) { r.Fence++ })
@@ -149,18 +149,18 @@ func TestIngestTokensOfAnAttempt(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	other := w.join(w.fleet("cpu2"), cpuNode())
 	_, err = other.client.MintIngestToken(t.Context(), &jobsv1.MintIngestTokenRequest{WorkId: work.GetWorkId(), Generation: 1, Fence: 1})
-	require.True(t, fault.Is(err, fault.Absent), "another node does not learn of it: %v", err)
+	require.True(t, fault.Is(err, fault.Absent), "the work item looks absent to another node: %v", err)
 	a.see(work, jobsv1.Phase_PHASE_RUNNING)
 	w.awaitJob(j.GetId(), "marked", func(j *jobsv1.Job) bool { return j.GetExecutorRunningAt() != nil })
 	_, err = mint()
-	require.True(t, fault.Is(err, fault.Conflict), "its process has started: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "the process has already started: %v", err)
 	require.NoError(t, resolve(second))
 	var plain int
 	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM ingest_token WHERE encode(hash, 'escape') LIKE 'ing_%'`).Scan(&plain))
 	require.Zero(t, plain)
 }
 
-func TestDownloadsAreSignedForWhatTheSpecNames(t *testing.T) {
+func TestSignDownloadOnlyForSpecObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -180,7 +180,7 @@ func TestDownloadsAreSignedForWhatTheSpecNames(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-func TestAWatchIsResumedAnywhereWithoutAGap(t *testing.T) {
+func TestWatchJobResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
@@ -204,16 +204,16 @@ func TestAWatchIsResumedAnywhereWithoutAGap(t *testing.T) {
 		require.Len(t, rest, len(whole)-int(after))
 		require.Equal(t, whole[after].String(), rest[0].String(), "the same change under the same number")
 	}
-	require.Empty(t, w.watch(j.GetId(), int64(len(whole))), "behind the end there is nothing to wait for")
+	require.Empty(t, w.watch(j.GetId(), int64(len(whole))), "a watch after the last change of an ended job ends at once")
 }
 
-// A cursor that the job has not come to is another stream's: to wait there would be to miss everything.
-func TestAPlaceBehindTheLastChangeIsRefused(t *testing.T) {
+// A cursor beyond the job's last change belongs to another stream. Waiting there would miss every change.
+func TestWatchJobAfterLastChangeRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
 	j := w.submit()
-	behind := func(id string, after, last int64) {
+	refused := func(id string, after, last int64) {
 		ctx, cancel := context.WithTimeout(w.as(alice()), patience)
 		defer cancel()
 		stream, err := w.jobs().WatchJob(ctx, &jobsv1.WatchJobRequest{Id: id, After: after})
@@ -225,17 +225,17 @@ func TestAPlaceBehindTheLastChangeIsRefused(t *testing.T) {
 		require.Equal(t, fault.TypeLessThanEqual, f.Fields[0].Type)
 		require.Equal(t, fmt.Sprint(last), fmt.Sprint(f.Fields[0].Ctx["le"]))
 	}
-	behind(j.GetId(), 2, 1)
-	behind(j.GetRunId(), 1<<62, 1)
+	refused(j.GetId(), 2, 1)
+	refused(j.GetRunId(), 1<<62, 1)
 	_, err := w.jobs().StopJob(w.as(alice()), &jobsv1.StopJobRequest{JobId: j.GetId()})
 	require.NoError(t, err)
 	last := int64(len(w.watch(j.GetId(), 0)))
-	behind(j.GetId(), last+1, last)
-	require.Empty(t, w.watch(j.GetRunId(), last), "the very end is none behind it")
+	refused(j.GetId(), last+1, last)
+	require.Empty(t, w.watch(j.GetRunId(), last), "the last change itself is a valid cursor")
 }
 
-// Before there is anything to tell, whoever may read is told that he may.
-func TestAWatchStandsBeforeAnythingChanges(t *testing.T) {
+// The response header is sent before the first change, so that an authorized caller knows that the watch is open.
+func TestWatchJobSendsHeaderBeforeChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -245,14 +245,14 @@ func TestAWatchStandsBeforeAnythingChanges(t *testing.T) {
 		defer cancel()
 		stream, err := w.jobs().WatchJob(ctx, &jobsv1.WatchJobRequest{Id: job, After: 1})
 		require.NoError(t, err)
-		header, _ := stream.Header() // neither a header nor an error: the stream has ended
+		header, _ := stream.Header() // without a header the stream has ended
 		return header != nil
 	}
 	require.True(t, opened(j.GetId()))
 	require.False(t, opened("job_00000000000000000000000000"))
 }
 
-// watch reads a watch to its end.
+// watch reads a watch until it ends.
 func (w *world) watch(id string, after int64) []*jobsv1.WatchJobResponse {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.as(alice()), patience)

@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// rows counts every table of the schema but the audit's.
+// rows counts the rows of every table except audit, river's own tables (but not river_job) and hardware_replica.
 func (w *world) rows() map[string]int {
 	w.t.Helper()
 	got, err := w.pool.Query(w.t.Context(), `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace
 		AND relkind IN ('r', 'p') AND relname NOT LIKE 'audit%' AND relname NOT LIKE 'river_%' AND relname <> 'hardware_replica'
-		OR relname = 'river_job' ORDER BY 1`) // an instance tells of itself when it has started, whatever is asked of it
+		OR relname = 'river_job' ORDER BY 1`) // an instance inserts its hardware_replica row when it starts
 	require.NoError(w.t, err)
 	tables, err := pgx.CollectRows(got, pgx.RowTo[string])
 	require.NoError(w.t, err)
@@ -36,7 +36,7 @@ func keyed(ctx context.Context, key string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "idempotency-key", key)
 }
 
-func TestARefusalLeavesNothing(t *testing.T) {
+func TestSubmitRefusalLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu", "gpu")
@@ -74,7 +74,7 @@ func TestARefusalLeavesNothing(t *testing.T) {
 	require.Empty(t, w.ingest.closed)
 }
 
-func TestAnAdmittedJobTellsItsResolvedSpec(t *testing.T) {
+func TestSubmittedJobHasResolvedSpec(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -97,14 +97,14 @@ func TestAnAdmittedJobTellsItsResolvedSpec(t *testing.T) {
 	require.Equal(t, 1, w.count(`audit WHERE action = 'job.submit'`))
 }
 
-func TestARepeatedSubmissionIsOneJob(t *testing.T) {
+func TestSubmitRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
 	ctx := keyed(w.as(alice()), "once")
 	first, err := w.jobs().SubmitJob(ctx, w.request())
 	require.NoError(t, err)
-	// The repeat gets its answer also when the gates would refuse it by now.
+	// The repeat gets the stored response even if the gates would refuse it now.
 	w.catalog.mu.Lock()
 	delete(w.catalog.versions, "demo/chat-tiny")
 	w.catalog.mu.Unlock()
@@ -116,7 +116,7 @@ func TestARepeatedSubmissionIsOneJob(t *testing.T) {
 	require.Equal(t, 1, w.count("job"))
 }
 
-func TestRepeatsAtOnceAreOneJob(t *testing.T) {
+func TestSubmitRepeatedConcurrently(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -138,7 +138,7 @@ func TestRepeatsAtOnceAreOneJob(t *testing.T) {
 	require.Equal(t, 1, w.count("job"))
 }
 
-func TestWhoSeesAndWhoStops(t *testing.T) {
+func TestJobAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -158,7 +158,7 @@ func TestWhoSeesAndWhoStops(t *testing.T) {
 	_, err = w.runs().GetRun(w.as(bob), &jobsv1.GetRunRequest{RunId: hidden.GetRunId()})
 	require.True(t, fault.Is(err, fault.Absent))
 	_, err = w.jobs().StopJob(w.as(bob), &jobsv1.StopJobRequest{JobId: hidden.GetId()})
-	require.True(t, fault.Is(err, fault.Absent), "who may not see it is not told that he may not stop it")
+	require.True(t, fault.Is(err, fault.Absent), "a hidden job looks absent, not forbidden")
 	_, err = w.jobs().StopJob(w.as(bob), &jobsv1.StopJobRequest{JobId: open.GetId()})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	_, err = w.jobs().GetJob(w.as(viewer), &jobsv1.GetJobRequest{JobId: hidden.GetId()})
@@ -180,7 +180,7 @@ func TestWhoSeesAndWhoStops(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 }
 
-func TestListsPageAndFilter(t *testing.T) {
+func TestListJobsPaging(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fleet("cpu")
@@ -202,7 +202,7 @@ func TestListsPageAndFilter(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid))
 	runs, err := w.runs().ListRuns(w.as(alice()), &jobsv1.ListRunsRequest{})
 	require.NoError(t, err)
-	require.Empty(t, runs.GetRuns(), "live runs only when asked for")
+	require.Empty(t, runs.GetRuns(), "live runs are listed only on request")
 	all := "all"
 	runs, err = w.runs().ListRuns(w.as(alice()), &jobsv1.ListRunsRequest{State: &all})
 	require.NoError(t, err)

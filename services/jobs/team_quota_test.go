@@ -32,7 +32,7 @@ func (w *world) limit(kind, subject string, gpus int32) {
 	require.NoError(w.t, err)
 }
 
-func TestATeamsQuotaMakesItsProjectsJobsWait(t *testing.T) {
+func TestTeamQuotaQueuesJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.join(w.fleet("gpu"), gpuNode(8))
@@ -53,20 +53,20 @@ func TestATeamsQuotaMakesItsProjectsJobsWait(t *testing.T) {
 		return func(works []*jobsv1.Work) bool { return len(works) == n }
 	}
 	submit(crew("bob"))
-	a.wait("a job of the default project, which the team does not count", works(2))
+	a.wait("a job of the default project, which does not count against the team", works(2))
 	list, err := w.quotas().ListQuotas(w.as(admin()), &jobsv1.ListQuotasRequest{SubjectKind: "teams"})
 	require.NoError(t, err)
 	want := &jobsv1.Quota{SubjectKind: "teams", Subject: "crew", GpuLimit: 1, GpuHeld: 1, GpuQueued: 1}
 	require.Equal(t, want.String(), list.GetQuotas()[0].String())
 	w.limit("teams", "crew", 2)
-	a.wait("the job that waited", works(3))
+	a.wait("the waiting job", works(3))
 	me, err := w.quotas().GetQuota(w.as(crew("bob")), &jobsv1.GetQuotaRequest{})
 	require.NoError(t, err)
 	want = &jobsv1.Quota{SubjectKind: "users", Subject: "bob", GpuLimit: 8, GpuHeld: 2, GpuAvailable: 6}
 	require.Equal(t, want.String(), me.String())
 }
 
-func TestWhatATeamMayNeverHoldIsRefused(t *testing.T) {
+func TestTeamQuotaRefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.join(w.fleet("gpu"), gpuNode(8))
@@ -89,10 +89,10 @@ func TestWhatATeamMayNeverHoldIsRefused(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 }
 
-// TestNobodyHoldsMoreThanHisLimitWhileLimitsChange submits 40 jobs of two people of one team at once, with two
-// replicas, ends them as they are placed and changes every limit all the while. The table itself tells of a
-// growth over the limit of its moment; each look finds the ledger equal to a recount.
-func TestNobodyHoldsMoreThanHisLimitWhileLimitsChange(t *testing.T) {
+// TestLimitsHoldWhileLimitsChange submits 40 jobs of two users of one team at once, with two replicas, ends them as
+// they are placed and keeps changing every limit. A trigger records every increase above the limit in force, and the
+// ledger always equals a recount.
+func TestLimitsHoldWhileLimitsChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *jobs.Config) { c.DefaultGPULimit, c.DefaultTeamGPULimit = 3, 4 })
 	w.watchGrowth()
@@ -101,7 +101,7 @@ func TestNobodyHoldsMoreThanHisLimitWhileLimitsChange(t *testing.T) {
 	a := w.join(w.fleet("gpu"), gpuNode(8))
 	watch, stop := context.WithCancel(t.Context())
 	var others, submitted sync.WaitGroup
-	others.Go(func() { w.lookAtTheLedger(watch) })
+	others.Go(func() { w.checkLedger(watch) })
 	others.Go(func() {
 		for i := 0; watch.Err() == nil; i++ {
 			subject := [][2]string{{"users", "ann"}, {"users", "bob"}, {"teams", "crew"}}[i%3]
@@ -130,12 +130,12 @@ func TestNobodyHoldsMoreThanHisLimitWhileLimitsChange(t *testing.T) {
 	stop()
 	others.Wait()
 	require.Zero(t, w.count(`overstep`))
-	require.Zero(t, w.count(`account WHERE held <> 0`), "all that was held is given back")
+	require.Zero(t, w.count(`account WHERE held <> 0`), "everything held is released")
 	require.Equal(t, 3, w.count(`account`), "ann, bob and their team")
 	require.Equal(t, 40, w.count("attempt"))
 }
 
-// watchGrowth lets the table tell of each row that grows over its limit.
+// watchGrowth installs a trigger that records every increase of held above the limit.
 func (w *world) watchGrowth() {
 	w.t.Helper()
 	_, err := w.db.OwnerPool(jobs.Name).Exec(w.t.Context(), `CREATE TABLE overstep (what text);
@@ -148,18 +148,18 @@ func (w *world) watchGrowth() {
 	require.NoError(w.t, err)
 }
 
-// lookAtTheLedger holds what it says against a recount until the context is over.
-func (w *world) lookAtTheLedger(ctx context.Context) {
-	looks := 0
+// checkLedger compares the ledger with a recount until ctx ends.
+func (w *world) checkLedger(ctx context.Context) {
+	checks := 0
 	for ctx.Err() == nil {
 		wrong := w.count(`account a WHERE held > 4 OR held <> (SELECT coalesce(sum(t.held), 0) FROM attempt t JOIN job j ON j.id = t.job_id
 			WHERE a.user_id = CASE a.kind WHEN 'team' THEN j.team_id ELSE j.owner_id END)`)
 		if wrong > 0 {
-			w.t.Error("the ledger is not what the attempts hold")
+			w.t.Error("the ledger differs from what the attempts hold")
 		}
-		looks++
+		checks++
 	}
-	if looks == 0 {
-		w.t.Error("nobody looked")
+	if checks == 0 {
+		w.t.Error("the ledger was never checked")
 	}
 }

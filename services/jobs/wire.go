@@ -5,50 +5,47 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/catalog"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/admission"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/cluster"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/drive"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/gate"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/owner"
-	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/queue"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/lifecycle"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/reconcile"
 	jobrun "github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	jobqueue "github.com/signalbox-dev/signalbox/services/jobs/internal/scheduler"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/share"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/submit"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/trail"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/watch"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/work"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/transfer"
 )
 
-// wire joins the areas from the lowest to the highest.
+// wire connects the areas from the lowest to the highest.
 func (s *Service) wire() {
 	d := s.deps
 	events := event.NewLog(d.Clock, d.IDs, Name)
-	tracks := &trail.Trail{Log: audit.NewLog(d.Clock, d.IDs, Name)}
-	repeats := &idem.Once{Pool: d.Pool, Keys: s.keys}
+	tracks := &db.AuditTrail{Log: audit.NewLog(d.Clock, d.IDs, Name)}
+	repeats := &idempotency.Once{Pool: d.Pool, Keys: s.keys}
 	ledger := quota.Ledger{Default: s.cfg.DefaultGPULimit, TeamDefault: s.cfg.DefaultTeamGPULimit}
-	tokens := &token.Store{Rand: d.Rand}
+	tokens := &ingesttoken.Store{Rand: d.Rand}
 	jobs := &job.Store{Events: events, Closer: &jobrun.Closing{Queue: s.queue}}
-	works := &work.Store{Keys: d.Keyring}
+	works := &assignment.Store{Keys: d.Keyring}
 
 	s.keeper = fleet.NewKeeper(d.Pool, events, s.cfg.NodeSlots)
 	s.registrar = &fleet.Registrar{
 		Pool: d.Pool, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, CA: d.CA, Events: events, Trail: tracks, Slots: s.cfg.NodeSlots,
 	}
-	s.driver = &drive.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger, IDs: d.IDs}
+	s.driver = &lifecycle.Driver{Pool: d.Pool, Jobs: jobs, Works: works, Ledger: ledger, IDs: d.IDs}
 	s.orders = &cluster.Orders{Pool: d.Pool, Events: events, Trail: tracks, Evictor: s.driver}
 	s.hardware = &hardware.Copy{
 		Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Mono: clock.Monotonic(), Replica: d.IDs.New(id.Replica), Log: d.Log,
 	}
 	s.scheduler = &jobqueue.Scheduler{Pool: d.Pool, IDs: d.IDs, Jobs: jobs, Works: works, Ledger: ledger}
-	s.reconcile = &reconcile.Reconciler{
+	s.reconcile = &lifecycle.Reconciler{
 		Pool: d.Pool, Driver: s.driver, Nodes: s.keeper, Works: works, Clock: d.Clock,
 		Lease: s.cfg.NodeLease, Fence: s.cfg.FenceTimeout,
 	}
@@ -56,8 +53,8 @@ func (s *Service) wire() {
 	s.share(repeats, events, tracks)
 }
 
-// share makes the servers of public links.
-func (s *Service) share(repeats *idem.Once, events *event.Log, tracks *trail.Trail) {
+// share creates the servers for public links.
+func (s *Service) share(repeats *idempotency.Once, events *event.Log, tracks *db.AuditTrail) {
 	d := s.deps
 	live := &share.Live{Reports: d.RunData, Catalog: d.Catalog, People: d.Accounts}
 	s.shares = &share.Server{
@@ -66,22 +63,22 @@ func (s *Service) share(repeats *idem.Once, events *event.Log, tracks *trail.Tra
 	s.shared = &share.PublicServer{Pool: d.Pool, Live: live}
 }
 
-// serve makes the servers over the areas.
+// serve creates the gRPC servers of the areas.
 func (s *Service) serve(
-	jobs *job.Store, works *work.Store, tokens *token.Store, ledger quota.Ledger, repeats *idem.Once, tracks *trail.Trail,
+	jobs *job.Store, works *assignment.Store, tokens *ingesttoken.Store, ledger quota.Ledger, repeats *idempotency.Once, tracks *db.AuditTrail,
 ) {
 	d := s.deps
-	admission := &submit.Admission{
-		World: &gate.World{
-			Catalog: &catalog.Registry{Client: d.Catalog}, Projects: &submit.AuthProjects{Client: d.Projects},
-			Pools: &submit.Rows{DB: d.Pool, Ledger: ledger}, Accounts: &submit.Rows{DB: d.Pool, Ledger: ledger},
+	admission := &jobapi.Admission{
+		World: &admission.Inputs{
+			Catalog: &jobspec.Registry{Client: d.Catalog}, Projects: &jobapi.AuthProjects{Client: d.Projects},
+			Pools: &jobapi.Rows{DB: d.Pool, Ledger: ledger}, Accounts: &jobapi.Rows{DB: d.Pool, Ledger: ledger},
 			Hardware: s.hardware, Registries: s.cfg.ImageRegistries,
 		},
 		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks,
 	}
-	s.jobs = &desk.Server{
+	s.jobs = &jobapi.Server{
 		Pool: d.Pool, Jobs: jobs, Submitter: admission, Mover: s.driver, Trail: tracks,
-		Watcher: &watch.Watcher{Pool: d.Pool, Jobs: jobs, Hub: s.hub, Clock: d.Clock},
+		Watcher: &jobapi.JobWatcher{Pool: d.Pool, Jobs: jobs, Hub: s.hub, Clock: d.Clock},
 	}
 	s.runs = &jobrun.Server{Pool: d.Pool}
 	s.fleets = &fleet.Server{
@@ -92,8 +89,8 @@ func (s *Service) serve(
 		Copy: s.hardware, Teams: d.Accounts,
 		Changes: &hardware.Changes{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Audit: tracks.Log, Queue: s.queue},
 	}
-	s.agents = &work.AgentServer{
-		Agents: &work.Agents{
+	s.agents = &assignment.AgentServer{
+		Agents: &assignment.Agents{
 			Pool: d.Pool, Works: works, Observer: s.driver, Nodes: s.keeper, Hub: s.hub, Clock: d.Clock,
 			Heartbeat: s.cfg.heartbeat(), IngestEndpoint: s.ingestEndpoint,
 		},
@@ -102,11 +99,11 @@ func (s *Service) serve(
 	s.runPeer = &jobrun.PeerServer{Pool: d.Pool, Tokens: tokens, Reporter: s.driver, Jobs: jobs, Hub: s.hub, Clock: d.Clock}
 	s.quotas = &quota.Server{Pool: d.Pool, Ledger: ledger, People: &quota.AuthPeople{Client: d.Accounts}, Audit: tracks.Log}
 	s.quotaPeer = &quota.PeerServer{Pool: d.Pool, Ledger: ledger}
-	s.ownerPeer = &owner.Server{Owners: &owner.Owners{Pool: d.Pool, Jobs: jobs, Ledger: ledger, Trail: tracks}}
-	s.workPeer = &work.PeerServer{Pool: d.Pool, Works: works, Hub: s.hub, Clock: d.Clock}
+	s.ownerPeer = &transfer.Server{Owners: &transfer.Owners{Pool: d.Pool, Jobs: jobs, Ledger: ledger, Trail: tracks}}
+	s.workPeer = &assignment.PeerServer{Pool: d.Pool, Works: works, Hub: s.hub, Clock: d.Clock}
 }
 
-// ingestEndpoint is where training reports to.
+// ingestEndpoint returns the base URL that training reports to.
 func (s *Service) ingestEndpoint() string {
 	if s.cfg.IngestEndpoint != "" {
 		return s.cfg.IngestEndpoint

@@ -6,33 +6,32 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/lead"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/run"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 const (
-	// beatEvery is how long heartbeats are collected before they are stored together.
+	// beatEvery is how long heartbeats are collected before they are stored in one batch.
 	beatEvery = time.Second
-	// listenAgain is the pause before the wake-up listener or the leader tries again.
+	// listenAgain is the pause before the wake-up listener or the leader loop is retried.
 	listenAgain = time.Second
-	// electEvery is how soon another replica leads after the leader is gone.
+	// electEvery is how soon another replica takes over after the leader is gone.
 	electEvery = 2 * time.Second
-	// sooner is the least pause between two looks of the leader, however often it is woken.
+	// sooner is the shortest pause between two passes of the leader, however often it is woken.
 	sooner = 20 * time.Millisecond
 )
 
-// Workers are the service's loops. Every replica runs all of them; one leads.
-func (s *Service) Workers() []run.Worker {
+// Workers returns the service's loops. Every replica runs all of them; only the leader schedules and reconciles.
+func (s *Service) Workers() []process.Worker {
 	d := s.deps
-	loop := func(name string, every time.Duration, fn func(context.Context) error) run.Worker {
-		return run.Worker{Name: name, Run: func(ctx context.Context) error {
-			return run.Loop(ctx, d.Clock, every, every/4, run.Logged(d.Log, name, fn))
+	loop := func(name string, every time.Duration, fn func(context.Context) error) process.Worker {
+		return process.Worker{Name: name, Run: func(ctx context.Context) error {
+			return process.Loop(ctx, d.Clock, every, every/4, process.Logged(d.Log, name, fn))
 		}}
 	}
-	elector := &lead.Elector{Pool: d.Pool, Clock: d.Clock, Name: "jobs.scheduler", Every: electEvery}
-	return []run.Worker{
+	elector := &pg.LeaderElector{Pool: d.Pool, Clock: d.Clock, Name: "jobs.scheduler", Every: electEvery}
+	return []process.Worker{
 		loop("jobs.wake", listenAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("jobs.heartbeats", beatEvery, s.keeper.Flush),
 		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.lead) }),
@@ -42,13 +41,13 @@ func (s *Service) Workers() []run.Worker {
 	}
 }
 
-// lead looks at all that waits and all that is due, whenever something changed and from time to time,
-// for as long as this replica leads.
+// lead reconciles and schedules whenever the queue changes and at the latest after the scheduler interval, for as
+// long as this replica is the leader.
 func (s *Service) lead(ctx context.Context) error {
 	since := s.deps.Clock.Now()
-	changed := s.hub.Wait(topic.Queue)
+	changed := s.hub.Wait(db.QueueTopic)
 	defer changed.Close()
-	reconciled := run.Logged(s.deps.Log, "jobs.reconciler", func(ctx context.Context) error {
+	reconciled := process.Logged(s.deps.Log, "jobs.reconciler", func(ctx context.Context) error {
 		return errors.Join(s.reconcile.RunOnce(ctx, since), s.orders.RunOnce(ctx))
 	})
 	for {
@@ -71,10 +70,10 @@ func (s *Service) lead(ctx context.Context) error {
 	}
 }
 
-// schedule makes one pass and answers how long the next may wait.
+// schedule makes one scheduler pass and returns the pause before the next one.
 func (s *Service) schedule(ctx context.Context) time.Duration {
 	pause := s.cfg.SchedulerInterval
-	pass := run.Logged(s.deps.Log, "jobs.scheduler", func(ctx context.Context) error {
+	pass := process.Logged(s.deps.Log, "jobs.scheduler", func(ctx context.Context) error {
 		next, err := s.scheduler.RunOnce(ctx)
 		if err != nil || next.IsZero() {
 			return err
@@ -86,6 +85,6 @@ func (s *Service) schedule(ctx context.Context) time.Duration {
 		pause = min(pause, max(sooner, next.Sub(now)))
 		return nil
 	})
-	_ = pass(ctx) // Logged answers nil
+	_ = pass(ctx) // Logged logs the error and returns nil
 	return pause
 }

@@ -7,25 +7,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// Config are the registry's own settings. Those without its name are shared with other services.
+// Config holds the settings of the registry. Settings without REGISTRY in their name are shared with other services.
 type Config struct {
-	AuthLease     time.Duration `env:"SERVICE_AUTH_LEASE, default=10m" doc:"how long a replica of inference serves without hearing from the registry, and so the longest that a revocation waits for one that is cut off"`
+	AuthLease     time.Duration `env:"SERVICE_AUTH_LEASE, default=10m" doc:"how long a replica of inference serves without contact to the registry; a revocation waits at most this long for a replica that is cut off"`
 	MaxUploadMB   int64         `env:"SERVICE_MAX_UPLOAD_MB, default=4096" doc:"largest upload in MiB"`
-	ProbeDeadline time.Duration `env:"SERVICE_REGISTRY_PROBE_DEADLINE, default=2m" doc:"how long an engine may take from its start to its first generated token"`
+	ProbeDeadline time.Duration `env:"SERVICE_REGISTRY_PROBE_DEADLINE, default=2m" doc:"longest time from the start of an engine to its first generated token"`
 }
 
-// Validate names every setting that cannot be used.
+// Validate returns an error that names every invalid setting.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.AuthLease < 2*time.Second {
-		// A lease is renewed every second.
-		errs = append(errs, conf.Faultf("SERVICE_AUTH_LEASE", "want at least 2s"))
+		// Replicas renew their lease every second.
+		errs = append(errs, conf.Errorf("SERVICE_AUTH_LEASE", "want at least 2s"))
 	}
 	if c.MaxUploadMB < 1 {
-		errs = append(errs, conf.Faultf("SERVICE_MAX_UPLOAD_MB", "want at least 1"))
+		errs = append(errs, conf.Errorf("SERVICE_MAX_UPLOAD_MB", "want at least 1"))
 	}
 	if c.ProbeDeadline < time.Second {
-		errs = append(errs, conf.Faultf("SERVICE_REGISTRY_PROBE_DEADLINE", "want at least 1s"))
+		errs = append(errs, conf.Errorf("SERVICE_REGISTRY_PROBE_DEADLINE", "want at least 1s"))
 	}
 	return errors.Join(errs...)
 }

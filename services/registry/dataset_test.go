@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
-// upload puts bytes where a target says, and answers the status.
+// upload sends data to an upload target and returns the response status.
 func upload(t *testing.T, target *registryv1.UploadTarget, data []byte) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), target.GetMethod(), target.GetUrl(), bytes.NewReader(data))
@@ -35,16 +35,16 @@ func object(path string, data []byte) *registryv1.ManifestFile {
 	return &registryv1.ManifestFile{Path: path, SizeBytes: int64(len(data)), Sha256: sum(data)}
 }
 
-// dataset makes a dataset of a caller.
-func (h *house) dataset(c *authn.Caller, name, project string) *registryv1.Dataset {
+// dataset creates a dataset owned by c.
+func (h *fixture) dataset(c *authn.Caller, name, project string) *registryv1.Dataset {
 	h.t.Helper()
 	d, err := h.datasets.CreateDataset(h.as(c), &registryv1.CreateDatasetRequest{Name: name, Project: project})
 	require.NoError(h.t, err)
 	return d
 }
 
-// push makes a ready version of one file.
-func (h *house) push(c *authn.Caller, d *registryv1.Dataset, version string, data []byte) *registryv1.DatasetVersion {
+// push creates and commits a dataset version with one file.
+func (h *fixture) push(c *authn.Caller, d *registryv1.Dataset, version string, data []byte) *registryv1.DatasetVersion {
 	h.t.Helper()
 	made, err := h.datasets.CreateDatasetVersion(h.as(c), &registryv1.CreateDatasetVersionRequest{
 		DatasetId: d.GetId(), Version: version, Files: []*registryv1.ManifestFile{object("train.jsonl", data)},
@@ -58,7 +58,7 @@ func (h *house) push(c *authn.Caller, d *registryv1.Dataset, version string, dat
 	return v
 }
 
-func TestADatasetVersionGoesInByTheHandshake(t *testing.T) {
+func TestDatasetVersion_uploadAndCommit(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d := h.dataset(ann(), "sums", "")
@@ -72,16 +72,16 @@ func TestADatasetVersionGoesInByTheHandshake(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "uploading", made.GetVersion().GetState())
 	require.Equal(t, int32(3), made.GetVersion().GetFiles())
-	require.Len(t, made.GetUploads(), 2, "each object once")
+	require.Len(t, made.GetUploads(), 2, "one upload per distinct object")
 	require.Equal(t, "ds/default/sums@v1", made.GetVersion().GetRef())
 
 	commit := &registryv1.CommitDatasetVersionRequest{DatasetId: d.GetId(), Version: "v1"}
 	_, err = h.datasets.CommitDatasetVersion(h.as(ann()), commit)
-	refused(t, err, fault.Refused, "not uploaded")
+	refused(t, err, fault.Refused, "has not been uploaded")
 	require.GreaterOrEqual(t, upload(t, made.GetUploads()[0], []byte("not those bytes....")), 400, "the signature binds the digest")
 	require.Less(t, upload(t, made.GetUploads()[0], a), 300)
 
-	// Asked again with the same manifest, only what is missing is named.
+	// A repeat with the same manifest lists only the missing objects.
 	var header metadata.MD
 	again, err := h.datasets.CreateDatasetVersion(h.as(ann()), ask, grpc.Header(&header))
 	require.NoError(t, err)
@@ -100,10 +100,10 @@ func TestADatasetVersionGoesInByTheHandshake(t *testing.T) {
 	require.True(t, proto.Equal(done, repeat))
 
 	_, err = h.datasets.CreateDatasetVersion(h.as(ann()), ask)
-	refused(t, err, fault.Conflict, "version v1 of dataset sums exists already")
+	refused(t, err, fault.Conflict, "version v1 of dataset sums already exists")
 	ask.Files[0].Path = "../up"
 	_, err = h.datasets.CreateDatasetVersion(h.as(ann()), ask)
-	refused(t, err, fault.Conflict, "exists already")
+	refused(t, err, fault.Conflict, "already exists")
 
 	got, err := h.datasets.GetDataset(h.as(bob()), &registryv1.GetDatasetRequest{DatasetId: d.GetId()})
 	require.NoError(t, err)
@@ -114,12 +114,12 @@ func TestADatasetVersionGoesInByTheHandshake(t *testing.T) {
 	require.Empty(t, list.GetVersions()[0].GetManifest())
 	one, err := h.datasets.GetDatasetVersion(h.as(bob()), &registryv1.GetDatasetVersionRequest{DatasetId: d.GetId(), Version: "v1"})
 	require.NoError(t, err)
-	require.Equal(t, "a", one.GetManifest()[0].GetPath(), "sorted")
+	require.Equal(t, "a", one.GetManifest()[0].GetPath(), "the manifest is sorted by path")
 }
 
-func TestDatasetVersionsAreRefused(t *testing.T) {
+func TestCreateDatasetVersion_rejections(t *testing.T) {
 	t.Parallel()
-	h := open(t, func(h *house) { h.cfg.MaxUploadMB = 1 })
+	h := open(t, func(h *fixture) { h.cfg.MaxUploadMB = 1 })
 	d := h.dataset(ann(), "sums", "")
 	data := []byte("x")
 	big := &registryv1.ManifestFile{Path: "big", SizeBytes: 700 << 10, Sha256: sum(data)}
@@ -131,10 +131,10 @@ func TestDatasetVersionsAreRefused(t *testing.T) {
 	}{
 		"not the owner":   {bob(), []*registryv1.ManifestFile{object("a", data)}, fault.Forbidden, "only its owner"},
 		"too large":       {ann(), []*registryv1.ManifestFile{big, {Path: "b", SizeBytes: 400 << 10, Sha256: sum(data)}}, fault.TooLarge, "1 MiB"},
-		"outside":         {ann(), []*registryv1.ManifestFile{object("../a", data)}, fault.Refused, "plain relative path"},
+		"parent dir":      {ann(), []*registryv1.ManifestFile{object("../a", data)}, fault.Refused, "plain relative path"},
 		"absolute":        {ann(), []*registryv1.ManifestFile{object("/a", data)}, fault.Refused, "plain relative path"},
 		"backslash":       {ann(), []*registryv1.ManifestFile{object(`a\b`, data)}, fault.Refused, "plain relative path"},
-		"twice":           {ann(), []*registryv1.ManifestFile{object("a", data), object("a", data)}, fault.Refused, "twice"},
+		"twice":           {ann(), []*registryv1.ManifestFile{object("a", data), object("a", data)}, fault.Refused, "duplicate path"},
 		"file and folder": {ann(), []*registryv1.ManifestFile{object("a/b", data), object("a", data), object("a-b", data)}, fault.Refused, "a file and a folder"},
 		"no digest":       {ann(), []*registryv1.ManifestFile{{Path: "a", Sha256: "abc"}}, fault.Invalid, ""},
 	}
@@ -152,7 +152,7 @@ func TestDatasetVersionsAreRefused(t *testing.T) {
 	require.Zero(t, rows)
 }
 
-func TestAnUploadingVersionBelongsToWhoAskedForIt(t *testing.T) {
+func TestCreateDatasetVersion_conflictWhileUploading(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d, err := h.datasets.CreateDataset(h.as(member(ann(), authn.ProjectEditor)), &registryv1.CreateDatasetRequest{Name: "sums", Project: "search"})
@@ -161,13 +161,13 @@ func TestAnUploadingVersionBelongsToWhoAskedForIt(t *testing.T) {
 	_, err = h.datasets.CreateDatasetVersion(h.as(member(ann(), authn.ProjectEditor)), ask)
 	require.NoError(t, err)
 	_, err = h.datasets.CreateDatasetVersion(h.as(member(bob(), authn.ProjectEditor)), ask)
-	refused(t, err, fault.Conflict, "exists already")
+	refused(t, err, fault.Conflict, "already exists")
 	ask.Files = []*registryv1.ManifestFile{object("a", []byte("y"))}
 	_, err = h.datasets.CreateDatasetVersion(h.as(member(ann(), authn.ProjectEditor)), ask)
-	refused(t, err, fault.Conflict, "exists already")
+	refused(t, err, fault.Conflict, "already exists")
 }
 
-func TestHiddenThingsLookAbsent(t *testing.T) {
+func TestHiddenDatasetLooksAbsent(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d, err := h.datasets.CreateDataset(h.as(member(ann(), authn.ProjectEditor)), &registryv1.CreateDatasetRequest{Name: "sums", Project: "search"})
@@ -198,7 +198,7 @@ func TestHiddenThingsLookAbsent(t *testing.T) {
 	refused(t, err, fault.Forbidden, "only editors")
 }
 
-func TestCreatingAgainWithTheSameKeyAnswersTheFirstRow(t *testing.T) {
+func TestCreateDataset_idempotencyKeyReturnsFirstRow(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	ask := &registryv1.CreateDatasetRequest{Name: "sums"}
@@ -210,7 +210,7 @@ func TestCreatingAgainWithTheSameKeyAnswersTheFirstRow(t *testing.T) {
 	_, err = h.datasets.CreateDataset(h.as(ann(), "idempotency-key", "k"), &registryv1.CreateDatasetRequest{Name: "other"})
 	refused(t, err, fault.Conflict, "")
 	_, err = h.datasets.CreateDataset(h.as(ann()), ask)
-	refused(t, err, fault.Conflict, "has a dataset sums already")
+	refused(t, err, fault.Conflict, "already has a dataset sums")
 	list, err := h.datasets.ListDatasets(h.as(ann()), &registryv1.ListDatasetsRequest{Name: new("sums")})
 	require.NoError(t, err)
 	require.Len(t, list.GetDatasets(), 1)

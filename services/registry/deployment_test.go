@@ -18,15 +18,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func (h *house) deployment(c *authn.Caller, name string) *registryv1.Deployment {
+func (h *fixture) deployment(c *authn.Caller, name string) *registryv1.Deployment {
 	h.t.Helper()
 	d, err := h.deployments.CreateDeployment(h.as(c), &registryv1.CreateDeploymentRequest{Name: name})
 	require.NoError(h.t, err)
 	return d
 }
 
-// candidate makes a revision that serves a GGUF model of its own.
-func (h *house) candidate(c *authn.Caller, d *registryv1.Deployment) *registryv1.Revision {
+// candidate creates a revision that serves a new GGUF model.
+func (h *fixture) candidate(c *authn.Caller, d *registryv1.Deployment) *registryv1.Revision {
 	h.t.Helper()
 	m := h.model(c, fmt.Sprintf("model-%d", time.Now().UnixNano()))
 	h.version(c, m, h.artifact(c, "gguf", false, ggufFile(m.GetId())))
@@ -37,15 +37,15 @@ func (h *house) candidate(c *authn.Caller, d *registryv1.Deployment) *registryv1
 	return r
 }
 
-// ordered waits until jobs was asked for the revision's engine.
-func (h *house) ordered(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
+// ordered waits until the registry has ordered the revision's engine from jobs.
+func (h *fixture) ordered(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
 	h.t.Helper()
-	eventually(h.t, func() bool { return h.works.order(r.GetId()) != nil }, "an order to jobs")
+	eventually(h.t, func() bool { return h.works.order(r.GetId()) != nil }, "the engine is ordered from jobs")
 	return h.works.order(r.GetId())
 }
 
-// reports makes the agent report an engine of the revision's work.
-func (h *house) reports(o *jobspeerv1.PutWorkRequest, fence int64, report *jobsv1.EngineReport) {
+// reports lets the agent report on the engine of an ordered work.
+func (h *fixture) reports(o *jobspeerv1.PutWorkRequest, fence int64, report *jobsv1.EngineReport) {
 	h.works.see(&jobspeerv1.WorkStatus{
 		WorkId: o.GetWorkId(), Generation: h.works.of(o.GetWorkId()).GetGeneration(), Fence: fence, NodeId: "nod_1",
 		Observed: &jobsv1.ObservedWork{Phase: jobsv1.Phase_PHASE_RUNNING, RunningAt: timestamppb.Now(), Engine: report},
@@ -59,22 +59,22 @@ func readyReport() *jobsv1.EngineReport {
 	}
 }
 
-func (h *house) revision(r *registryv1.Revision) *registryv1.Revision {
+func (h *fixture) revision(r *registryv1.Revision) *registryv1.Revision {
 	h.t.Helper()
 	got, err := h.deployments.GetRevision(h.as(ann()), &registryv1.GetRevisionRequest{DeploymentId: r.GetDeploymentId(), Number: r.GetNumber()})
 	require.NoError(h.t, err)
 	return got
 }
 
-// becomes waits for a state of a revision.
-func (h *house) becomes(r *registryv1.Revision, state string) *registryv1.Revision {
+// becomes waits until a revision has the given state.
+func (h *fixture) becomes(r *registryv1.Revision, state string) *registryv1.Revision {
 	h.t.Helper()
 	eventually(h.t, func() bool { return h.revision(r).GetState() == state }, "revision becomes "+state)
 	return h.revision(r)
 }
 
-// ready makes a revision ready.
-func (h *house) ready(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
+// ready makes the revision's engine report ready and waits for state ready.
+func (h *fixture) ready(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
 	h.t.Helper()
 	o := h.ordered(r)
 	h.reports(o, 1, readyReport())
@@ -82,11 +82,11 @@ func (h *house) ready(r *registryv1.Revision) *jobspeerv1.PutWorkRequest {
 	return o
 }
 
-func (h *house) promote(r *registryv1.Revision) (*registryv1.Deployment, error) {
+func (h *fixture) promote(r *registryv1.Revision) (*registryv1.Deployment, error) {
 	return h.deployments.PromoteRevision(h.as(ann()), &registryv1.PromoteRevisionRequest{DeploymentId: r.GetDeploymentId(), Number: r.GetNumber()})
 }
 
-func TestARevisionGoesItsWayAndIsPromoted(t *testing.T) {
+func TestRevision_lifecycleToPromotion(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d := h.deployment(ann(), "adder")
@@ -153,7 +153,7 @@ func TestARevisionGoesItsWayAndIsPromoted(t *testing.T) {
 	})
 }
 
-func TestAnEngineThatGoesAwayComesBack(t *testing.T) {
+func TestRevision_recoversAfterEngineLoss(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.candidate(ann(), h.deployment(ann(), "adder"))
@@ -166,26 +166,26 @@ func TestAnEngineThatGoesAwayComesBack(t *testing.T) {
 	require.Equal(t, "no_capacity", lost.GetReason().GetCode())
 	require.Empty(t, lost.GetReplicas())
 	_, err = h.promote(r)
-	require.NoError(t, err, "promoted it stays")
+	require.NoError(t, err, "promoting the promoted revision again succeeds")
 	h.reports(o, 2, &jobsv1.EngineReport{Phase: "probing"})
-	eventually(t, func() bool { return h.revision(r).GetReason().GetPhase() == "probing" }, "the reason moves on")
+	eventually(t, func() bool { return h.revision(r).GetReason().GetPhase() == "probing" }, "the reason follows the report")
 	require.Equal(t, "not_ready", h.revision(r).GetState())
 	back := readyReport()
 	back.Probes = []byte(`{"generate": 2}`)
 	h.reports(o, 2, back)
 	got := h.becomes(r, "ready")
 	require.NotEqual(t, first.GetReplicas()[0].GetId(), got.GetReplicas()[0].GetId())
-	require.JSONEq(t, string(first.GetProbeReport()), string(got.GetProbeReport()), "what made it ready stays")
-	// A report of the execution before is too late.
+	require.JSONEq(t, string(first.GetProbeReport()), string(got.GetProbeReport()), "the probe report of the first readiness is kept")
+	// A late report of the previous execution is ignored.
 	h.reports(o, 1, &jobsv1.EngineReport{Phase: "failed", Code: "from_the_past"})
 	eventually(t, func() bool { return h.works.delivered(o.GetWorkId()) }, "the late report is sent")
 
-	// It ends by itself: another generation is asked for.
+	// The engine exits by itself: the registry orders the next generation.
 	h.works.see(&jobspeerv1.WorkStatus{WorkId: o.GetWorkId(), Generation: 1, Fence: 2, NodeId: "nod_1", Observed: &jobsv1.ObservedWork{
 		Phase: jobsv1.Phase_PHASE_EXITED, Exit: &jobsv1.Exit{Code: 137, Reason: "oom_host", Message: "killed"},
 	}})
 	h.becomes(r, "not_ready")
-	eventually(t, func() bool { return h.works.of(o.GetWorkId()).GetGeneration() == 2 }, "asked for again")
+	eventually(t, func() bool { return h.works.of(o.GetWorkId()).GetGeneration() == 2 }, "generation 2 is ordered")
 	h.reports(o, 3, readyReport())
 	h.becomes(r, "ready")
 	events, err := h.deployments.ListDeploymentEvents(h.as(ann()), &registryv1.ListDeploymentEventsRequest{DeploymentId: r.GetDeploymentId()})
@@ -195,7 +195,7 @@ func TestAnEngineThatGoesAwayComesBack(t *testing.T) {
 	}
 }
 
-func TestACandidateThatFailsSaysWhyAndLeavesItsPlace(t *testing.T) {
+func TestFailedCandidate_keepsReasonAndFreesWork(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	r := h.candidate(ann(), h.deployment(ann(), "adder"))
@@ -208,13 +208,13 @@ func TestACandidateThatFailsSaysWhyAndLeavesItsPlace(t *testing.T) {
 	require.Equal(t, "env_build", got.GetReason().GetCode())
 	require.Equal(t, "no such package", got.GetReason().GetMessage())
 	require.Equal(t, "last lines", got.GetReason().GetLogExcerpt())
-	eventually(t, func() bool { return h.works.of(o.GetWorkId()).GetDesired() == jobsv1.Desired_DESIRED_GONE }, "its place is free")
+	eventually(t, func() bool { return h.works.of(o.GetWorkId()).GetDesired() == jobsv1.Desired_DESIRED_GONE }, "the failed candidate's work is released")
 	_, err := h.promote(r)
 	refused(t, err, fault.Conflict, "revision 1 is not ready: preparing/env_build: no such package")
 	require.Equal(t, "failed", h.revision(r).GetState())
 }
 
-func TestRevisionsAreRefused(t *testing.T) {
+func TestCreateRevision_rejections(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d := h.deployment(ann(), "adder")
@@ -229,16 +229,16 @@ func TestRevisionsAreRefused(t *testing.T) {
 		want    fault.Kind
 		words   string
 	}{
-		"not the owner":   {bob(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, nil, fault.Forbidden, "only its owner"},
-		"unknown version": {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 9}, nil, fault.Refused, "no such model version"},
-		"unknown model":   {ann(), &registryv1.RevisionSource{ModelId: "mdl_01k00000000000000000000001", Version: 1}, nil, fault.Refused, "no such model version"},
-		"malformed model": {ann(), &registryv1.RevisionSource{ModelId: "adder", Version: 1}, nil, fault.Invalid, ""},
-		"no source":       {ann(), nil, nil, fault.Invalid, ""},
-		"other format":    {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 2}, nil, fault.Refused, "llamacpp serves gguf, and version 2 of the model is safetensors"},
-		"rejected":        {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 3}, nil, fault.Refused, "version 3 of the model is rejected"},
-		"command with it": {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Command: []string{"x"}}, fault.Refused, "belong to the engine command"},
-		"command without": {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Engine: "command"}, fault.Refused, "needs serving.command"},
-		"unknown engine":  {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Engine: "vllm"}, fault.Invalid, ""},
+		"not the owner":                    {bob(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, nil, fault.Forbidden, "only its owner"},
+		"unknown version":                  {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 9}, nil, fault.Refused, "no such model version"},
+		"unknown model":                    {ann(), &registryv1.RevisionSource{ModelId: "mdl_01k00000000000000000000001", Version: 1}, nil, fault.Refused, "no such model version"},
+		"malformed model":                  {ann(), &registryv1.RevisionSource{ModelId: "adder", Version: 1}, nil, fault.Invalid, ""},
+		"no source":                        {ann(), nil, nil, fault.Invalid, ""},
+		"other format":                     {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 2}, nil, fault.Refused, "llamacpp serves only gguf, but version 2 of the model is safetensors"},
+		"rejected":                         {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 3}, nil, fault.Refused, "version 3 of the model is rejected"},
+		"command with llamacpp":            {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Command: []string{"x"}}, fault.Refused, "belong to the engine command"},
+		"engine command without a command": {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Engine: "command"}, fault.Refused, "needs serving.command"},
+		"unknown engine":                   {ann(), &registryv1.RevisionSource{ModelId: m.GetId(), Version: 1}, &registryv1.Serving{Engine: "vllm"}, fault.Invalid, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestRevisionsAreRefused(t *testing.T) {
 	refused(t, err, fault.Conflict, "has a deployment adder already")
 }
 
-func TestARevisionIsStopped(t *testing.T) {
+func TestStopRevision(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d := h.deployment(ann(), "adder")
@@ -279,7 +279,7 @@ func TestARevisionIsStopped(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "stopped", got.GetState())
 	require.Empty(t, got.GetReplicas())
-	eventually(t, func() bool { return h.works.of(work.GetWorkId()).GetDesired() == jobsv1.Desired_DESIRED_GONE }, "the engine ends")
+	eventually(t, func() bool { return h.works.of(work.GetWorkId()).GetDesired() == jobsv1.Desired_DESIRED_GONE }, "the engine's work is released")
 	_, err = stop(ann(), two)
 	refused(t, err, fault.Conflict, "stopped already")
 	_, err = h.promote(two)
@@ -292,7 +292,7 @@ func TestARevisionIsStopped(t *testing.T) {
 	refused(t, err, fault.Absent, "no such revision: 9")
 }
 
-func TestATokenIsShownOnce(t *testing.T) {
+func TestCreateDeploymentToken_secretShownOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d := h.deployment(ann(), "adder")
@@ -305,14 +305,14 @@ func TestATokenIsShownOnce(t *testing.T) {
 	again, err := h.deployments.CreateDeploymentToken(h.as(ann(), "idempotency-key", "k"), ask)
 	require.NoError(t, err)
 	require.Equal(t, made.GetId(), again.GetId())
-	require.Nil(t, again.Token, "a repeat has no secret")
+	require.Nil(t, again.Token, "a repeat does not return the secret")
 	list, err := h.deployments.ListDeploymentTokens(h.as(bob()), &registryv1.ListDeploymentTokensRequest{DeploymentId: d.GetId()})
 	require.NoError(t, err)
 	require.Len(t, list.GetTokens(), 1)
 	require.Nil(t, list.GetTokens()[0].Token)
 	_, err = h.deployments.CreateDeploymentToken(h.as(bob()), ask)
 	refused(t, err, fault.Forbidden, "only its owner")
-	// The secret itself is in no row.
+	// No table holds the secret itself.
 	var stored []byte
 	pool := h.db.Pool("registry")
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT hash FROM deployment_token`).Scan(&stored))

@@ -22,31 +22,31 @@ import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/blob/file"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/platform/run"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/registry"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// soon bounds what must happen; it is no part of any meaning.
+// soon bounds every wait for something that must happen. Its length has no meaning of its own.
 const soon = 2 * time.Minute
 
-// house is a registry on a database of its own, reached as the gateway, jobs and inference reach it.
-type house struct {
+// fixture is a registry on its own database, with clients like those of the gateway, jobs and inference.
+type fixture struct {
 	t      *testing.T
 	cfg    registry.Config
 	db     *pgtest.DB
 	clock  clock.Clock
 	ids    *id.Source
 	ring   *secret.Keyring
-	blobs  *file.Store
+	blobs  *objectstore.FileStore
 	web    *httptest.Server
 	bus    *rpc.Bus
 	key    authn.SigningKey
@@ -54,7 +54,7 @@ type house struct {
 	runs   *runsPeer
 	works  *worksPeer
 	files  fs.FS
-	pool   *pgxpool.Pool // what the registry is given, where it is not a pool of db
+	pool   *pgxpool.Pool // overrides the pool of db if set
 	log    *slog.Logger
 
 	recipes     registryv1.RecipeServiceClient
@@ -65,8 +65,8 @@ type house struct {
 	snapshots   registrypeerv1.SnapshotServiceClient
 }
 
-// open starts a house with one registry.
-func open(t *testing.T, change ...func(*house)) *house {
+// open starts a fixture with one registry.
+func open(t *testing.T, change ...func(*fixture)) *fixture {
 	t.Helper()
 	h := build(t)
 	for _, c := range change {
@@ -77,11 +77,11 @@ func open(t *testing.T, change ...func(*house)) *house {
 	return h
 }
 
-func build(t *testing.T) *house {
+func build(t *testing.T) *fixture {
 	t.Helper()
 	files, err := registry.Migrations()
 	require.NoError(t, err)
-	h := &house{
+	h := &fixture{
 		t: t, cfg: registry.Config{AuthLease: 10 * time.Minute, MaxUploadMB: 8, ProbeDeadline: time.Minute},
 		db: pgtest.New(t, pgtest.Schema{Name: registry.Name, Migrations: files}), clock: clock.Real(),
 		runs:  &runsPeer{owners: map[string]*jobspeerv1.RunOwner{}, artifacts: map[string]*ingestpeerv1.GetArtifactResponse{}},
@@ -93,7 +93,7 @@ func build(t *testing.T) *house {
 	h.key, err = authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
 	h.signer = authn.NewSigner(h.clock, func() string { return h.ids.New(id.TokenRow) }, func() authn.SigningKey { return h.key })
-	h.blobs, err = file.Open(file.Config{
+	h.blobs, err = objectstore.OpenFiles(objectstore.FileConfig{
 		Root: t.TempDir(), Limit: 8 << 20, PublicURL: func() string { return h.web.URL }, Clock: h.clock, IDs: h.ids,
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -106,8 +106,8 @@ func build(t *testing.T) *house {
 	return h
 }
 
-// peers serves the other services on the bus.
-func (h *house) peers(bus *rpc.Bus) {
+// peers serves fakes of the other services on the bus.
+func (h *fixture) peers(bus *rpc.Bus) {
 	h.serve(bus, "auth", func(s *rpc.Server) { authpeerv1.RegisterProjectServiceServer(s, authPeer{}) })
 	h.serve(bus, "ingest", func(s *rpc.Server) { ingestpeerv1.RegisterRunDataPeerServiceServer(s, h.runs) })
 	h.serve(bus, "jobs", func(s *rpc.Server) {
@@ -117,7 +117,7 @@ func (h *house) peers(bus *rpc.Bus) {
 }
 
 // serve runs a server until the test ends or stop is called.
-func (h *house) serve(bus *rpc.Bus, name string, register func(*rpc.Server)) (stop func()) {
+func (h *fixture) serve(bus *rpc.Bus, name string, register func(*rpc.Server)) (stop func()) {
 	h.t.Helper()
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: name, Log: slog.New(slog.DiscardHandler), Clock: h.clock, Classify: pg.Classify,
@@ -131,7 +131,7 @@ func (h *house) serve(bus *rpc.Bus, name string, register func(*rpc.Server)) (st
 }
 
 // background runs fn until the test ends or stop is called, and waits for it.
-func (h *house) background(fn func(context.Context) error) (stop func()) {
+func (h *fixture) background(fn func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = fn(ctx) }()
@@ -140,8 +140,8 @@ func (h *house) background(fn func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// service makes a replica of the registry over the peers of a bus.
-func (h *house) service(bus *rpc.Bus) *registry.Service {
+// service creates a replica of the registry that uses the peers on a bus.
+func (h *fixture) service(bus *rpc.Bus) *registry.Service {
 	h.t.Helper()
 	dial := func(name string) *grpc.ClientConn {
 		conn, err := bus.As(registry.Name).Dial(name)
@@ -161,32 +161,32 @@ func (h *house) service(bus *rpc.Bus) *registry.Service {
 	return svc
 }
 
-// rows is the pool of the next replica.
-func (h *house) rows() *pgxpool.Pool {
+// rows returns the pool for the next replica.
+func (h *fixture) rows() *pgxpool.Pool {
 	if h.pool != nil {
 		return h.pool
 	}
 	return h.db.Pool(registry.Name)
 }
 
-// start serves a replica with its loops.
-func (h *house) start(bus *rpc.Bus) (stop func()) {
+// start serves a replica and runs its workers.
+func (h *fixture) start(bus *rpc.Bus) (stop func()) {
 	h.t.Helper()
 	svc := h.service(bus)
 	require.NoError(h.t, svc.Ready(h.t.Context()))
-	loops := h.background(func(ctx context.Context) error { return run.Group(ctx, svc.Workers()...) })
+	loops := h.background(func(ctx context.Context) error { return process.Group(ctx, svc.Workers()...) })
 	server := h.serve(bus, registry.Name, func(s *rpc.Server) { svc.Register(s) })
 	return func() { server(); loops() }
 }
 
-// serveService serves a replica without its loops.
-func (h *house) serveService(svc *registry.Service) (stop func()) {
+// serveService serves a replica without its workers.
+func (h *fixture) serveService(svc *registry.Service) (stop func()) {
 	h.t.Helper()
 	return h.serve(h.bus, registry.Name, func(s *rpc.Server) { svc.Register(s) })
 }
 
-// connect makes the clients of a bus.
-func (h *house) connect(bus *rpc.Bus) {
+// connect creates the clients on a bus.
+func (h *fixture) connect(bus *rpc.Bus) {
 	conn := func(as string) *grpc.ClientConn {
 		c, err := bus.As(as).Dial(registry.Name)
 		require.NoError(h.t, err)
@@ -200,7 +200,7 @@ func (h *house) connect(bus *rpc.Bus) {
 	h.snapshots = registrypeerv1.NewSnapshotServiceClient(conn("inference"))
 }
 
-// The people of the tests.
+// The callers of the tests.
 func ann() *authn.Caller { return person("usr_01k00000000000000000000001", "ann", authn.RoleOperator) }
 
 func bob() *authn.Caller { return person("usr_01k00000000000000000000002", "bob", authn.RoleOperator) }
@@ -213,14 +213,14 @@ func person(subject, name, role string) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: name, Role: role, SessionID: "ses_01k00000000000000000000001"}
 }
 
-// member is a caller with a role in the team's project.
+// member adds a role in the team's project to a caller.
 func member(c *authn.Caller, role string) *authn.Caller {
 	c.Projects = append(c.Projects, authn.ProjectRole{Project: teamProjectID, Role: role})
 	return c
 }
 
-// as is the context of a request of a caller, as the gateway makes it.
-func (h *house) as(c *authn.Caller, headers ...string) context.Context {
+// as returns the context of a caller's request as the gateway sends it.
+func (h *fixture) as(c *authn.Caller, headers ...string) context.Context {
 	h.t.Helper()
 	token, expires, err := h.signer.Sign(c)
 	require.NoError(h.t, err)
@@ -228,7 +228,7 @@ func (h *house) as(c *authn.Caller, headers ...string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, headers...)
 }
 
-// kind is the fault's kind, code and text of an error.
+// kind returns the kind, code and text of an error's fault.
 func kind(t *testing.T, err error) (fault.Kind, string, string) {
 	t.Helper()
 	require.Error(t, err)
@@ -236,7 +236,7 @@ func kind(t *testing.T, err error) (fault.Kind, string, string) {
 	return f.Kind, f.Code, f.Text()
 }
 
-// refused asserts what kind of refusal an error is, and words of it.
+// refused asserts the kind of an error and that its text contains words.
 func refused(t *testing.T, err error, want fault.Kind, words string) {
 	t.Helper()
 	k, _, text := kind(t, err)

@@ -11,12 +11,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The HTTP client of the uploads keeps its connections.
+	// The HTTP client of the uploads keeps its connections open.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }
 
-func TestSettingsThatCannotBeUsedAreNamed(t *testing.T) {
+func TestRegistryConfig_Validate_namesInvalidSettings(t *testing.T) {
 	t.Parallel()
 	good := registry.Config{AuthLease: time.Minute, MaxUploadMB: 1, ProbeDeadline: time.Minute}
 	require.NoError(t, good.Validate())

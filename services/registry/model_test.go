@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// ggufFile is a small GGUF file; salt makes its bytes its own.
+// ggufFile returns a small GGUF file; each salt gives different bytes.
 func ggufFile(salt string) []byte {
 	var b bytes.Buffer
 	le := func(v any) { _ = binary.Write(&b, binary.LittleEndian, v) }
@@ -51,7 +51,7 @@ func ggufFile(salt string) []byte {
 	return b.Bytes()
 }
 
-// exportFile is a tar file of a Hugging Face folder.
+// exportFile returns a tar file of a Hugging Face folder.
 func exportFile(t *testing.T, files map[string][]byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -75,8 +75,8 @@ func safetensorsFile() []byte {
 	return append(append(out, header...), make([]byte, 24)...)
 }
 
-// artifact makes a run of a caller with one artifact.
-func (h *house) artifact(c *authn.Caller, format string, packed bool, data []byte) *registryv1.ModelSource {
+// artifact creates a run owned by c with one artifact.
+func (h *fixture) artifact(c *authn.Caller, format string, packed bool, data []byte) *registryv1.ModelSource {
 	h.t.Helper()
 	run, art := h.ids.New(id.Run), h.ids.New(id.Artifact)
 	key := "runs/" + run + "/1/merged_model/" + sum(data) + "/model." + format
@@ -93,22 +93,22 @@ func (h *house) artifact(c *authn.Caller, format string, packed bool, data []byt
 	return &registryv1.ModelSource{RunId: run, ArtifactId: art}
 }
 
-func (h *house) model(c *authn.Caller, name string) *registryv1.Model {
+func (h *fixture) model(c *authn.Caller, name string) *registryv1.Model {
 	h.t.Helper()
 	m, err := h.models.CreateModel(h.as(c), &registryv1.CreateModelRequest{Name: name})
 	require.NoError(h.t, err)
 	return m
 }
 
-// version registers an artifact.
-func (h *house) version(c *authn.Caller, m *registryv1.Model, source *registryv1.ModelSource) *registryv1.ModelVersion {
+// version registers an artifact as a model version.
+func (h *fixture) version(c *authn.Caller, m *registryv1.Model, source *registryv1.ModelSource) *registryv1.ModelVersion {
 	h.t.Helper()
 	v, err := h.models.CreateModelVersion(h.as(c), &registryv1.CreateModelVersionRequest{ModelId: m.GetId(), Source: source})
 	require.NoError(h.t, err)
 	return v
 }
 
-func TestAnArtifactBecomesAVersion(t *testing.T) {
+func TestCreateModelVersion_fromArtifact(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	m := h.model(ann(), "adder")
@@ -126,7 +126,7 @@ func TestAnArtifactBecomesAVersion(t *testing.T) {
 	require.InDelta(t, 12, facts["parameters"], 0)
 	require.InDelta(t, 128, facts["context_length"], 0)
 
-	// The same bytes are the same version, whichever artifact they come from.
+	// The same bytes give the same version, whichever artifact they come from.
 	for _, again := range []*registryv1.ModelSource{source, h.artifact(ann(), "gguf", false, data)} {
 		var header metadata.MD
 		same, err := h.models.CreateModelVersion(h.as(ann()), &registryv1.CreateModelVersionRequest{ModelId: m.GetId(), Source: again}, grpc.Header(&header))
@@ -152,7 +152,7 @@ func TestAnArtifactBecomesAVersion(t *testing.T) {
 	require.Equal(t, "model.gguf", out.GetModel().GetFiles()[0].GetPath())
 }
 
-func TestAPackedExportIsReadInItsTar(t *testing.T) {
+func TestCreateModelVersion_packedExport(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	m := h.model(ann(), "adder")
@@ -167,7 +167,7 @@ func TestAPackedExportIsReadInItsTar(t *testing.T) {
 	require.True(t, out.GetModel().GetFiles()[0].GetUnpack())
 }
 
-func TestAFileThatLiesIsRejectedWithTheReason(t *testing.T) {
+func TestCreateModelVersion_invalidFileRejected(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	m := h.model(ann(), "adder")
@@ -177,9 +177,9 @@ func TestAFileThatLiesIsRejectedWithTheReason(t *testing.T) {
 		data   []byte
 		words  string
 	}{
-		"no gguf":       {"gguf", false, []byte("this is no model at all"), "not GGUF"},
+		"not GGUF":      {"gguf", false, []byte("this is no model at all"), "not GGUF"},
 		"cut gguf":      {"gguf", false, ggufFile("cut")[:60], "longer than the file"},
-		"no tar":        {"safetensors", true, []byte("nothing of a tar file"), "tar"},
+		"not tar":       {"safetensors", true, []byte("nothing of a tar file"), "tar"},
 		"no config":     {"safetensors", true, exportFile(t, map[string][]byte{"model.safetensors": safetensorsFile()}), "config.json"},
 		"short weights": {"safetensors", false, safetensorsFile()[:80], "bytes"},
 	}
@@ -190,13 +190,13 @@ func TestAFileThatLiesIsRejectedWithTheReason(t *testing.T) {
 	}
 	got, err := h.models.GetModel(h.as(ann()), &registryv1.GetModelRequest{ModelId: m.GetId()})
 	require.NoError(t, err)
-	require.Nil(t, got.LatestVersion, "nothing usable")
+	require.Nil(t, got.LatestVersion, "a rejected version is not the latest version")
 	out, err := h.catalog.ResolveBindings(h.as(ann()), &registrypeerv1.ResolveBindingsRequest{Model: "mdl/default/adder@1"})
 	require.NoError(t, err)
 	require.Len(t, out.GetUnknown(), 1)
 }
 
-func TestModelVersionsAreRefused(t *testing.T) {
+func TestCreateModelVersion_rejections(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	m := h.model(ann(), "adder")
@@ -210,7 +210,7 @@ func TestModelVersionsAreRefused(t *testing.T) {
 	refused(t, create(ann(), theirs), fault.Absent, "no such run: "+theirs.GetRunId())
 	refused(t, create(ann(), &registryv1.ModelSource{RunId: mine.GetRunId(), ArtifactId: theirs.GetArtifactId()}), fault.Absent, "no such artifact")
 	refused(t, create(ann(), &registryv1.ModelSource{RunId: "run_none", ArtifactId: "x"}), fault.Absent, "no such run: run_none")
-	refused(t, create(ann(), h.artifact(ann(), "pickle", false, []byte("x"))), fault.Refused, "gguf and safetensors can")
+	refused(t, create(ann(), h.artifact(ann(), "pickle", false, []byte("x"))), fault.Refused, "use gguf or safetensors")
 	refused(t, create(ann(), h.artifact(ann(), "gguf", true, []byte("y"))), fault.Refused, "one file")
 	report := h.artifact(ann(), "gguf", false, []byte("z"))
 	h.runs.artifacts[report.GetArtifactId()].Artifact.Kind = "eval_report"

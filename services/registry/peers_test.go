@@ -19,7 +19,7 @@ const (
 	teamProjectID    = "prj_01k00000000000000000000002"
 )
 
-// authPeer stands in for auth: a project for all, and one of a team.
+// authPeer is a fake of auth with one project that is visible to all and one that is visible to its team.
 type authPeer struct {
 	authpeerv1.UnimplementedProjectServiceServer
 }
@@ -34,7 +34,7 @@ func (authPeer) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest) 
 	return nil, fault.Absentf("project", in.GetProject())
 }
 
-// runsPeer stands in for the runs of jobs and ingest.
+// runsPeer is a fake of the run methods of jobs and ingest.
 type runsPeer struct {
 	jobspeerv1.UnimplementedRunPeerServiceServer
 	ingestpeerv1.UnimplementedRunDataPeerServiceServer
@@ -42,7 +42,7 @@ type runsPeer struct {
 	mu        sync.Mutex
 	owners    map[string]*jobspeerv1.RunOwner
 	artifacts map[string]*ingestpeerv1.GetArtifactResponse
-	users     map[string][]string // jobs by the reference of a model
+	users     map[string][]string // job IDs by model reference
 }
 
 func (p *runsPeer) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest) (*jobspeerv1.RunOwner, error) {
@@ -69,22 +69,22 @@ func (p *runsPeer) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRe
 	return nil, fault.Absentf("artifact", in.GetArtifactId())
 }
 
-// worksPeer stands in for the engines of jobs: it keeps what it is told and says what a test makes it see.
+// worksPeer is a fake of the work methods of jobs. It records orders and reports the statuses that a test sets.
 type worksPeer struct {
 	jobspeerv1.UnimplementedWorkPeerServiceServer
 
-	mu      sync.Mutex
-	orders  map[string]*jobspeerv1.PutWorkRequest
-	seen    map[string]*jobspeerv1.WorkStatus
-	told    map[string]*jobspeerv1.WorkStatus // what the last watcher was sent
-	changed chan struct{}                     // closed and renewed with each change
-	refuse  error
+	mu       sync.Mutex
+	orders   map[string]*jobspeerv1.PutWorkRequest
+	seen     map[string]*jobspeerv1.WorkStatus
+	lastSent map[string]*jobspeerv1.WorkStatus // last status sent to a watcher
+	changed  chan struct{}                     // closed and replaced on each change
+	refuse   error
 }
 
 func newWorksPeer() *worksPeer {
 	return &worksPeer{
 		orders: map[string]*jobspeerv1.PutWorkRequest{}, seen: map[string]*jobspeerv1.WorkStatus{}, changed: make(chan struct{}),
-		told: map[string]*jobspeerv1.WorkStatus{},
+		lastSent: map[string]*jobspeerv1.WorkStatus{},
 	}
 }
 
@@ -102,7 +102,7 @@ func (p *worksPeer) PutWork(_ context.Context, in *jobspeerv1.PutWorkRequest) (*
 			return nil, fault.New(fault.Conflict, "work_generation", "another spec")
 		}
 		if old.GetGeneration() == in.GetGeneration() && old.GetDesired() == in.GetDesired() && p.seen[in.GetWorkId()] != nil {
-			// A repeat, as jobs takes it: a queue that was stopped in the middle brings an order twice.
+			// Like jobs, accept a repeat: a queue that was stopped midway delivers an order twice.
 			return &jobspeerv1.PutWorkResponse{}, nil
 		}
 	}
@@ -124,7 +124,7 @@ func (p *worksPeer) put(s *jobspeerv1.WorkStatus) {
 	p.changed = make(chan struct{})
 }
 
-// see makes a work look like that to the registry.
+// see sets the status of a work that the registry observes.
 func (p *worksPeer) see(s *jobspeerv1.WorkStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *worksPeer) see(s *jobspeerv1.WorkStatus) {
 	p.put(s)
 }
 
-// order is what the registry last asked for a revision, nil where it did not.
+// order returns the registry's last order for a revision, or nil.
 func (p *worksPeer) order(revisionID string) *jobspeerv1.PutWorkRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,14 +146,14 @@ func (p *worksPeer) order(revisionID string) *jobspeerv1.PutWorkRequest {
 	return nil
 }
 
-// of is the last order of a work.
+// of returns the last order of a work, or nil.
 func (p *worksPeer) of(workID string) *jobspeerv1.PutWorkRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.orders[workID]
 }
 
-// forget loses what was ordered, as a jobs restored from an old backup would.
+// forget drops a work, as if jobs had been restored from an old backup.
 func (p *worksPeer) forget(workID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +179,7 @@ func (p *worksPeer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.Serv
 				return err
 			}
 			p.mu.Lock()
-			p.told[s.GetWorkId()] = s
+			p.lastSent[s.GetWorkId()] = s
 			p.mu.Unlock()
 		}
 		if first {
@@ -195,7 +195,7 @@ func (p *worksPeer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.Serv
 	}
 }
 
-// reported makes jobs know a work that the registry did not order.
+// reported adds a running work that the registry did not order.
 func (p *worksPeer) reported(workID string) {
 	p.see(&jobspeerv1.WorkStatus{
 		WorkId: workID, Generation: 1, Fence: 1, NodeId: "nod_1",
@@ -203,9 +203,9 @@ func (p *worksPeer) reported(workID string) {
 	})
 }
 
-// delivered says whether the registry was sent the present state of a work.
+// delivered reports whether a watcher has received the current status of a work.
 func (p *worksPeer) delivered(workID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.told[workID] == p.seen[workID]
+	return p.lastSent[workID] == p.seen[workID]
 }

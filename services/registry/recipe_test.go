@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/recipes"
 )
 
-func TestTheCatalogHoldsTheBuiltInRecipes(t *testing.T) {
+func TestRecipeServer_builtInRecipes(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	list, err := h.recipes.ListRecipes(h.as(ann()), &registryv1.ListRecipesRequest{})
@@ -51,7 +51,7 @@ func TestTheCatalogHoldsTheBuiltInRecipes(t *testing.T) {
 	refused(t, err, fault.Absent, "demo/chat-tiny@9.9.9")
 }
 
-func TestJobsGetsTheTreeAsItStands(t *testing.T) {
+func TestGetCatalogRecipe_returnsPackage(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	out, err := h.catalog.GetCatalogRecipe(h.as(ann()), &registrypeerv1.GetCatalogRecipeRequest{Name: "demo/chat-tiny"})
@@ -91,14 +91,14 @@ func TestJobsGetsTheTreeAsItStands(t *testing.T) {
 	refused(t, err, fault.Absent, "demo/none")
 }
 
-// oneRecipe is a catalog of one recipe in two versions' worth of files.
+// oneRecipe returns a catalog with one recipe of the given version and code.
 func oneRecipe(version, code string) fstest.MapFS {
 	manifest := `{"api":"service/v1","name":"a/b","version":"` + version + `","title":"t","description":"d",` +
 		`"framework":{"name":"n","runtime_id":"r"},"entrypoint":["x"],"params_schema":{"type":"object"},"state":"active"}`
 	return fstest.MapFS{"a/b/recipe.json": {Data: []byte(manifest)}, "a/b/x.py": {Data: []byte(code)}}
 }
 
-func TestAChangedRecipeHasAnotherDigestAndARestartChangesNothing(t *testing.T) {
+func TestRecipeDigest_changesWithCodeNotRestart(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	lock := func() *registryv1.RecipeLockDocument {
@@ -116,19 +116,19 @@ func TestAChangedRecipeHasAnotherDigestAndARestartChangesNothing(t *testing.T) {
 	first := lock()
 	stop()
 	stop = restart(oneRecipe("1.9.0", "print(1)"))
-	require.True(t, proto.Equal(first, lock()), "a restart")
+	require.True(t, proto.Equal(first, lock()), "a restart changes nothing")
 	stop()
 	stop = restart(oneRecipe("1.9.0", "print(2)"))
-	require.NotEqual(t, first.GetDigest(), lock().GetDigest(), "other code")
+	require.NotEqual(t, first.GetDigest(), lock().GetDigest(), "other code gives another digest")
 	stop()
 	restart(oneRecipe("1.10.0", "print(3)"))
 	newest, err := h.recipes.GetRecipe(h.as(ann()), &registryv1.GetRecipeRequest{Namespace: "a", Name: "b"})
 	require.NoError(t, err)
-	require.Equal(t, "1.10.0", newest.GetVersion(), "numbers, not text")
+	require.Equal(t, "1.10.0", newest.GetVersion(), "versions compare by number, not as text")
 	require.NotEqual(t, first.GetCatalogDigest(), lock().GetCatalogDigest())
 }
 
-func TestBindingsAreResolvedWithTheRightsOfTheCaller(t *testing.T) {
+func TestResolveBindings_callerRights(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	team := member(ann(), "editor")
@@ -149,7 +149,7 @@ func TestBindingsAreResolvedWithTheRightsOfTheCaller(t *testing.T) {
 	require.ElementsMatch(t, []string{"ds/search/sums@v1", "ds/default/none@v1", "nonsense", "mdl/default/none@1"}, out.GetUnknown())
 	require.Equal(t, []string{"ds/default/secret@v1"}, out.GetUnreadable())
 	require.Len(t, out.GetDatasets(), 1)
-	require.Equal(t, "ds/default/shared@v1", out.GetDatasets()[0].GetRef(), "an exact version")
+	require.Equal(t, "ds/default/shared@v1", out.GetDatasets()[0].GetRef(), "latest resolves to an exact version")
 
 	out, err = h.catalog.ResolveBindings(h.as(team), &registrypeerv1.ResolveBindingsRequest{Datasets: refs})
 	require.NoError(t, err)

@@ -10,14 +10,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// A replica that is cut off holds a revocation; one that is known to be dead does not.
-func TestARevocationDoesNotWaitForALeaseThatWasGivenBack(t *testing.T) {
+// A revocation waits for a replica that is cut off, but not for one that was released.
+func TestRevocation_skipsReleasedReplica(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token := h.token(h.deployment(ann(), "adder"), "ci")
 	gone := h.watch(h.ids.New(id.Replica))
-	gone.tell(0, 1)
-	gone.tell(gone.next("a snapshot", whole).GetEpoch(), 0)
+	gone.send(0, 1)
+	gone.send(gone.next("the first snapshot", whole).GetEpoch(), 0)
 	gone.cut()
 	done := h.revoke(ann(), token, soon)
 	eventually(t, func() bool {
@@ -25,23 +25,23 @@ func TestARevocationDoesNotWaitForALeaseThatWasGivenBack(t *testing.T) {
 		require.NoError(t, h.db.Pool("registry").QueryRow(t.Context(), `SELECT revoked_at IS NOT NULL FROM deployment_token`).Scan(&dead))
 		return dead
 	}, "the revocation is stored")
-	pending(t, done, "the replica may serve")
+	pending(t, done, "the replica may still serve")
 	_, err := h.snapshots.Release(t.Context(), &registrypeerv1.ReleaseRequest{ReplicaIds: []string{gone.id}})
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 
 	again := h.watch(gone.id)
-	again.tell(0, 1)
+	again.send(0, 1)
 	_, open := <-again.news
-	require.False(t, open, "it is granted no lease under that id")
+	require.False(t, open, "a released replica ID gets no new lease")
 }
 
-func TestWhatIsNoReplicaIsNotReleased(t *testing.T) {
+func TestRelease_rejectsInvalidReplicaIDs(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	good := h.ids.New(id.Replica)
 	for name, ids := range map[string][]string{
-		"none": nil, "no id": {good, "x"}, "of another kind": {h.ids.New(id.Deployment)}, "too many": make([]string, 101),
+		"empty": nil, "malformed": {good, "x"}, "wrong kind": {h.ids.New(id.Deployment)}, "too many": make([]string, 101),
 	} {
 		_, err := h.snapshots.Release(t.Context(), &registrypeerv1.ReleaseRequest{ReplicaIds: ids})
 		require.Error(t, err, name)

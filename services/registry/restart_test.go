@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// reads are the answers of every GET of the loop, by name.
-func (h *house) reads(d *registryv1.Deployment, ds *registryv1.Dataset, m string) map[string][]byte {
+// reads returns the encoded responses of the read methods that a restart must not change, by name.
+func (h *fixture) reads(d *registryv1.Deployment, ds *registryv1.Dataset, m string) map[string][]byte {
 	h.t.Helper()
 	out := map[string][]byte{}
 	ctx := h.as(ann())
@@ -50,7 +50,7 @@ func (h *house) reads(d *registryv1.Deployment, ds *registryv1.Dataset, m string
 	return out
 }
 
-func TestEveryReadAnswersTheSameBytesAfterARestart(t *testing.T) {
+func TestReads_unchangedAfterRestart(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	stop := h.start(h.bus)
@@ -68,7 +68,7 @@ func TestEveryReadAnswersTheSameBytesAfterARestart(t *testing.T) {
 
 	h.start(h.bus)
 	h.connect(h.bus)
-	// The engine was restarted too: away, then ready elsewhere, with other figures of its probes.
+	// The engine restarted too: it goes away, then gets ready at another address with other probe figures.
 	h.reports(o, 2, &jobsv1.EngineReport{Phase: "starting"})
 	h.becomes(r, "not_ready")
 	back := readyReport()
@@ -78,7 +78,7 @@ func TestEveryReadAnswersTheSameBytesAfterARestart(t *testing.T) {
 	require.Equal(t, before, h.reads(d, ds, r.GetSource().GetModelId()))
 }
 
-func TestOrdersAreRepeatedUntilJobsHasThem(t *testing.T) {
+func TestOrders_repeatedUntilJobsAccepts(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.works.refuse = fault.New(fault.Unavailable, "away", "jobs is away")
@@ -94,17 +94,17 @@ func TestOrdersAreRepeatedUntilJobsHasThem(t *testing.T) {
 	h.connect(h.bus)
 	o := h.ready(r)
 	stop()
-	// What jobs lost is told again, and what nobody wants is dropped.
+	// The registry repeats an order that jobs lost and ends a work that it did not order.
 	h.works.forget(o.GetWorkId())
 	stray := h.ids.New(id.Work)
 	h.works.reported(stray)
 	h.start(h.bus)
 	h.connect(h.bus)
 	require.Equal(t, o.GetWorkId(), h.ordered(r).GetWorkId())
-	eventually(t, func() bool { return h.works.of(stray).GetDesired() == jobsv1.Desired_DESIRED_GONE }, "the stray ends")
+	eventually(t, func() bool { return h.works.of(stray).GetDesired() == jobsv1.Desired_DESIRED_GONE }, "the stray work is ended")
 }
 
-func TestOnlyTheNamedServicesGetIn(t *testing.T) {
+func TestRegistryPeerMethods_rejectOtherServices(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	conn, err := h.bus.As("ingest").Dial("registry")

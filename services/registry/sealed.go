@@ -1,8 +1,8 @@
 package registry
 
-import "github.com/signalbox-dev/signalbox/internal/rewrap"
+import "github.com/signalbox-dev/signalbox/platform/pg"
 
-// Sealed are the columns whose values are under the keyring.
-func (s *Service) Sealed() []rewrap.Column {
-	return []rewrap.Column{{Table: "revision", Name: "api_key", Key: "id"}}
+// Sealed lists the columns whose values are encrypted with the keyring.
+func (s *Service) Sealed() []pg.SealedColumn {
+	return []pg.SealedColumn{{Table: "revision", Name: "api_key", Key: "id"}}
 }

@@ -17,36 +17,36 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/queue"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/enginesync"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/transfer"
 )
 
-// Name is the service's name: its schema, its identity and its place in settings.
+// Name is the name of the service, its schema and its identity to other services.
 const Name = "registry"
 
-// Deps are what the registry stands on.
+// Deps are the dependencies of the registry.
 type Deps struct {
 	Pool     *pgxpool.Pool
 	Projects authpeerv1.ProjectServiceClient
@@ -54,32 +54,32 @@ type Deps struct {
 	Works    jobspeerv1.WorkPeerServiceClient
 	RunData  ingestpeerv1.RunDataPeerServiceClient
 	Blobs    blob.Store
-	// Recipes is the catalog that this program ships: recipes.FS().
+	// Recipes holds the built-in recipe catalog: recipes.FS().
 	Recipes fs.FS
-	// Keyring seals the engines' keys at rest.
+	// Keyring encrypts the API keys of engines at rest.
 	Keyring *secret.Keyring
 	Clock   clock.Clock
 	IDs     *id.Source
 	Rand    io.Reader
 	Log     *slog.Logger
-	// PublicURL is the address that clients reach; it is known once the gateway listens.
+	// PublicURL returns the address that clients use. It is known once the gateway listens.
 	PublicURL func() string
 }
 
-// Service is the registry, wired.
+// Service is the registry with its parts connected.
 type Service struct {
 	cfg     Config
 	deps    Deps
-	hub     *wake.Hub
-	queue   *queue.Client
-	keys    *idem.Store
+	hub     *pg.NotifyHub
+	queue   *bgjob.Client
+	keys    *idempotency.Store
 	seeder  *recipe.Seeder
 	ledger  *epoch.Ledger
-	watcher *engine.Watcher
+	watcher *enginesync.Watcher
 
 	recipes      *recipe.Server
 	datasets     *dataset.Server
-	packages     *bundle.Server
+	packages     *codepackage.Server
 	environments *environment.Server
 	rubrics      *rubric.Server
 	solutions    *solution.Server
@@ -91,17 +91,17 @@ type Service struct {
 	tries       *playground.Book
 	snapshots   *snapshot.Server
 	catalog     *catalog.Server
-	owners      *owner.Server
+	owners      *transfer.Server
 }
 
-// Migrations are the goose files of the registry schema.
+// Migrations returns the goose migrations of the registry schema.
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
-// New wires the service. It starts nothing.
+// New builds the service. It starts nothing.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
-	s := &Service{cfg: cfg, deps: d, hub: wake.NewHub(), keys: idem.New(d.Clock)}
+	s := &Service{cfg: cfg, deps: d, hub: pg.NewNotifyHub(), keys: idempotency.New(d.Clock)}
 	revisions := &revision.Store{Keys: d.Keyring}
-	orderer := &engine.Orderer{Pool: d.Pool, Revisions: revisions, Works: d.Works}
+	orderer := &enginesync.Orderer{Pool: d.Pool, Revisions: revisions, Works: d.Works}
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, orderer); err != nil {
 		return nil, fmt.Errorf("wire the queue: %w", err)
@@ -109,7 +109,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if err := s.validator(workers); err != nil {
 		return nil, err
 	}
-	client, err := queue.New(d.Pool, queue.Config{Schema: Name, Workers: workers, Log: d.Log})
+	client, err := bgjob.New(d.Pool, bgjob.Config{Schema: Name, Workers: workers, Log: d.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -118,10 +118,10 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	return s, nil
 }
 
-// Name is the service's name.
+// Name returns the service's name.
 func (s *Service) Name() string { return Name }
 
-// Register puts the service's methods on a server.
+// Register registers the service's methods on r.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	registryv1.RegisterRecipeServiceServer(r, s.recipes)
 	registryv1.RegisterDatasetServiceServer(r, s.datasets)
@@ -139,7 +139,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	commonpeerv1.RegisterOwnerPeerServiceServer(r, s.owners)
 }
 
-// Ready checks the database and its schema.
+// Ready checks that the database is reachable and its schema is current.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {

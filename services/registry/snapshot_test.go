@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// replica is a replica of inference whose acknowledgements a test decides.
+// replica is a fake replica of inference; the test decides when it acknowledges.
 type replica struct {
 	t      *testing.T
 	id     string
@@ -24,8 +24,8 @@ type replica struct {
 	news   chan *registrypeerv1.WatchResponse
 }
 
-// watch opens the stream of a replica and asks for a lease.
-func (h *house) watch(replicaID string) *replica {
+// watch opens the stream of a replica. The test requests the lease.
+func (h *fixture) watch(replicaID string) *replica {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
 	h.t.Cleanup(cancel)
@@ -45,12 +45,12 @@ func (h *house) watch(replicaID string) *replica {
 	return r
 }
 
-func (r *replica) tell(acked, renewal int64) {
+func (r *replica) send(acked, renewal int64) {
 	r.t.Helper()
 	require.NoError(r.t, r.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal}))
 }
 
-// next waits for a message that is as wanted.
+// next waits for a message that satisfies want.
 func (r *replica) next(what string, want func(*registrypeerv1.WatchResponse) bool) *registrypeerv1.WatchResponse {
 	r.t.Helper()
 	timeout := time.After(soon)
@@ -62,14 +62,14 @@ func (r *replica) next(what string, want func(*registrypeerv1.WatchResponse) boo
 				return in
 			}
 		case <-timeout:
-			require.Fail(r.t, "nothing came: "+what)
+			require.Fail(r.t, "timed out waiting for "+what)
 		}
 	}
 }
 
 func whole(in *registrypeerv1.WatchResponse) bool { return in.GetSnapshot() != nil }
 
-// served is a deployment in a snapshot.
+// served returns a deployment of a snapshot, or nil.
 func served(in *registrypeerv1.WatchResponse, deploymentID string) *registrypeerv1.ServedDeployment {
 	for _, d := range in.GetSnapshot().GetDeployments() {
 		if d.GetId() == deploymentID {
@@ -79,16 +79,16 @@ func served(in *registrypeerv1.WatchResponse, deploymentID string) *registrypeer
 	return nil
 }
 
-func (h *house) token(d *registryv1.Deployment, name string) *registryv1.DeploymentToken {
+func (h *fixture) token(d *registryv1.Deployment, name string) *registryv1.DeploymentToken {
 	h.t.Helper()
 	made, err := h.deployments.CreateDeploymentToken(h.as(ann()), &registryv1.CreateDeploymentTokenRequest{DeploymentId: d.GetId(), Name: name})
 	require.NoError(h.t, err)
 	return made
 }
 
-// revoke asks for a revocation with that much patience; the answer comes on the channel.
-func (h *house) revoke(c *authn.Caller, token *registryv1.DeploymentToken, patience time.Duration) <-chan error {
-	ctx, cancel := context.WithTimeout(h.as(c), patience)
+// revoke starts a revocation with a timeout; its result arrives on the channel.
+func (h *fixture) revoke(c *authn.Caller, token *registryv1.DeploymentToken, timeout time.Duration) <-chan error {
+	ctx, cancel := context.WithTimeout(h.as(c), timeout)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -100,33 +100,33 @@ func (h *house) revoke(c *authn.Caller, token *registryv1.DeploymentToken, patie
 	return done
 }
 
-// pending asserts that no answer is there yet.
+// pending asserts that the revocation has not returned yet.
 func pending(t *testing.T, done <-chan error, why string) {
 	t.Helper()
 	select {
 	case err := <-done:
-		require.Fail(t, "answered too early: "+why, "%v", err)
+		require.Fail(t, "returned too early: "+why, "%v", err)
 	default:
 	}
 }
 
-func TestAReplicaLearnsWhatToServe(t *testing.T) {
+func TestSnapshotWatch_sendsServedState(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d := h.deployment(ann(), "adder")
 	replica := h.watch(h.ids.New(id.Replica))
-	replica.tell(0, 1)
+	replica.send(0, 1)
 	first := replica.next("the first snapshot", whole)
 	require.Equal(t, int64(1), first.GetRenewed())
-	require.Equal(t, h.cfg.AuthLease-h.cfg.AuthLease/1000, first.GetLease().AsDuration(), "clocks may drift")
+	require.Equal(t, h.cfg.AuthLease-h.cfg.AuthLease/1000, first.GetLease().AsDuration(), "the lease is shortened by 0.1% for clock drift")
 	got := served(first, d.GetId())
 	require.NotNil(t, got)
 	require.Nil(t, got.GetPromoted())
 	require.Equal(t, ann().Subject, got.GetOwnerId())
 	require.Equal(t, "all", got.GetVisibility())
-	replica.tell(first.GetEpoch(), 2)
+	replica.send(first.GetEpoch(), 2)
 	renewed := replica.next("a renewal", func(in *registrypeerv1.WatchResponse) bool { return in.GetRenewed() == 2 })
-	require.Nil(t, renewed.GetSnapshot(), "nothing new")
+	require.Nil(t, renewed.GetSnapshot(), "a renewal without changes carries no snapshot")
 
 	token := h.token(d, "ci")
 	in := replica.next("the token", func(in *registrypeerv1.WatchResponse) bool { return len(served(in, d.GetId()).GetTokens()) == 1 })
@@ -148,7 +148,7 @@ func TestAReplicaLearnsWhatToServe(t *testing.T) {
 	require.NotContains(t, sealed, "engine-key")
 
 	h.reports(o, 1, nil)
-	in = replica.next("that it is away", func(in *registrypeerv1.WatchResponse) bool {
+	in = replica.next("the loss of the engine", func(in *registrypeerv1.WatchResponse) bool {
 		p := served(in, d.GetId()).GetPromoted()
 		return p != nil && !p.GetReady()
 	})
@@ -156,15 +156,15 @@ func TestAReplicaLearnsWhatToServe(t *testing.T) {
 	require.Empty(t, served(in, d.GetId()).GetPromoted().GetReplicas())
 }
 
-func TestARevocationWaitsForEveryLiveReplica(t *testing.T) {
+func TestRevocation_waitsForLiveReplicas(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d := h.deployment(ann(), "adder")
 	token := h.token(d, "ci")
 	replicas := []*replica{h.watch(h.ids.New(id.Replica)), h.watch(h.ids.New(id.Replica))}
 	for _, r := range replicas {
-		r.tell(0, 1)
-		r.tell(r.next("a snapshot", whole).GetEpoch(), 0)
+		r.send(0, 1)
+		r.send(r.next("a snapshot", whole).GetEpoch(), 0)
 	}
 	done := h.revoke(ann(), token, soon)
 	var epochs []int64
@@ -174,37 +174,37 @@ func TestARevocationWaitsForEveryLiveReplica(t *testing.T) {
 		})
 		epochs = append(epochs, in.GetEpoch())
 	}
-	pending(t, done, "nobody has acknowledged")
-	replicas[0].tell(epochs[0], 0)
+	pending(t, done, "no replica has acknowledged")
+	replicas[0].send(epochs[0], 0)
 	eventually(t, func() bool { return h.acked(replicas[0].id) == epochs[0] }, "the first acknowledgement is stored")
 	pending(t, done, "one replica has not acknowledged")
-	replicas[1].tell(epochs[1], 0)
+	replicas[1].send(epochs[1], 0)
 	require.NoError(t, <-done)
 
 	list, err := h.deployments.ListDeploymentTokens(h.as(ann()), &registryv1.ListDeploymentTokensRequest{DeploymentId: d.GetId()})
 	require.NoError(t, err)
 	require.NotNil(t, list.GetTokens()[0].GetRevokedAt())
-	require.NoError(t, <-h.revoke(ann(), token, soon), "a repeat")
+	require.NoError(t, <-h.revoke(ann(), token, soon), "a repeat succeeds")
 	refused(t, <-h.revoke(bob(), token, soon), fault.Forbidden, "only its owner")
 	refused(t, <-h.revoke(ann(), &registryv1.DeploymentToken{DeploymentId: d.GetId(), Id: "tok_01k00000000000000000000001"}, soon),
 		fault.Absent, "no such deployment token")
 }
 
-// acked is what a replica has acknowledged, by the rows.
-func (h *house) acked(replicaID string) (epoch int64) {
+// acked returns the epoch that the database records as acknowledged by a replica.
+func (h *fixture) acked(replicaID string) (epoch int64) {
 	h.t.Helper()
 	require.NoError(h.t, h.db.Pool("registry").QueryRow(h.t.Context(),
 		`SELECT acked_epoch FROM inference_replica WHERE replica_id = $1`, replicaID).Scan(&epoch))
 	return epoch
 }
 
-func TestAReplicaThatIsCutOffHoldsARevocationUntilItsLeaseEnds(t *testing.T) {
+func TestRevocation_waitsForLeaseOfCutOffReplica(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	token := h.token(h.deployment(ann(), "adder"), "ci")
 	replica := h.watch(h.ids.New(id.Replica))
-	replica.tell(0, 1)
-	replica.tell(replica.next("a snapshot", whole).GetEpoch(), 0)
+	replica.send(0, 1)
+	replica.send(replica.next("a snapshot", whole).GetEpoch(), 0)
 	replica.cut()
 	done := h.revoke(ann(), token, soon)
 	rows := h.db.Pool("registry")
@@ -213,14 +213,14 @@ func TestAReplicaThatIsCutOffHoldsARevocationUntilItsLeaseEnds(t *testing.T) {
 		require.NoError(t, rows.QueryRow(t.Context(), `SELECT revoked_at IS NOT NULL FROM deployment_token`).Scan(&dead))
 		return dead
 	}, "the revocation is stored")
-	pending(t, done, "the replica may serve on")
+	pending(t, done, "the replica may still serve")
 	_, err := rows.Exec(t.Context(), `UPDATE inference_replica SET lease_until = clock_timestamp()`)
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 
-	// It comes back with the old snapshot in force: its lease is renewed only with the new one before it.
+	// The replica reconnects with an old snapshot: its lease is renewed only together with a new snapshot.
 	back := h.watch(replica.id)
-	back.tell(1, 7)
+	back.send(1, 7)
 	in := back.next("the renewal", func(in *registrypeerv1.WatchResponse) bool { return in.GetRenewed() == 7 })
 	require.NotNil(t, in.GetSnapshot())
 	for _, d := range in.GetSnapshot().GetDeployments() {
@@ -228,7 +228,7 @@ func TestAReplicaThatIsCutOffHoldsARevocationUntilItsLeaseEnds(t *testing.T) {
 	}
 }
 
-func TestRevocationsAtOnceOverTwoRegistries(t *testing.T) {
+func TestRevocation_concurrentAcrossTwoRegistries(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	other := rpc.Memory(rpc.ClientOptions{Clock: h.clock})
@@ -239,10 +239,10 @@ func TestRevocationsAtOnceOverTwoRegistries(t *testing.T) {
 	for range 8 {
 		tokens = append(tokens, h.token(d, "ci"))
 	}
-	// The replica hangs on the first registry, the revocations go to the second one.
+	// The replica watches the first registry; the revocations go to the second.
 	r := h.watch(h.ids.New(id.Replica))
-	r.tell(0, 1)
-	r.tell(r.next("a snapshot", whole).GetEpoch(), 0)
+	r.send(0, 1)
+	r.send(r.next("a snapshot", whole).GetEpoch(), 0)
 	h.connect(other)
 	var waits []<-chan error
 	for _, token := range tokens {
@@ -252,7 +252,7 @@ func TestRevocationsAtOnceOverTwoRegistries(t *testing.T) {
 	r.next("the last revocation", func(in *registrypeerv1.WatchResponse) bool {
 		if in.GetEpoch() > last && whole(in) {
 			last = in.GetEpoch()
-			r.tell(last, 0)
+			r.send(last, 0)
 		}
 		return whole(in) && len(served(in, d.GetId()).GetTokens()) == 0
 	})
@@ -262,7 +262,7 @@ func TestRevocationsAtOnceOverTwoRegistries(t *testing.T) {
 	require.Equal(t, last, h.acked(r.id))
 }
 
-func TestAStreamBelongsToOneReplica(t *testing.T) {
+func TestSnapshotWatch_oneReplicaPerStream(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	for _, ids := range [][2]string{{"nobody", "nobody"}, {h.ids.New(id.Replica), h.ids.New(id.Replica)}} {
@@ -278,12 +278,12 @@ func TestAStreamBelongsToOneReplica(t *testing.T) {
 	}
 }
 
-func TestNobodyAcknowledgesWithoutALease(t *testing.T) {
+func TestSnapshotWatch_rejectsAckBeforeLease(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	stream, err := h.snapshots.Watch(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(&registrypeerv1.WatchRequest{ReplicaId: h.ids.New(id.Replica), AckedEpoch: 5}))
 	_, err = stream.Recv()
-	refused(t, err, fault.Refused, "asked for a lease")
+	refused(t, err, fault.Refused, "has no lease")
 }

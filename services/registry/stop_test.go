@@ -14,11 +14,11 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
-// line is a way to the database that a test cuts and mends.
+// line is a connection to the database that a test can cut and restore.
 type line struct {
 	mu    sync.Mutex
 	cut   bool
@@ -38,7 +38,7 @@ func (l *line) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return conn, err
 }
 
-// set cuts the line, with all connections over it, or mends it.
+// set cuts the line, closing all its connections, or restores it.
 func (l *line) set(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,42 +49,42 @@ func (l *line) set(cut bool) {
 	l.conns = nil
 }
 
-// hears is a log that tells of its warnings and worse by their words.
-type hears struct {
+// logHandler sends the messages at level warning and above to a channel.
+type logHandler struct {
 	slog.Handler
 
-	said chan string
+	messages chan string
 }
 
-func (h hears) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (h logHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
-func (h hears) Handle(_ context.Context, r slog.Record) error {
+func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	select {
-	case h.said <- r.Message:
-	default: // Nobody waits for so much.
+	case h.messages <- r.Message:
+	default: // The buffer is far larger than any test needs.
 	}
 	return nil
 }
 
-// across puts a line between the house and its database, and answers what the registry says.
-func across(t *testing.T) (h *house, l *line, said chan string) {
+// openWithLine builds a fixture whose registry reaches its database over a line, and returns the registry's log messages.
+func openWithLine(t *testing.T) (h *fixture, l *line, messages chan string) {
 	t.Helper()
-	h, l, said = build(t), &line{}, make(chan string, 1000)
-	h.log = slog.New(hears{slog.DiscardHandler, said})
+	h, l, messages = build(t), &line{}, make(chan string, 1000)
+	h.log = slog.New(logHandler{slog.DiscardHandler, messages})
 	cfg := h.db.Pool(registry.Name).Config()
 	cfg.ConnConfig.DialFunc = l.dial
 	var err error
 	h.pool, err = pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(h.pool.Close)
-	return h, l, said
+	return h, l, messages
 }
 
-// loops runs the loops of a replica; stop ends them and answers what they say of it.
-func (h *house) loops(svc *registry.Service) (stop func() error) {
+// loops runs the workers of a replica; stop ends them and returns their error.
+func (h *fixture) loops(svc *registry.Service) (stop func() error) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- run.Group(ctx, svc.Workers()...) }()
+	go func() { done <- process.Group(ctx, svc.Workers()...) }()
 	return func() error {
 		cancel()
 		select {
@@ -96,48 +96,48 @@ func (h *house) loops(svc *registry.Service) (stop func() error) {
 	}
 }
 
-// hear waits until the registry has said these words.
-func hear(t *testing.T, said <-chan string, words string) {
+// waitForLog waits for a log message.
+func waitForLog(t *testing.T, messages <-chan string, words string) {
 	t.Helper()
 	guard := time.After(soon)
 	for {
 		select {
-		case s := <-said:
+		case s := <-messages:
 			if s == words {
 				return
 			}
 		case <-guard:
-			require.Fail(t, "never said: "+words)
+			require.Fail(t, "not logged: "+words)
 		}
 	}
 }
 
-func TestARegistryThatFindsNoDatabaseWaitsForItAndStopsWithoutIt(t *testing.T) {
+func TestRegistry_waitsForDatabaseAndStopsWithoutIt(t *testing.T) {
 	t.Parallel()
-	h, l, said := across(t)
+	h, l, messages := openWithLine(t)
 	l.set(true)
 	svc := h.service(h.bus)
 	require.Error(t, svc.Ready(t.Context()))
 	stop := h.loops(svc)
-	hear(t, said, "the catalog cannot be laid out yet")
-	require.NoError(t, stop(), "asked to stop, it stops: nothing of it needs the database for that")
+	waitForLog(t, messages, "seeding the recipe catalog failed; retrying")
+	require.NoError(t, stop(), "stopping does not need the database")
 
 	svc = h.service(h.bus)
 	stop = h.loops(svc)
-	hear(t, said, "the catalog cannot be laid out yet")
+	waitForLog(t, messages, "seeding the recipe catalog failed; retrying")
 	l.set(false)
 	h.serveService(svc)
 	h.connect(h.bus)
 	list, err := h.recipes.ListRecipes(h.as(ann()), &registryv1.ListRecipesRequest{})
-	require.NoError(t, err, "asked too early, one waits for the catalog")
+	require.NoError(t, err, "an early request waits for the catalog")
 	require.NotEmpty(t, list.GetRecipes())
 	require.NoError(t, svc.Ready(t.Context()))
 	require.NoError(t, stop())
 }
 
-func TestARegistryWhoseDatabaseWentStopsAndNothingIsLost(t *testing.T) {
+func TestRegistry_stopsAfterDatabaseLoss(t *testing.T) {
 	t.Parallel()
-	h, l, _ := across(t)
+	h, l, _ := openWithLine(t)
 	svc := h.service(h.bus)
 	stop := h.loops(svc)
 	server := h.serveService(svc)
@@ -149,14 +149,14 @@ func TestARegistryWhoseDatabaseWentStopsAndNothingIsLost(t *testing.T) {
 		var leads bool
 		require.NoError(t, h.db.Pool(registry.Name).QueryRow(t.Context(), `SELECT count(*) > 0 FROM river_leader`).Scan(&leads))
 		return leads
-	}, "the queue leads: it has something to give up")
+	}, "the queue holds leadership, which stopping must give up")
 	l.set(true)
 	_, err := h.deployments.GetDeployment(h.as(ann()), &registryv1.GetDeploymentRequest{DeploymentId: d.GetId()})
 	k, _, _ := kind(t, err)
-	require.NotEqual(t, fault.Absent, k, "what cannot be read is not called absent")
+	require.NotEqual(t, fault.Absent, k, "a failed read is not reported as absent")
 	require.NoError(t, stop())
 	server()
-	h.pool = nil // The next process, once the database is back.
+	h.pool = nil // The next process reaches the database again.
 	h.start(h.bus)
 	h.connect(h.bus)
 	require.Equal(t, "ready", h.revision(r).GetState())

@@ -21,25 +21,25 @@ import (
 
 const plantedTask = "planted-task-7f3a"
 
-// ears keep what is written.
-type ears struct {
+// logBuffer collects log output.
+type logBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (e *ears) Write(p []byte) (int, error) {
+func (e *logBuffer) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.all.Write(p)
 }
 
-// heard is what a house has answered so far, errors too.
-type heard struct {
+// transcript collects every response of a fixture, errors included.
+type transcript struct {
 	t   *testing.T
 	out strings.Builder
 }
 
-func (s *heard) add(m proto.Message, err error) {
+func (s *transcript) add(m proto.Message, err error) {
 	s.t.Helper()
 	if err != nil {
 		fmt.Fprintln(&s.out, fault.From(err).Text(), err)
@@ -48,7 +48,7 @@ func (s *heard) add(m proto.Message, err error) {
 	fmt.Fprintln(&s.out, m)
 }
 
-// send is a signed request with any method, and the body that comes back.
+// send sends a signed request with any method and returns the response status and body.
 func send(t *testing.T, method, url string, headers map[string]string, data []byte) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(data))
@@ -65,13 +65,13 @@ func send(t *testing.T, method, url string, headers map[string]string, data []by
 	return resp.StatusCode, body.String()
 }
 
-// TestATasksetIsNeverTold plants a text in tasksets, good ones and bad ones, and looks for it in every answer, error,
-// log line and row, and behind every signed address.
-func TestATasksetIsNeverTold(t *testing.T) {
+// TestTaskset_neverDisclosed plants a text in valid and invalid tasksets. The text must not appear in any response,
+// error, log line or row, nor behind any signed address.
+func TestTaskset_neverDisclosed(t *testing.T) {
 	t.Parallel()
-	log := &ears{}
-	h := open(t, func(h *house) { h.log = slog.New(slog.NewJSONHandler(log, nil)) })
-	said := &heard{t: t}
+	log := &logBuffer{}
+	h := open(t, func(h *fixture) { h.log = slog.New(slog.NewJSONHandler(log, nil)) })
+	seen := &transcript{t: t}
 	conn, err := h.bus.As("gateway").Dial("registry")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -83,19 +83,19 @@ func TestATasksetIsNeverTold(t *testing.T) {
 		"good":   fmt.Sprintf(`{"prompt": %q, "split": "train"}`, plantedTask),
 		"counts": fmt.Sprintf("{\"prompt\": %[1]q}\n{\"prompt\": %[1]q}", plantedTask), "broken": plantedTask, "split": fmt.Sprintf(`{"split": %q}`, plantedTask),
 	} {
-		said.taskset(h, environments, env.GetId(), version, []byte(tasks))
+		seen.taskset(h, environments, env.GetId(), version, []byte(tasks))
 	}
-	said.guesses(h, conn, env.GetId())
-	require.NotContains(t, said.out.String(), plantedTask)
+	seen.otherWays(h, conn, env.GetId())
+	require.NotContains(t, seen.out.String(), plantedTask)
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	require.NotContains(t, log.all.String(), plantedTask)
 	require.Zero(t, h.rowsWith(plantedTask))
-	require.Positive(t, h.rowsWith("math"), "the search finds what is there")
+	require.Positive(t, h.rowsWith("math"), "the search works")
 }
 
-// taskset uploads bytes as a taskset, registers them and waits for what is found of them.
-func (s *heard) taskset(h *house, c registryv1.EnvironmentServiceClient, env, version string, tasks []byte) {
+// taskset uploads a taskset, registers it and waits for its validation.
+func (s *transcript) taskset(h *fixture, c registryv1.EnvironmentServiceClient, env, version string, tasks []byte) {
 	h.t.Helper()
 	ctx := h.as(member(ann(), "editor"))
 	target, err := c.SignEnvironmentUpload(ctx, &registryv1.SignEnvironmentUploadRequest{
@@ -107,7 +107,7 @@ func (s *heard) taskset(h *house, c registryv1.EnvironmentServiceClient, env, ve
 	require.Equal(h.t, http.StatusOK, status, body)
 	fmt.Fprintln(&s.out, body)
 	status, body = send(h.t, http.MethodGet, target.GetUrl(), target.GetHeaders(), nil)
-	require.Equal(h.t, http.StatusForbidden, status, "the address of an upload reads nothing")
+	require.Equal(h.t, http.StatusForbidden, status, "an upload address does not allow reads")
 	fmt.Fprintln(&s.out, body)
 	m := &registryv1.EnvironmentManifest{Api: "env/v1", Entry: "a:B", Taskset: &registryv1.EnvironmentTaskset{
 		Digest: "sha256:" + sum(tasks), Count: 1, Splits: map[string]int32{"train": 1},
@@ -119,13 +119,13 @@ func (s *heard) taskset(h *house, c registryv1.EnvironmentServiceClient, env, ve
 		require.NoError(h.t, err)
 		s.add(v, nil)
 		return v.GetState() == "ready" || v.GetState() == "invalid"
-	}, "the version is looked at")
+	}, "the version is validated")
 	s.add(c.CreateEnvironmentVersion(ctx, in))
 	s.add(c.DeprecateEnvironmentVersion(ctx, &registryv1.DeprecateEnvironmentVersionRequest{EnvironmentId: env, Version: version}))
 }
 
-// guesses are other ways to the same bytes, for who knows their digest.
-func (s *heard) guesses(h *house, conn *grpc.ClientConn, env string) {
+// otherWays tries other ways to reach the same bytes for a caller who knows their digest.
+func (s *transcript) otherWays(h *fixture, conn *grpc.ClientConn, env string) {
 	h.t.Helper()
 	team := member(ann(), "editor")
 	tasks := []byte(plantedTask)
@@ -133,7 +133,7 @@ func (s *heard) guesses(h *house, conn *grpc.ClientConn, env string) {
 	mine := h.dataset(team, "taskset-as-dataset", "search")
 	made, err := h.datasets.CreateDatasetVersion(h.as(team), &registryv1.CreateDatasetVersionRequest{DatasetId: mine.GetId(), Version: "v1", Files: files})
 	require.NoError(h.t, err)
-	require.Len(h.t, made.GetUploads(), 1, "a dataset of the same bytes has none of them")
+	require.Len(h.t, made.GetUploads(), 1, "a dataset with the same digest does not share the taskset's object")
 	_, err = h.datasets.CommitDatasetVersion(h.as(team), &registryv1.CommitDatasetVersionRequest{DatasetId: mine.GetId(), Version: "v1"})
 	require.True(h.t, fault.HasCode(err, "object_missing"), "%v", err)
 	packages := registryv1.NewPackageServiceClient(conn)
@@ -147,8 +147,8 @@ func (s *heard) guesses(h *house, conn *grpc.ClientConn, env string) {
 	s.add(environments.DeleteEnvironment(h.as(team), &registryv1.DeleteEnvironmentRequest{EnvironmentId: env}))
 }
 
-// rowsWith counts the rows of the whole schema that hold a text.
-func (h *house) rowsWith(text string) (n int) {
+// rowsWith counts the rows in the whole schema that contain text.
+func (h *fixture) rowsWith(text string) (n int) {
 	h.t.Helper()
 	ctx := context.WithoutCancel(h.t.Context())
 	pool := h.db.OwnerPool("registry")

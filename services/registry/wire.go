@@ -4,28 +4,28 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/event"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/clients"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/engine"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/enginesync"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/owner"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/snapshot"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/transfer"
 )
 
-// wire joins the areas from the lowest to the highest.
-func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
+// wire builds the areas of the service, from the lowest to the highest.
+func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) {
 	d := s.deps
 	events, trail := event.NewLog(d.Clock, d.IDs, Name), audit.NewLog(d.Clock, d.IDs, Name)
-	repeats := &idem.Once{Pool: d.Pool, Keys: s.keys}
-	projects := &peer.Projects{Client: d.Projects}
+	repeats := &idempotency.Once{Pool: d.Pool, Keys: s.keys}
+	projects := &clients.Projects{Client: d.Projects}
 
 	s.seeder = &recipe.Seeder{
 		Pool: d.Pool, Blobs: d.Blobs, Files: d.Recipes, ManifestName: recipes.Manifest, Clock: d.Clock, Log: d.Log,
@@ -37,14 +37,14 @@ func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 		IDs: d.IDs, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
 	}
 	s.models = &model.Server{
-		Pool: d.Pool, Projects: projects, Artifacts: &peer.Artifacts{Runs: d.Runs, Data: d.RunData}, Blobs: d.Blobs,
-		Jobs: &peer.Jobs{Runs: d.Runs},
+		Pool: d.Pool, Projects: projects, Artifacts: &clients.Artifacts{Runs: d.Runs, Data: d.RunData}, Blobs: d.Blobs,
+		Jobs: &clients.Jobs{Runs: d.Runs},
 		Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
 	}
 	s.ledger = &epoch.Ledger{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Lease: s.cfg.AuthLease}
 	store := &deployment.Store{}
 	book := &deployment.Book{
-		Pool: d.Pool, Store: store, Revisions: revisions, Orders: &engine.Orders{Queue: s.queue}, Events: events, Audit: trail, Clock: d.Clock,
+		Pool: d.Pool, Store: store, Revisions: revisions, Orders: &enginesync.Orders{Queue: s.queue}, Events: events, Audit: trail, Clock: d.Clock,
 	}
 	tries := &playground.Book{
 		Pool: d.Pool, Revisions: revisions, Orders: book.Orders, Events: events, Audit: trail, Clock: d.Clock,
@@ -57,9 +57,9 @@ func (s *Service) wire(revisions *revision.Store, orderer *engine.Orderer) {
 		Pool: d.Pool, Book: book, Store: store, Revisions: revisions, Projects: projects, Replicas: s.ledger, Once: repeats, Clock: d.Clock,
 		IDs: d.IDs, Rand: d.Rand, Probe: s.cfg.ProbeDeadline, PublicURL: d.PublicURL,
 	}
-	s.watcher = &engine.Watcher{Works: d.Works, Book: book, Orderer: orderer, Clock: d.Clock, Log: d.Log}
+	s.watcher = &enginesync.Watcher{Works: d.Works, Book: book, Orderer: orderer, Clock: d.Clock, Log: d.Log}
 	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Revisions: revisions, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
-	s.owners = &owner.Server{Owners: &owner.Owners{Pool: d.Pool, Events: events, Audit: trail}, Replicas: s.ledger}
+	s.owners = &transfer.Server{Owners: &transfer.Owners{Pool: d.Pool, Events: events, Audit: trail}, Replicas: s.ledger}
 	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder, Audit: trail}
 	s.wireCatalog(repeats, events, trail, projects)
 }

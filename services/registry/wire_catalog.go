@@ -8,15 +8,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/event"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/clients"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/peer"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
-// validator puts what reads the bytes of environments among the queue's workers.
+// validator registers the queue worker that validates environment versions.
 func (s *Service) validator(workers *river.Workers) error {
 	d := s.deps
 	err := river.AddWorkerSafely(workers, &environment.Validator{
@@ -28,19 +28,19 @@ func (s *Service) validator(workers *river.Workers) error {
 	return nil
 }
 
-// wireCatalog joins packages, the areas that solution applications bind, and the applications.
-func (s *Service) wireCatalog(repeats *idem.Once, events *event.Log, trail *audit.Log, projects *peer.Projects) {
+// wireCatalog builds packages, environments, rubrics, solutions and solution applications.
+func (s *Service) wireCatalog(repeats *idempotency.Once, events *event.Log, trail *audit.Log, projects *clients.Projects) {
 	d := s.deps
 	s.environments = &environment.Server{
 		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Queue: &environment.Validations{Queue: s.queue}, Once: repeats, Events: events, Audit: trail,
 		Clock: d.Clock, IDs: d.IDs, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
 	}
-	s.packages = &bundle.Server{
+	s.packages = &codepackage.Server{
 		Pool: d.Pool, Projects: projects, Blobs: d.Blobs, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs,
 		MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
 	}
 	s.rubrics = &rubric.Server{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
-	desk := &solution.Desk{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
-	s.solutions = &solution.Server{Desk: desk}
-	s.applications = &solution.Applications{Desk: desk, Catalog: &solution.Catalog{Pool: d.Pool, Seeder: s.seeder}}
+	desk := &solution.Deps{Pool: d.Pool, Projects: projects, Once: repeats, Events: events, Audit: trail, Clock: d.Clock, IDs: d.IDs}
+	s.solutions = &solution.Server{Deps: desk}
+	s.applications = &solution.Applications{Deps: desk, Catalog: &solution.Catalog{Pool: d.Pool, Seeder: s.seeder}}
 }

@@ -4,29 +4,29 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/platform/lead"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 const (
-	// tryAgain is the pause before the wake-up listener or the leader tries again.
+	// tryAgain is the pause before the wake-up listener or the leader retries.
 	tryAgain = time.Second
-	// electEvery is how soon another replica watches engines after the one that did is gone.
+	// electEvery is how soon another replica takes over watching engines after the leader is gone.
 	electEvery = 2 * time.Second
 	sweepEvery = time.Hour
 )
 
-// Workers are the registry's loops. Every replica runs all of them; one at a time watches the engines, so
-// that an older state is never applied over a newer one.
-func (s *Service) Workers() []run.Worker {
+// Workers returns the registry's background loops. Every replica runs all of them. Only one replica at a time
+// watches engines, so that an older state never overwrites a newer one.
+func (s *Service) Workers() []process.Worker {
 	d := s.deps
-	loop := func(name string, every time.Duration, fn func(context.Context) error) run.Worker {
-		return run.Worker{Name: name, Run: func(ctx context.Context) error {
-			return run.Loop(ctx, d.Clock, every, every/4, run.Logged(d.Log, name, fn))
+	loop := func(name string, every time.Duration, fn func(context.Context) error) process.Worker {
+		return process.Worker{Name: name, Run: func(ctx context.Context) error {
+			return process.Loop(ctx, d.Clock, every, every/4, process.Logged(d.Log, name, fn))
 		}}
 	}
-	elector := &lead.Elector{Pool: d.Pool, Clock: d.Clock, Name: "registry.engines", Every: electEvery}
-	return []run.Worker{
+	elector := &pg.LeaderElector{Pool: d.Pool, Clock: d.Clock, Name: "registry.engines", Every: electEvery}
+	return []process.Worker{
 		{Name: "registry.catalog", Run: s.seeder.Run},
 		loop("registry.wake", tryAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
 		loop("registry.engines", tryAgain, func(ctx context.Context) error { return elector.Run(ctx, s.watcher.Run) }),

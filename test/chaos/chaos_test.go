@@ -14,9 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/test/draw"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 func all() bool { return os.Getenv("CHAOS") == "all" }
@@ -26,7 +26,7 @@ func roomy() map[string]string { return map[string]string{"SERVICE_JOBS_NODE_SLO
 
 func TestKillsInTheSplitShape(t *testing.T) {
 	w := newWire(t)
-	s := stand.Split(t, stand.Options{OwnEnvironments: true, Env: w.env()})
+	s := testenv.Split(t, testenv.Options{OwnEnvironments: true, Env: w.env()})
 	w.connect(t, s)
 	rows := matrix(victims())
 	if !all() {
@@ -39,7 +39,7 @@ func TestKillsInTheSplitShape(t *testing.T) {
 
 func TestKillsOfTheOneProcess(t *testing.T) {
 	w := newWire(t)
-	s := stand.Single(t, stand.Options{OwnEnvironments: true, Env: w.env()})
+	s := testenv.Single(t, testenv.Options{OwnEnvironments: true, Env: w.env()})
 	w.connect(t, s)
 	rows := matrix([]string{"signalboxd"})
 	if !all() {
@@ -53,16 +53,16 @@ func TestKillsOfTheOneProcess(t *testing.T) {
 // walk takes the loop through its stages and strikes in the row's, while a counter counts.
 type walk struct {
 	*testing.T
-	s   *stand.Stand
+	s   *testenv.Stand
 	w   *wire
 	row row
-	l   *loop.Loop
-	c   *stand.Counter
+	l   *e2eflow.Loop
+	c   *testenv.Counter
 }
 
 func (w *walk) run() {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 2*stand.Patience)
+	ctx, cancel := context.WithTimeout(w.Context(), 2*testenv.Patience)
 	defer cancel()
 	whole := w.s.T
 	w.s.T = w.T // what fails in a row fails the row
@@ -80,8 +80,8 @@ func (w *walk) run() {
 	w.answerRight(ctx)
 	require.Equal(w, pid, w.enginePID(ctx), "the engine that was promoted is the one that answers")
 	w.c.End(ctx)
-	var lines []loop.LogLine
-	require.NoError(w, w.l.FollowLogs(ctx, func(line loop.LogLine) { lines = append(lines, line) }))
+	var lines []e2eflow.LogLine
+	require.NoError(w, w.l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
 	w.s.LessonLines(ctx, w.l, lines)
 }
 
@@ -137,7 +137,7 @@ func (w *walk) serve(ctx context.Context) (pid int) {
 	if w.row.stage == engineStart {
 		pid, release := holdWork(ctx, w.T, w.s, w.l.Deployment.ID, filepath.Join("starts", "0"), "llamacpp.py")
 		held = pid
-		var now loop.Revision
+		var now e2eflow.Revision
 		require.NoError(w, w.l.Client.Get(ctx, w.revision(), nil, &now))
 		require.False(w, now.Ready, "it has not yet generated anything")
 		w.strike(ctx, release)
@@ -174,7 +174,7 @@ func (w *walk) enginePID(ctx context.Context) int {
 // submit starts the suites' short lesson.
 func (w *walk) submit(ctx context.Context) {
 	w.Helper()
-	lesson := loop.OneDigit()
+	lesson := e2eflow.OneDigit()
 	rows, err := lesson.Rows(1)
 	require.NoError(w, err)
 	dataset, err := w.l.PushDataset(ctx, "v1", "additions.jsonl", rows)

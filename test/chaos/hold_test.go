@@ -14,12 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // freeze stops a process with its group and waits until it stands still; false where it had ended. The
 // answer lets it go on.
-func freeze(ctx context.Context, t *testing.T, s *stand.Stand, pid int) (thaw func(), ok bool) {
+func freeze(ctx context.Context, t *testing.T, s *testenv.Stand, pid int) (thaw func(), ok bool) {
 	t.Helper()
 	group, err := syscall.Getpgid(pid)
 	if err != nil || syscall.Kill(-group, syscall.SIGSTOP) != nil {
@@ -59,13 +59,13 @@ func commandLine(pid int) string {
 }
 
 // holdBuild stops the installer while it fills a half-made environment.
-func holdBuild(ctx context.Context, t *testing.T, s *stand.Stand) (thaw func()) {
+func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()) {
 	t.Helper()
 	s.Until(ctx, "an environment is being filled", func() bool {
 		halves, err := filepath.Glob(filepath.Join(s.Environments, "*.build-*", "venv"))
 		require.NoError(t, err)
 		for _, half := range halves {
-			for _, pid := range stand.Left(half) {
+			for _, pid := range testenv.Left(half) {
 				if !strings.Contains(commandLine(pid), " install ") {
 					continue
 				}
@@ -83,7 +83,7 @@ func holdBuild(ctx context.Context, t *testing.T, s *stand.Stand) (thaw func()) 
 }
 
 // work is the folder of the agent's work whose assignment holds the text, empty where there is none.
-func work(t *testing.T, s *stand.Stand, text string) string {
+func work(t *testing.T, s *testenv.Stand, text string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "assignment.json"))
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func work(t *testing.T, s *stand.Stand, text string) string {
 }
 
 // holdWork stops the process of a work whose command line holds the program, and answers its id.
-func holdWork(ctx context.Context, t *testing.T, s *stand.Stand, text, run, program string) (pid int, thaw func()) {
+func holdWork(ctx context.Context, t *testing.T, s *testenv.Stand, text, run, program string) (pid int, thaw func()) {
 	t.Helper()
 	s.Until(ctx, program+" runs", func() bool {
 		dir := work(t, s, text)

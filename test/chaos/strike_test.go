@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // sign is by what others' notice of a victim's absence is seen: a call that meets it, and where one keeps
@@ -28,12 +28,12 @@ func (s sign) path() string {
 
 // signs of every process; the gateway's and the one process's absence any caller meets.
 func signs() map[string]sign {
-	const lineLost = "line to the control plane lost"
+	const lineLost = "connection to the control plane lost"
 	return map[string]sign{
 		"auth":       {route: "/api/auth/me"},
 		"jobs":       {route: "/api/jobs", log: "agent", line: lineLost},
 		"ingest":     {route: "/api/runs/{id}/metrics", log: "gateway", line: "service cannot be reached"},
-		"registry":   {route: "/api/models", log: "inference", line: "the registry's stream broke"},
+		"registry":   {route: "/api/models", log: "inference", line: "snapshot stream from the registry lost"},
 		"inference":  {route: "/api/model-deployments/{deployment_id}/traffic"},
 		"gateway":    {route: "/healthz"},
 		"agent":      {log: "jobs", line: `AgentService/Connect"`},
@@ -43,7 +43,7 @@ func signs() map[string]sign {
 
 // strike kills the row's victim. Where the row says so, the victim stays away until others have noticed;
 // otherwise it is back at once. What was held is let go when the victim is dead.
-func strike(ctx context.Context, t *testing.T, s *stand.Stand, r row, l *loop.Loop, release func()) {
+func strike(ctx context.Context, t *testing.T, s *testenv.Stand, r row, l *e2eflow.Loop, release func()) {
 	t.Helper()
 	seen := sign{}
 	before := 0
@@ -73,7 +73,7 @@ func strike(ctx context.Context, t *testing.T, s *stand.Stand, r row, l *loop.Lo
 
 // meets tells that a call fails as it does when a process is away: no answer at all, or the gateway's word
 // that it has none.
-func meets(ctx context.Context, l *loop.Loop, path string) bool {
+func meets(ctx context.Context, l *e2eflow.Loop, path string) bool {
 	a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return ctx.Err() == nil

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // wire stands between the training and the gateway, as any network does. It can hold an upload when half
@@ -73,7 +73,7 @@ func (w *wire) env() map[string]string {
 
 // connect says where the wire ends: where the installation listens, which the one process does not tell
 // beside its public address.
-func (w *wire) connect(t *testing.T, s *stand.Stand) {
+func (w *wire) connect(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	address := s.URL
 	if p := s.Processes["signalboxd"]; p != nil {
@@ -130,7 +130,7 @@ func (h *halved) Read(p []byte) (int, error) {
 func (h *halved) Close() error { return h.from.Close() }
 
 // holdUpload waits until the platform itself has a part of the upload in its hands.
-func holdUpload(ctx context.Context, t *testing.T, s *stand.Stand, held *stall) (release func()) {
+func holdUpload(ctx context.Context, t *testing.T, s *testenv.Stand, held *stall) (release func()) {
 	t.Helper()
 	select {
 	case <-held.half:
@@ -152,7 +152,7 @@ func holdUpload(ctx context.Context, t *testing.T, s *stand.Stand, held *stall) 
 }
 
 // objects is the folder of the stand's object store.
-func objects(s *stand.Stand) string {
+func objects(s *testenv.Stand) string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", "objects")
 	}

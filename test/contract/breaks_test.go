@@ -9,17 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// leastBreaks is how many planted breaks the suite must be able to see.
+// leastBreaks is the minimum number of planted breaks.
 const leastBreaks = 30
 
-// TestEveryBreakStillApplies demands that each planted break says what it breaks, names goldens that are there, changes
-// the product and nothing else, and still applies. That the goldens turn red is what `make breaks` sees.
+// TestEveryBreakStillApplies checks that each patch of a planted break has a title, names existing goldens, changes no
+// test, and still applies. `make breaks` checks that the named goldens fail with it.
 func TestEveryBreakStillApplies(t *testing.T) {
 	t.Parallel()
-	root := stand.Root(t)
+	root := testenv.Root(t)
 	patches, err := filepath.Glob(filepath.Join("breaks", "*.patch"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(patches), leastBreaks)
@@ -42,6 +42,6 @@ func TestEveryBreakStillApplies(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "git", "apply", "--check", path)
 		cmd.Dir = root
 		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s does not apply any more: %s", patch, out)
+		require.NoError(t, err, "%s no longer applies: %s", patch, out)
 	}
 }

@@ -1,6 +1,6 @@
-// Package contract holds every rule of the specification to its word: goldens of requests and answers, played
-// against whole installations in both shapes, each answer compared as JSON and with the API's description.
-// What is covered, and what each sentence of the specification is held by, is itself tested.
+// Package contract tests every rule of the specification: it plays goldens of requests and responses against whole
+// installations in both shapes and compares each response with the golden and with the OpenAPI document. It also tests
+// that every route and status is covered, and that every sentence of the specification is covered by a test.
 package contract
 
 import (
@@ -16,18 +16,19 @@ import (
 
 	"github.com/signalbox-dev/signalbox/test/contract/exchange"
 	"github.com/signalbox-dev/signalbox/test/draw"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// besides is how many goldens are played at once: they mostly wait.
+// besides is how many goldens run in parallel. It may exceed the number of CPUs because goldens mostly wait.
 const besides = "6"
 
-// patience is how long a request may take, and what is asked for until it is so.
+// patience limits the time of a request, and of a step that is repeated until it succeeds.
 const patience = time.Minute
 
-// drafting fills in expected bodies that are still a question mark with what was answered, for their writer to judge.
-var drafting = flag.Bool("draft", false, "fill in the bodies of goldens that are a question mark")
+// drafting replaces expected bodies that are a question mark by the received ones; the author must review them.
+var drafting = flag.Bool("draft", false, "Replace expected bodies that are a question mark by the received ones.")
 
+// written stores the drafted bodies in the golden's file.
 func written(t *testing.T, g *exchange.Golden, drafts map[int]string) {
 	t.Helper()
 	if len(drafts) == 0 {
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// settings are those of an installation that is made for many small requests.
+// settings returns the settings of an installation that handles many small requests fast.
 func settings() map[string]string {
 	return map[string]string{
 		"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1", "SERVICE_JOBS_NODE_SLOTS": "64",
@@ -77,7 +78,7 @@ func TestContract(t *testing.T) {
 	all := loaded(t)
 	for _, shape := range []string{"single", "split"} {
 		t.Run(shape, func(t *testing.T) {
-			w := newWorld(t, stand.Shapes()[shape](t, stand.Options{Env: settings()}))
+			w := newWorld(t, testenv.Shapes()[shape](t, testenv.Options{Env: settings()}))
 			some := all
 			if shape == "split" {
 				some = draw.OneIn(draw.New(t), splitShare, all)
@@ -91,13 +92,13 @@ func TestContract(t *testing.T) {
 			}
 			t.Run("lists are stable", w.stable)
 			if shape == "single" {
-				t.Run("its end", w.stops) // the last of all
+				t.Run("shutdown", w.stops) // must be the last
 			}
 		})
 	}
 }
 
-// area plays the goldens of one folder: those that need the installation for themselves, then all others at once.
+// area plays the goldens of one folder. Those marked alone run one by one; the others run in parallel after them.
 func (w *world) area(t *testing.T, shape string, goldens []*exchange.Golden) {
 	t.Helper()
 	for _, g := range goldens {
@@ -138,7 +139,7 @@ func (w *world) play(t *testing.T, g *exchange.Golden) {
 	for _, rt := range draw.OneIn(draw.New(t), routeShare, selected(t, g.Each)) {
 		t.Run(rt.Method+" "+strings.TrimPrefix(rt.Pattern, "/"), func(t *testing.T) {
 			stage.Vars = maps.Clone(kept)
-			maps.Copy(stage.Vars, asked(t, rt))
+			maps.Copy(stage.Vars, routeVars(t, rt))
 			require.NoError(t, each.Play(t.Context(), stage))
 		})
 	}

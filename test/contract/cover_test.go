@@ -16,10 +16,10 @@ import (
 
 func (c gap) String() string { return fmt.Sprintf("%s %d", c.Route, c.Status) }
 
-// gap is a status of a route that no golden shows.
+// gap is a status of a route that no golden covers.
 type gap exchange.Covered
 
-// owed reads a list of what is not held yet; the lists may only shrink, and are empty in the end.
+// owed reads a list in testdata: its lines without comments, with single spaces.
 func owed(t *testing.T, path string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -33,23 +33,23 @@ func owed(t *testing.T, path string) []string {
 	return out
 }
 
-// TestEveryRouteAndStatusHasAGolden demands a golden for the success of each route and for every status that it
-// declares, and that no golden names a route or a status that is not there.
+// TestEveryRouteAndStatusHasAGolden checks that a golden covers each status that a route declares, and that no golden
+// covers a status that is not declared.
 func TestEveryRouteAndStatusHasAGolden(t *testing.T) {
 	t.Parallel()
 	shown := covered(t, loaded(t))
 	for c, test := range elsewhere(t) {
-		require.Empty(t, shown[c], "goldens show %v: take its line out of testdata/elsewhere.txt", c)
+		require.Empty(t, shown[c], "a golden covers %v: remove its line from testdata/elsewhere.txt", c)
 		shown[c] = []string{test}
 	}
 	missing, excess := compared(wanted(t), shown)
 	list := slices.DeleteFunc(owed(t, "testdata/owed.txt"), func(line string) bool { return strings.HasPrefix(line, "rule ") })
-	settled(t, missing, list, "statuses of routes that no golden shows")
-	require.Empty(t, excess, "goldens show what is not declared")
+	settled(t, missing, list, "statuses of routes that no golden covers")
+	require.Empty(t, excess, "goldens cover statuses that are not declared")
 }
 
-// elsewhere are statuses that no request can bring about on a running installation of this suite, and the tests that
-// hold them.
+// elsewhere returns the statuses that no request can cause on an installation of this suite, with the tests that cover
+// them.
 func elsewhere(t *testing.T) map[exchange.Covered]string {
 	t.Helper()
 	out := map[exchange.Covered]string{}
@@ -64,7 +64,7 @@ func elsewhere(t *testing.T) map[exchange.Covered]string {
 	return out
 }
 
-// wanted is every status that a route declares.
+// wanted returns every status that a route declares.
 func wanted(t *testing.T) map[exchange.Covered]bool {
 	t.Helper()
 	out := map[exchange.Covered]bool{}
@@ -92,14 +92,14 @@ func compared(want map[exchange.Covered]bool, shown map[exchange.Covered][]strin
 	return missing, excess
 }
 
-// settled demands that what is missing is what the list says, line for line.
+// settled checks that missing and list have the same lines.
 func settled(t require.TestingT, missing, list []string, what string) {
 	news, gone := differ(missing, list)
 	require.Empty(t, news, what)
-	require.Empty(t, gone, "these are owed no more: take their lines out")
+	require.Empty(t, gone, "these are covered now: remove their lines")
 }
 
-// differ answers what is only in a, and what is only in b or twice there.
+// differ returns what is only in a, and what is only in b or twice in b.
 func differ(a, b []string) (news, gone []string) {
 	for _, x := range a {
 		if !slices.Contains(b, x) {
@@ -114,7 +114,7 @@ func differ(a, b []string) (news, gone []string) {
 	return news, gone
 }
 
-func TestGapsAndExcessAreSeen(t *testing.T) {
+func TestCompared(t *testing.T) {
 	t.Parallel()
 	a, b, c := exchange.Covered{Route: "GET /a", Status: 200}, exchange.Covered{Route: "GET /a", Status: 404}, exchange.Covered{Route: "GET /b", Status: 200}
 	missing, excess := compared(map[exchange.Covered]bool{a: true, b: true}, map[exchange.Covered][]string{a: {"x/y"}, c: {"x/z", "x/w"}})
@@ -125,7 +125,7 @@ func TestGapsAndExcessAreSeen(t *testing.T) {
 	require.Equal(t, []string{"q", "r"}, gone)
 }
 
-func TestSelectorsTakeWhatTheySay(t *testing.T) {
+func TestSelected(t *testing.T) {
 	t.Parallel()
 	for _, rt := range selected(t, "role=admin kind=rpc") {
 		require.Equal(t, "admin", rt.Role)

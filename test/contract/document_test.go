@@ -16,7 +16,7 @@ import (
 
 var described = sync.OnceValues(openapi.Load)
 
-// description is the API's own, from the document that the product serves.
+// description returns the OpenAPI document that the product serves.
 func description(t testing.TB) *openapi.Document {
 	t.Helper()
 	d, err := described()
@@ -24,7 +24,7 @@ func description(t testing.TB) *openapi.Document {
 	return d
 }
 
-// document holds every answer against the description.
+// document returns a checker of responses against the OpenAPI document.
 func document(t testing.TB) exchange.Document {
 	t.Helper()
 	return checker{description(t)}
@@ -32,7 +32,7 @@ func document(t testing.TB) exchange.Document {
 
 type checker struct{ *openapi.Document }
 
-// CheckResponse implements exchange.Document. What the router refuses belongs to no operation.
+// CheckResponse implements exchange.Document. Errors of the router belong to no operation.
 func (c checker) CheckResponse(method, target string, status int, header http.Header, body []byte) error {
 	path, _, _ := strings.Cut(target, "?")
 	op, found := c.Operation(method, path)
@@ -42,7 +42,7 @@ func (c checker) CheckResponse(method, target string, status int, header http.He
 	return op.CheckResponse(status, header, body)
 }
 
-// example is a minimal body that a route takes.
+// example returns a minimal body for a route.
 func example(t testing.TB, rt route.Route) string {
 	t.Helper()
 	op, found := description(t).Operation(rt.Method, rt.Pattern)
@@ -52,8 +52,8 @@ func example(t testing.TB, rt route.Route) string {
 	return string(body)
 }
 
-// declared are the statuses that the description declares for a route. What passes an engine's answers through
-// declares its own refusals alone; what it passes on is a success of the same route.
+// declared returns the statuses that the OpenAPI document declares for a route. A route that passes an engine's responses
+// through declares only its own errors; 200 is added for the engine.
 func declared(t testing.TB, rt route.Route) []int {
 	t.Helper()
 	op, found := description(t).Operation(rt.Method, rt.Pattern)
@@ -65,8 +65,8 @@ func declared(t testing.TB, rt route.Route) []int {
 	return statuses
 }
 
-// TestHeadersOfRulesAreDescribed demands of each header by which a caller makes a request conditional or repeatable,
-// and of what it is told for that, that it is described wherever a golden shows it at work.
+// TestHeadersOfRulesAreDescribed checks that the OpenAPI document describes the headers of conditional and repeatable
+// requests, and those of their responses, wherever a golden uses them.
 func TestHeadersOfRulesAreDescribed(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -86,10 +86,10 @@ func TestHeadersOfRulesAreDescribed(t *testing.T) {
 			for _, f := range s.Response.Header {
 				if slices.Contains([]string{"ETag", "X-Service-Impact"}, f.Name) && f.Value != "<<absent>>" {
 					seen[f.Name] = true
-					require.True(t, op.Tells(s.Response.Status, f.Name), "%s is told %s by %s", g.Name, f.Name, op.ID)
+					require.True(t, op.Tells(s.Response.Status, f.Name), "%s gets %s from %s", g.Name, f.Name, op.ID)
 				}
 			}
 		}
 	}
-	require.Len(t, seen, 5, "no golden shows one of them")
+	require.Len(t, seen, 5, "a header is used by no golden")
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/contract/exchange"
 )
 
-// selected are the routes that a selector takes: all of its words must hold. A word is `credential=user`,
-// `role=admin`, `kind=rpc`, `service=auth`, `method=POST`, `path-id`, `variable`, `list`, `body`, `in-maintenance`, or one of them behind `not:`.
+// selected returns the routes that match all words of a selector. A word is `credential=user`, `role=admin`, `kind=rpc`,
+// `service=auth`, `handler=oauth`, `method=POST`, `path=/x`, `path-id`, `variable`, `list`, `body`, `in-maintenance`, or
+// one of them with the prefix `not:`.
 func selected(t testing.TB, selector string) []route.Route {
 	t.Helper()
 	var out []route.Route
@@ -29,7 +30,7 @@ func selected(t testing.TB, selector string) []route.Route {
 			out = append(out, rt)
 		}
 	}
-	require.NotEmpty(t, out, "no route is %s", selector)
+	require.NotEmpty(t, out, "no route matches %s", selector)
 	return out
 }
 
@@ -66,12 +67,12 @@ func takes(t testing.TB, rt route.Route, word string) bool {
 		fields := inputOf(t, rt).Fields()
 		return fields.ByName("limit") != nil && fields.ByName("offset") != nil
 	default:
-		require.FailNow(t, "no selector is "+word)
+		require.FailNow(t, "unknown selector "+word)
 		return false
 	}
 }
 
-// inputOf is the message that a call takes.
+// inputOf returns the input message of a route's RPC.
 func inputOf(t testing.TB, rt route.Route) protoreflect.MessageDescriptor {
 	t.Helper()
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(rt.RPC, "/", ".")))
@@ -79,11 +80,11 @@ func inputOf(t testing.TB, rt route.Route) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MethodDescriptor).Input()
 }
 
-// unknown is an id of that kind which nothing has.
+// unknown returns a well-formed id that no object has.
 func unknown(prefix string) string { return prefix + "_00000000000000000000000000" }
 
-// asked are the variables of a request of the route: its ids are well formed and nobody's.
-func asked(t testing.TB, rt route.Route) map[string]string {
+// routeVars returns the variables for a request of the route. Its ids are well formed and unknown.
+func routeVars(t testing.TB, rt route.Route) map[string]string {
 	t.Helper()
 	method := rt.Method
 	if method == "*" {
@@ -95,13 +96,13 @@ func asked(t testing.TB, rt route.Route) map[string]string {
 	}
 }
 
-// malformed is what no id looks like.
+// malformed returns an id that is not well formed.
 func malformed(prefix string) string { return prefix + "-nonsense" }
 
-// placed are the places of a pattern.
+// placed matches the placeholders of a pattern.
 var placed = regexp.MustCompile(`\{[^}]*\}`)
 
-// filled puts ids that an idea of them makes, and names that nothing has, into a pattern.
+// filled replaces the placeholders of a pattern by ids, which of returns for a prefix, and by unknown names.
 func filled(pattern string, of func(prefix string) string) string {
 	known := values(of)
 	segments := strings.Split(pattern, "/")
@@ -137,7 +138,7 @@ func values(of func(prefix string) string) map[string]string {
 	return v
 }
 
-// covered is everything that goldens show.
+// covered returns the routes and statuses that the goldens cover, each with the names of its goldens.
 func covered(t testing.TB, all []*exchange.Golden) map[exchange.Covered][]string {
 	t.Helper()
 	out := map[exchange.Covered][]string{}

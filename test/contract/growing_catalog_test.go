@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/signalbox-dev/signalbox/test/sample"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// zeros is a digest in a manifest whose bytes nobody brings.
+// zeros is a digest in a manifest whose bytes are never uploaded.
 var zeros = strings.Repeat("0", 64)
 
-// ofCatalog are the lists of what the catalog keeps.
+// ofCatalog returns the lists of the catalog.
 func ofCatalog() map[string]func(g *grower) growth {
 	solution := func(g *grower, name string) map[string]any {
 		return map[string]any{"name": name, "version": "1", "recipe": recipe + "@" + g.at("recipe_version"), "purpose": map[string]any{}}
@@ -41,7 +41,7 @@ func ofCatalog() map[string]func(g *grower) growth {
 		"/api/models/{model_id}/versions": func(g *grower) growth {
 			path := g.inProject("/api/models", "of-versions") + "/versions"
 			return growth{path: path, comes: inFront, add: func(n int) {
-				artifact := g.run.upload(rowName(n)+".gguf", sample.GGUF(rowName(n)))
+				artifact := g.run.upload(rowName(n)+".gguf", fixtures.GGUF(rowName(n)))
 				g.do(g.admin, http.MethodPost, path, map[string]any{"source": map[string]string{"run_id": g.run.run, "artifact_id": artifact}}, nil)
 			}}
 		},
@@ -68,7 +68,7 @@ func ofCatalog() map[string]func(g *grower) growth {
 	}
 }
 
-// ofServing are the lists of deployments and of playground sessions.
+// ofServing returns the lists of deployments and of playground sessions.
 func ofServing() map[string]func(g *grower) growth {
 	target := func(g *grower) map[string]any {
 		return map[string]any{
@@ -96,7 +96,7 @@ func ofServing() map[string]func(g *grower) growth {
 		deployments + "/{deployment_id}/traffic": func(g *grower) growth {
 			id := g.at("deployment")
 			return growth{path: deployments + "/" + id + "/traffic", by: "request_id", comes: inFront, late: true, add: func(n int) {
-				g.say(g.at("deployment_token"), "/inference/"+id, n)
+				g.complete(g.at("deployment_token"), "/inference/"+id, n)
 			}}
 		},
 		sessions: func(g *grower) growth {
@@ -104,20 +104,20 @@ func ofServing() map[string]func(g *grower) growth {
 				var session made
 				body := map[string]any{"project": projectKey, "title": rowName(n), "targets": []any{target(g)}}
 				g.do(g.admin, http.MethodPost, sessions, body, &session)
-				g.do(g.admin, http.MethodDelete, sessions+"/"+session.ID, nil, nil) // a person may have a few that live
+				g.do(g.admin, http.MethodDelete, sessions+"/"+session.ID, nil, nil) // the number of live sessions per user is limited
 			}}
 		},
 		sessions + "/{playground_id}/transcript": func(g *grower) growth {
 			path := sessions + "/" + g.at("session")
 			return growth{path: path + "/transcript", comes: behind, late: true, add: func(n int) {
-				g.say(g.at("operator"), path+"/targets/1", n)
+				g.complete(g.at("operator"), path+"/targets/1", n)
 			}}
 		},
 	}
 }
 
-// say asks an engine something.
-func (g *grower) say(token, path string, n int) {
+// complete sends a completion request to an engine.
+func (g *grower) complete(token, path string, n int) {
 	g.Helper()
 	g.do(g.with(token), http.MethodPost, path+"/v1/completions", map[string]any{"model": "default", "prompt": fmt.Sprint(n)}, nil)
 }

@@ -2,10 +2,10 @@ package contract
 
 import "fmt"
 
-// round is the step of the validation round whose samples come chunk by chunk.
+// round is the step of the validation round whose samples are reported in chunks.
 const round = 1
 
-// ofReports are the lists of what runs report. Each has two addresses.
+// ofReports returns the lists of run reports. Each has a path by job and one by run.
 func ofReports() map[string]func(g *grower) growth {
 	out := map[string]func(g *grower) growth{
 		"/api/agent-evaluations/{run_id}/items": func(g *grower) growth {
@@ -59,7 +59,7 @@ func hardware(g *grower) growth {
 	}}
 }
 
-// corrections are of one hyperparameter, which has a value before the first of them.
+// corrections changes one hyperparameter, which it sets once before.
 func corrections(g *grower) growth {
 	report := func(value any) { g.run.report("hparams", map[string]any{"params": map[string]any{"corrected": value}}) }
 	report("at first, of " + g.Name())

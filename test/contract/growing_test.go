@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// applications is the one list that takes no limit.
+// applications is the only list that takes no limit.
 const applications = "/api/solution-applications"
 
-// listPatterns are the patterns of all lists.
+// listPatterns returns the patterns of all lists.
 func listPatterns(t *testing.T) []string {
 	t.Helper()
 	out := []string{applications}
@@ -27,40 +27,41 @@ func listPatterns(t *testing.T) []string {
 	return out
 }
 
-// TestEveryListGrows finds the lists of which nobody has said what adds to them, or why nothing can.
+// TestEveryListGrows checks that each list is in growing, or in fixed with a reason why no rows can be added.
 func TestEveryListGrows(t *testing.T) {
 	t.Parallel()
-	said := slices.Collect(keys(growing()))
+	listed := slices.Collect(keys(growing()))
 	for pattern, list := range fixed() {
-		require.NotContains(t, said, pattern)
+		require.NotContains(t, listed, pattern)
 		require.NotEmpty(t, list.why)
-		said = append(said, pattern)
+		listed = append(listed, pattern)
 	}
-	require.ElementsMatch(t, listPatterns(t), said)
+	require.ElementsMatch(t, listPatterns(t), listed)
 	for _, rt := range route.Table() {
 		if rt.Kind == route.RPC && rt.Method == http.MethodGet && inputOf(t, rt).Fields().ByName("offset") != nil {
-			require.Contains(t, said, rt.Pattern)
+			require.Contains(t, listed, rt.Pattern)
 		}
 	}
 }
 
 func keys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
-// still is a list to which no request of a test adds.
+// still is a list to which the test adds no rows.
 type still struct {
 	why string
 	of  func(g *grower) growth
 }
 
+// fixed returns the lists to which the test adds no rows, by their patterns.
 func fixed() map[string]still {
 	at := func(path, by string) func(*grower) growth {
 		return func(*grower) growth { return growth{path: path, by: by} }
 	}
 	return map[string]still{
-		"/api/admin/keys":     {"a rotation is refused until the key of the last one signs, and ends older ones", at("/api/admin/keys", "kid")},
-		"/api/admin/settings": {"settings are those that the program knows", at("/api/admin/settings", "key")},
+		"/api/admin/keys":     {"a rotation is rejected until the previous key signs, and it retires older ones", at("/api/admin/keys", "kid")},
+		"/api/admin/settings": {"the settings are fixed by the program", at("/api/admin/settings", "key")},
 		"/api/recipes":        {"recipes come with the program", at("/api/recipes", "name")},
-		"/api/admin/users/{user_id}/owned": {"a row is a kind of things", func(g *grower) growth {
+		"/api/admin/users/{user_id}/owned": {"each row is a kind of object", func(g *grower) growth {
 			var found []struct {
 				made
 
@@ -72,10 +73,10 @@ func fixed() map[string]still {
 					return growth{path: "/api/admin/users/" + u.ID + "/owned", by: "kind"}
 				}
 			}
-			require.FailNow(g, "there is no admin")
+			require.FailNow(g, "user admin not found")
 			return growth{}
 		}},
-		"/api/datasets/{dataset_id}/versions/{version}/files": {"a version has the files of its manifest", func(g *grower) growth {
+		"/api/datasets/{dataset_id}/versions/{version}/files": {"a version has a fixed set of files", func(g *grower) growth {
 			_, digest := file("x")
 			files := []any{}
 			for i := range 5 {
@@ -103,9 +104,9 @@ type grower struct {
 	*builder
 
 	admin *client.Client
-	// run reports what lists of reports get.
+	// run is the run whose reports add rows.
 	run *training
-	// pool has no nodes: what is to run there waits.
+	// pool has no nodes, so that its jobs stay queued.
 	pool string
 }
 
@@ -118,7 +119,7 @@ func (w *world) grower(t *testing.T) *grower {
 	return g
 }
 
-// in is the same grower, whose failures are those of a part of the test.
+// in returns a copy of the grower that fails the subtest t.
 func (g *grower) in(t *testing.T) *grower {
 	t.Helper()
 	b, run, c := *g.builder, *g.run, *g
@@ -126,7 +127,7 @@ func (g *grower) in(t *testing.T) *grower {
 	return &c
 }
 
-// growing are the lists to which requests add, by their patterns.
+// growing returns the lists to which requests add rows, by their patterns.
 func growing() map[string]func(g *grower) growth {
 	all := map[string]func(g *grower) growth{}
 	for _, some := range []map[string]func(g *grower) growth{ofPeople(), ofCatalog(), ofServing(), ofWork(), ofReports()} {
@@ -137,17 +138,17 @@ func growing() map[string]func(g *grower) growth {
 
 const rowPrefix = "row-"
 
-// rowName is the name of an added row; they sort in the order in which they are added.
+// rowName returns the name of an added row. Names sort in the order of their addition.
 func rowName(n int) string { return fmt.Sprintf(rowPrefix+"%05d", n) }
 
-// posts is a list, newest first, to which each request adds one.
+// posts returns a list, newest first, to which each POST adds a row.
 func posts(path string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
 	return func(g *grower) growth {
 		return growth{path: path, comes: inFront, add: func(n int) { g.do(g.admin, http.MethodPost, path, body(g, rowName(n)), nil) }}
 	}
 }
 
-// sorted is such a list that goes by a name of its rows.
+// sorted returns such a list that is sorted by a name.
 func sorted(path, by string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
 	return func(g *grower) growth {
 		list := posts(path, body)(g)
@@ -156,14 +157,14 @@ func sorted(path, by string, body func(g *grower, name string) map[string]any) f
 	}
 }
 
-// named is a list of things that are of the world's project and have names.
+// named returns a list of objects that have a name and the world's project.
 func named(path string) func(g *grower) growth {
 	return posts(path, func(_ *grower, name string) map[string]any {
 		return map[string]any{"name": name, "project": projectKey}
 	})
 }
 
-// inProject makes one of those things and answers its path.
+// inProject creates such an object and returns its path.
 func (g *grower) inProject(path, name string) string {
 	g.Helper()
 	var one made

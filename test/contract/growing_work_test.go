@@ -9,10 +9,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// with is a client with a token.
+// with returns a client with a token.
 func (g *grower) with(token string) *client.Client { return g.caller().With(secret.New(token)) }
 
-// waiting submits a job that waits behind all others.
+// waiting submits a job with the lowest priority to a pool without nodes, so that it stays queued.
 func (g *grower) waiting(name string) string {
 	g.Helper()
 	var job made
@@ -24,7 +24,7 @@ func (g *grower) waiting(name string) string {
 	return job.ID
 }
 
-// ofWork are the lists of jobs, of where they run, and of the links to them.
+// ofWork returns the lists of jobs, fleets, nodes and shares.
 func ofWork() map[string]func(g *grower) growth {
 	submitted := func(list growth) func(g *grower) growth {
 		return func(g *grower) growth {
@@ -44,7 +44,7 @@ func ofWork() map[string]func(g *grower) growth {
 		},
 		"/api/jobs/{job_id}/attempts": func(g *grower) growth {
 			job := g.waiting("of-attempts")
-			// A job waits seconds for its next attempt: these rows come from no request.
+			// The rows are inserted directly, because a job waits seconds for its next attempt.
 			return growth{path: "/api/jobs/" + job + "/attempts", by: "number", comes: behind, add: func(n int) {
 				g.rows(g.Context(), `INSERT INTO jobs.attempt (id, job_id, number, state, created_at)
 					SELECT $1, $2, 1 + count(*), 'failed', now() FROM jobs.attempt WHERE job_id = $2`, fmt.Sprintf("att_%026d", n), job)
@@ -82,7 +82,7 @@ func ofWork() map[string]func(g *grower) growth {
 	}
 }
 
-// fleet makes one without nodes.
+// fleet creates a fleet without nodes.
 func (g *grower) fleet(name string) (path string) {
 	g.Helper()
 	var fleet made
@@ -90,7 +90,7 @@ func (g *grower) fleet(name string) (path string) {
 	return "/api/fleets/" + fleet.ID
 }
 
-// share makes a link to what the run reports.
+// share creates a link to the run's metrics and samples.
 func (g *grower) share() (path string) {
 	g.Helper()
 	var link struct {

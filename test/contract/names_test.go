@@ -10,23 +10,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestRulesOfNames holds what the specification says of paths and of names: everything of the API is below /api/ but
-// inference and the health check, and on the wire and in the environment the neutral word stands, never the product's.
-func TestRulesOfNames(t *testing.T) {
+// TestPathAndEnvironmentNames checks the specification's rules for paths and names: the API is below /api/ except for
+// inference and the health check, and names on the wire and in the environment never contain the product's name.
+func TestPathAndEnvironmentNames(t *testing.T) {
 	t.Parallel()
 	for _, rt := range route.Table() {
 		switch {
 		case strings.HasPrefix(rt.Pattern, "/api/"), rt.Pattern == "/healthz", rt.Pattern == "/inference/{deployment_id}/v1/{rest...}":
 		default:
-			// Pages for people, and what the RFCs put at the root.
+			// HTML pages, and documents that RFCs place at the root.
 			require.Contains(t, []string{"page", "wellknown"}, rt.Handler, rt.Pattern)
 		}
 		require.NotContains(t, strings.ToLower(rt.Pattern), "signalbox")
 	}
-	root := stand.Root(t)
+	root := testenv.Root(t)
 	for _, dir := range []string{"cmd", "services", "gateway", "agent", "internal", "platform", "sdk/python/src", "deploy/env"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
@@ -40,11 +40,11 @@ func TestRulesOfNames(t *testing.T) {
 	}
 }
 
-// TestTheClientHasNoOtherWayIn: what the command line uses speaks HTTP to the API alone; it imports no generated
-// client, no service and no database.
-func TestTheClientHasNoOtherWayIn(t *testing.T) {
+// TestClientUsesOnlyHTTPAPI checks that the command line's client uses only the HTTP API: it imports no generated client,
+// no service and no database.
+func TestClientUsesOnlyHTTPAPI(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(stand.Root(t), "internal", "client", "*.go"))
+	files, err := filepath.Glob(filepath.Join(testenv.Root(t), "internal", "client", "*.go"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, f := range files {

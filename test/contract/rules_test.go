@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/exchange"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // rule is a row of docs/rules.md.
@@ -23,10 +23,10 @@ type rule struct {
 	held         []string
 }
 
-// nothing is the id of sentences that say nothing to check.
+// nothing is the id of sentences that contain no rule.
 const nothing = "-"
 
-// table reads the rows of docs/rules.md.
+// table parses the rows of docs/rules.md.
 func table(t *testing.T, text string) []rule {
 	t.Helper()
 	var out []rule
@@ -50,7 +50,7 @@ func table(t *testing.T, text string) []rule {
 	return out
 }
 
-// holders splits a cell: names in back quotes, and words that run to the end.
+// holders splits the cell of a rule's goldens and tests: names in backquotes, or a phrase that runs to the end.
 func holders(cell string) []string {
 	var out []string
 	for cell != "" {
@@ -63,17 +63,18 @@ func holders(cell string) []string {
 	return out
 }
 
+// spoken matches a phrase that stands in place of goldens and tests.
 var spoken = regexp.MustCompile(`^(says nothing to check|owed|pending): \S`)
 
 func page(t *testing.T, name string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(stand.Root(t), "docs", name))
+	raw, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", name))
 	require.NoError(t, err)
 	return string(raw)
 }
 
-// TestEverySentenceIsARule demands every sentence of the specification in the table, in its order.
-func TestEverySentenceIsARule(t *testing.T) {
+// TestRulesTableListsEverySentence checks that the table has every sentence of the specification in its order.
+func TestRulesTableListsEverySentence(t *testing.T) {
 	t.Parallel()
 	want := sentences(page(t, "specification.md"))
 	require.Greater(t, len(want), 250)
@@ -88,27 +89,27 @@ func TestEverySentenceIsARule(t *testing.T) {
 			continue
 		}
 		require.Regexp(t, `^[a-z0-9-]+\.[a-z0-9-]+$`, r.id)
-		require.False(t, ids[r.id], "%s is there twice", r.id)
+		require.False(t, ids[r.id], "duplicate rule %s", r.id)
 		require.NotContains(t, strings.Join(r.held, " "), "says nothing", r.sentence)
 		ids[r.id] = true
 	}
 	require.Equal(t, want, got)
 }
 
-// TestTheSpecificationIsTheOneWeWereGiven compares the copy with the original where that is beside the checkout.
-func TestTheSpecificationIsTheOneWeWereGiven(t *testing.T) {
+// TestSpecificationMatchesOriginal compares the copy with the original, if that is next to the checkout.
+func TestSpecificationMatchesOriginal(t *testing.T) {
 	t.Parallel()
-	original, err := os.ReadFile(filepath.Join(stand.Root(t), "..", "shared", "spec", "interface-specification.md"))
+	original, err := os.ReadFile(filepath.Join(testenv.Root(t), "..", "shared", "spec", "interface-specification.md"))
 	if os.IsNotExist(err) {
-		original, err = []byte(page(t, "specification.md")), nil // a checkout alone has only the copy
+		original, err = []byte(page(t, "specification.md")), nil // without the original there is nothing to compare
 	}
 	require.NoError(t, err)
 	require.Equal(t, string(original), page(t, "specification.md"))
 }
 
-// TestWhateverHoldsARuleIsThere looks for every golden and test that the table names, and demands that a golden
-// and the table name each other.
-func TestWhateverHoldsARuleIsThere(t *testing.T) {
+// TestRuleCoverageExists checks that every golden and test named in the table exists, and that goldens and the table
+// name each other.
+func TestRuleCoverageExists(t *testing.T) {
 	t.Parallel()
 	rules := table(t, page(t, "rules.md"))
 	named := map[string]bool{}
@@ -130,45 +131,45 @@ func TestWhateverHoldsARuleIsThere(t *testing.T) {
 	for _, g := range loaded(t) {
 		for _, id := range g.Rules {
 			if !named[id+" golden/"+g.Name] {
-				faults = append(faults, "golden/"+g.Name+" holds "+id+", which the table does not say")
+				faults = append(faults, "golden/"+g.Name+" covers "+id+", but the table does not name it")
 			}
 		}
 	}
 	require.Empty(t, faults)
 	list := slices.DeleteFunc(owed(t, "testdata/owed.txt"), func(line string) bool { return !strings.HasPrefix(line, "rule ") })
-	settled(t, pending, list, "rules that nothing holds yet")
+	settled(t, pending, list, "rules that nothing covers yet")
 }
 
-// missing says what is wrong about a golden or a test that a rule names.
+// missing returns what is wrong with a golden or a test that a rule names, or "".
 func missing(t *testing.T, r rule, name string) string {
 	t.Helper()
 	if golden, ok := strings.CutPrefix(name, "golden/"); ok {
 		raw, err := os.ReadFile(filepath.Join("golden", golden+".txtar"))
 		if err != nil {
-			return "there is no " + name
+			return "missing " + name
 		}
 		g, err := exchange.Parse(golden, raw)
 		require.NoError(t, err)
 		if !slices.Contains(g.Rules, r.id) {
-			return name + " does not say that it holds it"
+			return name + " does not name the rule"
 		}
 		return ""
 	}
 	if file, function, ok := strings.Cut(name, "::"); ok {
-		raw, err := os.ReadFile(filepath.Join(stand.Root(t), file))
+		raw, err := os.ReadFile(filepath.Join(testenv.Root(t), file))
 		if err != nil || !regexp.MustCompile(`(?m)^(async )?def `+regexp.QuoteMeta(function)+`\(`).Match(raw) {
-			return "there is no " + name
+			return "missing " + name
 		}
 		return ""
 	}
 	i := strings.LastIndex(name, ".")
-	if i < 0 || !hasTest(t, filepath.Join(stand.Root(t), name[:i]), name[i+1:]) {
-		return "there is no " + name
+	if i < 0 || !hasTest(t, filepath.Join(testenv.Root(t), name[:i]), name[i+1:]) {
+		return "missing " + name
 	}
 	return ""
 }
 
-// hasTest parses the test files of a package.
+// hasTest reports whether a package has a test of that name.
 func hasTest(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -185,21 +186,21 @@ func hasTest(t *testing.T, dir, name string) bool {
 	return false
 }
 
-func TestWhatIsNotThereIsSeen(t *testing.T) {
+func TestMissingCoverageIsDetected(t *testing.T) {
 	t.Parallel()
 	rows := table(t, "| rule | sentence | held by |\n|---|---|---|\n| a.b | x \\| y | `golden/health/version`, `test/contract.TestX`, pending: area, and more |\n")
 	require.Equal(t, []rule{{"a.b", "x | y", []string{"`golden/health/version`", "`test/contract.TestX`", "pending: area, and more"}}}, rows)
 	for name, words := range map[string]string{
-		"golden/nowhere/none":                            "there is no",
-		"golden/health/version":                          "does not say that it holds it",
-		"test/contract.TestNowhere":                      "there is no",
-		"test/contract.hasTest":                          "there is no",
-		"test/nowhere.TestX":                             "there is no",
-		"sdk/python/tests/test_config.py::test_nothing":  "there is no",
-		"sdk/python/tests/nowhere.py::test_what_is_read": "there is no",
+		"golden/nowhere/none":                            "missing ",
+		"golden/health/version":                          "does not name the rule",
+		"test/contract.TestNowhere":                      "missing ",
+		"test/contract.hasTest":                          "missing ",
+		"test/nowhere.TestX":                             "missing ",
+		"sdk/python/tests/test_config.py::test_nothing":  "missing ",
+		"sdk/python/tests/nowhere.py::test_what_is_read": "missing ",
 	} {
 		require.Contains(t, missing(t, rule{id: "no.such"}, name), words, name)
 	}
-	require.Empty(t, missing(t, rule{}, "test/contract.TestWhatIsNotThereIsSeen"))
+	require.Empty(t, missing(t, rule{}, "test/contract.TestMissingCoverageIsDetected"))
 	require.Empty(t, missing(t, rule{}, "sdk/python/tests/test_config.py::test_what_is_read"))
 }

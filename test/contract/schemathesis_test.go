@@ -14,49 +14,49 @@ import (
 
 	"github.com/signalbox-dev/signalbox/test/contract/openapi"
 	"github.com/signalbox-dev/signalbox/test/draw"
-	"github.com/signalbox-dev/signalbox/test/provider"
-	"github.com/signalbox-dev/signalbox/test/sample"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
+	"github.com/signalbox-dev/signalbox/test/oidcprovider"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 const (
-	// fewExamples are those of an operation where SCHEMATHESIS says no other number.
+	// fewExamples is the number of examples per operation if SCHEMATHESIS is not set.
 	fewExamples = 1
 	// In `make test` one operation in operationShare gets random requests; each is asked for what it does.
 	operationShare = 10
-	// person is whom the provider knows.
+	// person is the user that the provider knows.
 	person = "ann"
-	// fuzzed keeps the table of operations by statuses, below the top of the checkout.
+	// fuzzed is the file for the table of operations by statuses, relative to the checkout.
 	fuzzed = ".cache/schemathesis.txt"
 )
 
-// TestSchemathesis asks every operation for what it takes and for what it does not, with every kind of credential,
-// and holds each answer against the description: test/schemathesis. It has an installation of its own, which is not
-// worth much afterwards, and one whose people sign in by a provider. SCHEMATHESIS is the number of examples, ONLY part of
-// the ids of the operations to ask, SECONDS_LEFT when no more random requests begin.
+// TestSchemathesis runs test/schemathesis: it calls every operation with valid and invalid requests and every kind of
+// credential, and checks each response against the OpenAPI document. It uses an installation of its own, which is
+// changed arbitrarily, and one with sign-in by a provider. SCHEMATHESIS is the number of examples, ONLY a part of the ids
+// of the operations to call, SECONDS_LEFT the time after which no random requests start.
 func TestSchemathesis(t *testing.T) {
-	w := newWorld(t, stand.Single(t, stand.Options{Env: settings()}))
-	idp := provider.New(t)
-	idp.Knows(provider.People{person: {"groups": []string{"staff"}}})
-	provided := stand.Single(t, stand.Options{Env: idp.Settings()})
+	w := newWorld(t, testenv.Single(t, testenv.Options{Env: settings()}))
+	idp := oidcprovider.New(t)
+	idp.Knows(oidcprovider.People{person: {"groups": []string{"staff"}}})
+	provided := testenv.Single(t, testenv.Options{Env: idp.Settings()})
 	examples, share := fewExamples, operationShare
 	if given := os.Getenv("SCHEMATHESIS"); given != "" {
 		n, err := strconv.Atoi(given)
-		require.NoError(t, err, "SCHEMATHESIS is a number of examples")
+		require.NoError(t, err, "SCHEMATHESIS must be a number of examples")
 		examples, share = n, 1
 	}
 	if draw.Whole() {
 		share = 1
 	}
-	root := stand.Root(t)
+	root := testenv.Root(t)
 	python, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/tools/schemathesis.sh")).Output()
-	require.NoError(t, err, "scripts/tools/schemathesis.sh installs schemathesis")
-	values := w.told(t)
+	require.NoError(t, err, "run scripts/tools/schemathesis.sh")
+	values := w.values(t)
 	values["oidc_url"], values["oidc_person"] = provided.URL, person
-	told, err := json.Marshal(map[string]any{"values": values, "examples": bodies(t)})
+	content, err := json.Marshal(map[string]any{"values": values, "examples": bodies(t)})
 	require.NoError(t, err)
 	world := filepath.Join(t.TempDir(), "world.json")
-	require.NoError(t, os.WriteFile(world, told, 0o600))
+	require.NoError(t, os.WriteFile(world, content, 0o600))
 
 	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--world", world,
 		"--document", filepath.Join(root, "gen/openapi/openapi.json"), "--report", filepath.Join(root, fuzzed),
@@ -69,10 +69,10 @@ func TestSchemathesis(t *testing.T) {
 	require.NoError(t, err, "the table is in %s\n%s", fuzzed, w.Tail())
 }
 
-// told are the world's variables, all but those that each golden has for itself.
-func (w *world) told(t *testing.T) map[string]string {
+// values returns the world's variables, without those that are built per golden.
+func (w *world) values(t *testing.T) map[string]string {
 	t.Helper()
-	engine, err := json.Marshal(sample.Engine())
+	engine, err := json.Marshal(fixtures.Engine())
 	require.NoError(t, err)
 	out := map[string]string{"engine": string(engine)}
 	get := w.variables(t)
@@ -88,7 +88,7 @@ func (w *world) told(t *testing.T) map[string]string {
 	return out
 }
 
-// bodies are the smallest ones, by operation.
+// bodies returns the smallest valid body of each operation that takes one.
 func bodies(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	out := map[string]json.RawMessage{}

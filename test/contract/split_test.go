@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sentences splits the specification into what its table of rules must list: headings, sentences of text and of list
-// items, and table rows, whose cells are joined by a dot; further sentences of a row stand for themselves.
+// sentences splits the specification into the sentences that the table of rules must list: headings, sentences of text
+// and of list items, and table rows, whose cells are joined by a middle dot. Further sentences of a row are separate.
 func sentences(text string) []string {
 	var out, paragraph []string
 	flush := func() {
@@ -49,11 +49,11 @@ func sentences(text string) []string {
 
 var (
 	listed = regexp.MustCompile(`^(\d+\.|-) `)
-	// begun is where a sentence may begin behind the end of another.
+	// begun matches the beginning of a sentence after the full stop of another.
 	begun = regexp.MustCompile("^(\\s+)([A-Z`\"{/|])")
 )
 
-// ruled tells the line of dashes below a table's head.
+// ruled reports whether a line is the row of dashes below a table's header.
 func ruled(line string) bool {
 	return strings.HasPrefix(line, "|") && strings.Trim(line, "|- ") == ""
 }
@@ -66,7 +66,7 @@ func joined(row string) string {
 	return strings.TrimSpace(strings.Join(cells, " · "))
 }
 
-// split cuts behind a full stop where a new sentence may begin.
+// split splits a text after each full stop that begun follows.
 func split(text string) []string {
 	var out []string
 	start := 0
@@ -85,7 +85,7 @@ func split(text string) []string {
 	return out
 }
 
-func TestTheSplitterMissesNothing(t *testing.T) {
+func TestSentences(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
 		"Title", "One sentence; of two halves.", "Another e.g. with `a.b` and 3.5 over two lines.",

@@ -15,41 +15,41 @@ import (
 	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
-// growth is a list and what adds a row to it.
+// growth is a list and the function that adds a row to it.
 type growth struct {
-	// path has its ids filled in, and a query where it takes one to read the list.
+	// path is the list's path with its ids, and a query if the list needs one.
 	path string
-	// by names what tells its rows apart; `id` where it is empty.
+	// by is the member that identifies a row; `id` if it is empty.
 	by string
-	// add adds the row that has this number of all that are added.
+	// add adds row number n.
 	add func(n int)
-	// comes is where what is added stands.
+	// comes is where the list shows added rows.
 	comes place
-	// late says that what is added is listed a little after it was added.
+	// late marks a list that shows a row some time after it was added.
 	late bool
-	// size is that of a page where the list takes no limit.
+	// size is the page size if the list takes no limit.
 	size int
-	// reader reads it; an admin where it is nil.
+	// reader is the client that reads the list; nil for an admin.
 	reader *client.Client
 }
 
-// place is where a list shows what is added to it.
+// place is where a list shows added rows.
 type place int
 
 const (
-	byName  place = iota // among the others; by names the name
+	byName  place = iota // sorted by the member by
 	inFront              // newest first
-	behind               // oldest first: nothing is shown twice
+	behind               // oldest first
 )
 
 // In `make test` one list in listShare is walked.
 const listShare = 3
 
-// atFirst is how many rows a list gets before it is walked.
+// atFirst is how many rows a list has at least before it is read.
 const atFirst = 4
 
-// stable walks every list page by page, with others that are added meanwhile and without: rows keep their order, none
-// of those that were there is passed over, and none is shown twice where new ones come behind them.
+// stable reads every list page by page, without and with rows added in between. Rows must keep their order and no
+// earlier row may be skipped; if new rows come last, no row may appear twice.
 func (w *world) stable(t *testing.T) {
 	t.Helper()
 	g, added := w.grower(t), 0
@@ -68,29 +68,29 @@ func (w *world) stable(t *testing.T) {
 					list.add(added)
 				}
 				if list.late {
-					g.await("what was added is listed", func() bool { return len(g.all(list)) >= was+n })
+					g.await("the added rows are listed", func() bool { return len(g.all(list)) >= was+n })
 				}
 			}
 			add(max(atFirst, list.size+1))
 			before, begun := g.all(list), added
 			require.GreaterOrEqual(t, len(before), atFirst)
 			size := max(2, len(before)/4)
-			require.Equal(t, before, g.walk(list, size, func() {}), "page by page it is the same list")
+			require.Equal(t, before, g.walk(list, size, func() {}), "the pages differ from the whole list")
 			seen := g.walk(list, size, func() { add(1) })
-			require.Equal(t, before, first(seen, before), "what was added moved or hid what was there")
+			require.Equal(t, before, first(seen, before), "added rows moved or hid earlier ones")
 			after := g.all(list)
 			require.Equal(t, before, first(after, before))
-			require.Greater(t, added, begun, "nothing was added while it was walked")
+			require.Greater(t, added, begun, "no row was added while the list was read")
 			require.Len(t, after, len(before)+added-begun)
 			switch list.comes {
 			case inFront:
-				require.Equal(t, before, after[added-begun:], "the newest is the first")
+				require.Equal(t, before, after[added-begun:], "the newest row must come first")
 			case behind:
-				require.Equal(t, after, seen, "the newest is the last")
+				require.Equal(t, after, seen, "the newest row must come last")
 			case byName:
 				ours := slices.DeleteFunc(after, func(name string) bool { return !strings.HasPrefix(name, rowPrefix) })
 				require.GreaterOrEqual(t, len(ours), atFirst)
-				require.IsIncreasing(t, ours, "it goes by name")
+				require.IsIncreasing(t, ours, "the list must be sorted by name")
 			}
 		})
 	}
@@ -100,12 +100,12 @@ func (w *world) stable(t *testing.T) {
 			list := list.of(g)
 			all := g.all(list)
 			require.NotEmpty(t, all)
-			require.Equal(t, all, g.walk(list, 2, func() {}), "page by page it is the same list")
+			require.Equal(t, all, g.walk(list, 2, func() {}), "the pages differ from the whole list")
 		})
 	}
 }
 
-// walk reads a list page by page, with something done between the pages.
+// walk reads a list page by page and calls between after each full page.
 func (g *grower) walk(l growth, size int, between func()) []string {
 	g.Helper()
 	if l.size > 0 {
@@ -128,7 +128,7 @@ func (g *grower) all(l growth) []string {
 	return g.walk(l, 500, func() {})
 }
 
-// page answers what tells the rows of a page apart.
+// page returns the identifying members of a page's rows.
 func (g *grower) page(l growth, limit, offset int) []string {
 	g.Helper()
 	at, err := url.Parse(l.path)
@@ -166,7 +166,7 @@ func (g *grower) page(l growth, limit, offset int) []string {
 	return out
 }
 
-// first keeps of seen the first sight of each that was there before.
+// first returns the entries of seen that are in before, without repetitions.
 func first(seen, before []string) []string {
 	out := []string{}
 	for _, s := range seen {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stops ends the one process as a service manager does, over a call that an engine answers: what is new is refused,
-// what runs is finished, and only then the engine goes.
+// stops sends SIGTERM to the single process during a call to an engine: new calls are rejected, the running call is
+// finished, and only then the engine ends.
 func (w *world) stops(t *testing.T) {
 	t.Helper()
 	get := w.variables(t)
@@ -24,7 +24,7 @@ func (w *world) stops(t *testing.T) {
 	path = "/inference/" + path + "/v1/chat/completions"
 	token, err := get("deployment_token")
 	require.NoError(t, err)
-	ask := func(method, path, text string) (int, string) {
+	call := func(method, path, text string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, w.URL+path, strings.NewReader(text))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -35,7 +35,7 @@ func (w *world) stops(t *testing.T) {
 		require.NoError(t, err)
 		return resp.StatusCode, string(raw)
 	}
-	status, body := ask(http.MethodPost, path, `{"messages": []}`)
+	status, body := call(http.MethodPost, path, `{"messages": []}`)
 	require.Equal(t, http.StatusOK, status, body)
 
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.URL, "http://"))
@@ -44,11 +44,11 @@ func (w *world) stops(t *testing.T) {
 	const begun, rest = `{"model": "held", `, `"messages": []}`
 	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", path, token, len(begun+rest))
 	require.NoError(t, err)
-	answers := bufio.NewReader(conn)
-	leave, err := answers.ReadString('\n')
+	received := bufio.NewReader(conn)
+	leave, err := received.ReadString('\n')
 	require.NoError(t, err)
-	require.Contains(t, leave, "100 Continue", "it is asked for its body")
-	_, err = answers.ReadString('\n')
+	require.Contains(t, leave, "100 Continue", "the server must request the body")
+	_, err = received.ReadString('\n')
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, begun)
 	require.NoError(t, err)
@@ -56,17 +56,17 @@ func (w *world) stops(t *testing.T) {
 	process := w.Processes["signalboxd"]
 	process.Signal(syscall.SIGTERM)
 	require.Eventually(t, func() bool {
-		status, body = ask(http.MethodPost, path, `{"messages": []}`)
+		status, body = call(http.MethodPost, path, `{"messages": []}`)
 		return status != http.StatusOK
 	}, patience, time.Millisecond)
 	require.Equal(t, http.StatusServiceUnavailable, status, body)
 	require.Contains(t, body, `"code":"draining"`)
-	status, body = ask(http.MethodGet, "/healthz", "")
+	status, body = call(http.MethodGet, "/healthz", "")
 	require.Equal(t, http.StatusOK, status, body)
 	_, err = io.WriteString(conn, rest)
 	require.NoError(t, err)
-	held, err := http.ReadResponse(answers, nil)
-	require.NoError(t, err, "what is held is finished")
+	held, err := http.ReadResponse(received, nil)
+	require.NoError(t, err, "the running call must be finished")
 	defer func() { _ = held.Body.Close() }()
 	raw, err := io.ReadAll(held.Body)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // reply is an answer that is expected to be an error.
@@ -54,7 +54,7 @@ func (r reply) types(loc ...any) []string {
 }
 
 // ask sends exactly these bytes; an empty body sends none.
-func ask(ctx context.Context, t *testing.T, s *stand.Stand, token, method, path, body string) reply {
+func ask(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path, body string) reply {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {

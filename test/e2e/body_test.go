@@ -10,11 +10,11 @@ import (
 
 	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/test/draw"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // check sends a bad body and demands a 422 that names its place.
-func (b badBody) check(ctx context.Context, t *testing.T, s *stand.Stand, token, method, path string) {
+func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path string) {
 	t.Helper()
 	r := ask(ctx, t, s, token, method, path, b.body)
 	require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s %s: %s", method, path, r.Body)
@@ -45,12 +45,12 @@ func drawn(t *testing.T) []route.Route {
 
 // TestEveryRoute shows all routes of an installation what they must refuse.
 func TestEveryRoute(t *testing.T) {
-	for name, start := range stand.Shapes() {
-		t.Run(name, func(t *testing.T) { everyRoute(t, start(t, stand.Options{})) })
+	for name, start := range testenv.Shapes() {
+		t.Run(name, func(t *testing.T) { everyRoute(t, start(t, testenv.Options{})) })
 	}
 }
 
-func everyRoute(t *testing.T, s *stand.Stand) {
+func everyRoute(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	ctx := t.Context()
 	c := issue(ctx, t, s)
@@ -63,7 +63,7 @@ func everyRoute(t *testing.T, s *stand.Stand) {
 }
 
 // badBodies sends every route that takes a body what it must refuse.
-func badBodies(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	sent := 0
 	for _, rt := range drawn(t) {
@@ -85,7 +85,7 @@ func badBodies(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 }
 
 // badReports does the same on the routes that training reports to.
-func badReports(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	bodies := ingestBodies(c.runID)
 	for _, rt := range route.Table() {
@@ -104,7 +104,7 @@ func badReports(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 }
 
 // unwantedBodies sends a body to routes that take none.
-func unwantedBodies(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
 		if rt.Kind != route.RPC || rt.Method != http.MethodPost || rt.Body != "" || rt.Credential != "user" {
@@ -153,7 +153,7 @@ func goodBodies() map[string]string {
 
 // malformedIDs puts what is no id in every place of a path: 422 at the place, under /inference 404, and
 // 404 for an id that is well formed and nobody's.
-func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
 		if rt.Credential != "user" && rt.Credential != "deployment" {
@@ -196,7 +196,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 }
 
 // badQueries asks every list for pages that there are not.
-func badQueries(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+func badQueries(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
 		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Credential != "user" {

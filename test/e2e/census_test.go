@@ -14,12 +14,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // folder is where a part of the installation keeps its data: in one process below the data folder, apart
 // where the units of deploy/ put it.
-func folder(s *stand.Stand, single, split string) string {
+func folder(s *testenv.Stand, single, split string) string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", single)
 	}
@@ -27,7 +27,7 @@ func folder(s *stand.Stand, single, split string) string {
 }
 
 // database opens the stand's own Postgres as its superuser, to look behind the API.
-func database(ctx context.Context, t *testing.T, s *stand.Stand) *pgx.Conn {
+func database(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	t.Helper()
 	dir := folder(s, "postgres", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
@@ -48,7 +48,7 @@ func database(ctx context.Context, t *testing.T, s *stand.Stand) *pgx.Conn {
 }
 
 // census counts the rows of every table of every schema, the audit's excepted, and the stored objects.
-func census(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) map[string]int64 {
+func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	rows, err := conn.Query(ctx, `
 		SELECT table_schema, table_name FROM information_schema.tables
@@ -72,7 +72,7 @@ func census(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) m
 }
 
 // settled is a census that stayed the same for a while: what the last request started has ended.
-func settled(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) map[string]int64 {
+func settled(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	last := census(ctx, t, s, conn)
 	require.Eventually(t, func() bool {
@@ -85,7 +85,7 @@ func settled(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) 
 }
 
 // objects lists the files of the object store.
-func objects(t *testing.T, s *stand.Stand) []string {
+func objects(t *testing.T, s *testenv.Stand) []string {
 	t.Helper()
 	var found []string
 	err := filepath.WalkDir(folder(s, "objects", "lib/objects"), func(path string, d fs.DirEntry, err error) error {

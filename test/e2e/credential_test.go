@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // none is an id of that kind which nothing has.
@@ -28,7 +28,7 @@ type issued struct {
 }
 
 // issue makes a token of every kind; the job whose token it takes runs until the test ends.
-func issue(ctx context.Context, t *testing.T, s *stand.Stand) issued {
+func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
 	t.Helper()
 	l := s.Loop(ctx)
 	var c issued
@@ -57,7 +57,7 @@ func issue(ctx context.Context, t *testing.T, s *stand.Stand) issued {
 }
 
 // ingestToken runs a command that gives its token away, and answers the token.
-func ingestToken(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) (token, run string) {
+func ingestToken(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) (token, run string) {
 	t.Helper()
 	const name = "given-away"
 	submitCommand(ctx, t, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
@@ -108,7 +108,7 @@ func methodOf(rt route.Route) string {
 }
 
 // everyKind shows each route every kind of token.
-func everyKind(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	tokens := map[string]string{"user": c.access, "ingest": c.ingest, "deployment": c.deployment, "join": c.join, "none": "", "nonsense": "abc"}
 	for _, rt := range drawn(t) {
@@ -145,7 +145,7 @@ func everyKind(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
 	t.Run("both headers of ingest must agree", func(t *testing.T) { bothHeaders(ctx, t, s, c) })
 }
 
-func bothHeaders(ctx context.Context, t *testing.T, s *stand.Stand, c issued) {
+func bothHeaders(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, tc := range []struct {
 		own, bearer string

@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 const custom = "custom/custom"
 
 // submitCommand runs a user's own command.
-func submitCommand(ctx context.Context, t *testing.T, l *loop.Loop, command ...string) {
+func submitCommand(ctx context.Context, t *testing.T, l *e2eflow.Loop, command ...string) {
 	t.Helper()
 	require.NoError(t, l.Submit(ctx, commandSpec(ctx, t, l, command...)))
 }
 
-func commandSpec(ctx context.Context, t *testing.T, l *loop.Loop, command ...string) map[string]any {
+func commandSpec(ctx context.Context, t *testing.T, l *e2eflow.Loop, command ...string) map[string]any {
 	t.Helper()
 	lock, version, err := l.Lock(ctx, custom)
 	require.NoError(t, err)
@@ -56,23 +56,23 @@ type attempt struct {
 }
 
 // end waits for the job's end and for its whole log.
-func end(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) ended {
+func end(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) ended {
 	t.Helper()
 	var e ended
 	require.NoError(t, l.AwaitState(ctx, "succeeded", "failed", "stopped"), s.Tail())
-	require.NoError(t, l.FollowLogs(ctx, func(line loop.LogLine) { e.log += line.Text + "\n" }))
+	require.NoError(t, l.FollowLogs(ctx, func(line e2eflow.LogLine) { e.log += line.Text + "\n" }))
 	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID, nil, &e))
 	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/attempts", nil, &e.attempts))
 	return e
 }
 
 func TestCustomCommands(t *testing.T) {
-	for name, start := range stand.Shapes() {
-		t.Run(name, func(t *testing.T) { customCommands(t, start(t, stand.Options{})) })
+	for name, start := range testenv.Shapes() {
+		t.Run(name, func(t *testing.T) { customCommands(t, start(t, testenv.Options{})) })
 	}
 }
 
-func customCommands(t *testing.T, s *stand.Stand) {
+func customCommands(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	ctx := t.Context()
 	t.Run("that succeeds", func(t *testing.T) {
@@ -121,7 +121,7 @@ func customCommands(t *testing.T, s *stand.Stand) {
 }
 
 // reportingCommand uses the reporter that every attempt is given.
-func reportingCommand(ctx context.Context, t *testing.T, s *stand.Stand) {
+func reportingCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "python", "-c", `
@@ -146,13 +146,13 @@ with signalbox.init() as run:
 }
 
 // stoppedCommand stops a command with a child of its own, and the child goes too.
-func stoppedCommand(ctx context.Context, t *testing.T, s *stand.Stand) {
+func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", "sleep 611 & echo started; wait")
 	found := make(chan struct{}, 1)
 	go func() {
-		_ = l.FollowLogs(ctx, func(line loop.LogLine) {
+		_ = l.FollowLogs(ctx, func(line e2eflow.LogLine) {
 			if line.Text == "started" {
 				found <- struct{}{}
 			}
@@ -172,7 +172,7 @@ func stoppedCommand(ctx context.Context, t *testing.T, s *stand.Stand) {
 	var again *client.Error
 	require.ErrorAs(t, err, &again)
 	require.Equal(t, http.StatusConflict, again.Status, "%s", again.Body)
-	for _, pid := range stand.Left(s.Dir) {
+	for _, pid := range testenv.Left(s.Dir) {
 		require.NotContains(t, commandLine(pid), "611", "the child is gone")
 	}
 }
@@ -184,7 +184,7 @@ func TestEnvironmentsThatCannotBeBuilt(t *testing.T) {
 	require.NoError(t, err)
 	index := "http://" + dead.Addr().String() + "/simple"
 	require.NoError(t, dead.Close())
-	s := stand.Single(t, stand.Options{OwnEnvironments: true, Env: map[string]string{
+	s := testenv.Single(t, testenv.Options{OwnEnvironments: true, Env: map[string]string{
 		"PIP_INDEX_URL": index, "UV_INDEX_URL": index, "UV_DEFAULT_INDEX": index, "PIP_FIND_LINKS": "", "UV_FIND_LINKS": "",
 		"PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": "/dev/null", "UV_NO_CACHE": "1", "PIP_NO_CACHE_DIR": "1",
 		"PIP_RETRIES": "0", "UV_HTTP_RETRIES": "0",

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // told is what the demo printed of its walk.
@@ -32,10 +32,10 @@ type told struct {
 // compared with what the installation stored.
 func TestDemoOnce(t *testing.T) {
 	ctx := t.Context()
-	dir := stand.Folder(t)
+	dir := testenv.Folder(t)
 	demo := demoOnce(ctx, t, dir)
 	t.Log(demo.times)
-	require.Empty(t, stand.Left(dir), "no process is left")
+	require.Empty(t, testenv.Left(dir), "no process is left")
 
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + filepath.Join(dir, "data", "demo-password")})
 	d.awaitReady(t, dir)
@@ -52,7 +52,7 @@ func TestDemoOnce(t *testing.T) {
 	samples, err := l.Samples(ctx)
 	require.NoError(t, err)
 	require.Len(t, samples, 800, "a fifth of 4000 pairs is held out")
-	held := map[string]loop.Sample{}
+	held := map[string]e2eflow.Sample{}
 	for _, s := range samples {
 		held[s.Question] = s
 	}
@@ -66,12 +66,12 @@ func TestDemoOnce(t *testing.T) {
 // demoOnce runs the demo to its end, which must be a good one.
 func demoOnce(ctx context.Context, t *testing.T, dir string) told {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, stand.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
+	cmd := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
 	// Ended in order where the test is, so that it takes its server with it.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute
-	cmd.Dir = stand.Root(t) // as make does: the server is bin/signalboxd
+	cmd.Dir = testenv.Root(t) // as make does: the server is bin/signalboxd
 	t.Cleanup(func() {
-		for _, pid := range stand.Left(dir) {
+		for _, pid := range testenv.Left(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
@@ -94,11 +94,11 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) told {
 }
 
 // signedIn is a walk over what the demo left in its folder.
-func signedIn(ctx context.Context, t *testing.T, dir, address string) *loop.Loop {
+func signedIn(ctx context.Context, t *testing.T, dir, address string) *e2eflow.Loop {
 	t.Helper()
 	password, err := os.ReadFile(filepath.Join(dir, "data", "demo-password"))
 	require.NoError(t, err)
-	l := &loop.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Patience: stand.Patience}
+	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Patience: testenv.Patience}
 	require.NoError(t, l.Login(ctx, "admin", secret.New(strings.TrimSpace(string(password)))))
 	return l
 }

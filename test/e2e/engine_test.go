@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // secondEngine serves the run's Hugging Face export by mlx-lm, which the platform knows only as a
 // command that speaks the OpenAI API.
-func secondEngine(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) {
+func secondEngine(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) {
 	t.Helper()
-	lock, err := os.ReadFile(filepath.Join(stand.Root(t), "agent", "engine", "locks", "mlxlm.lock"))
+	lock, err := os.ReadFile(filepath.Join(testenv.Root(t), "agent", "engine", "locks", "mlxlm.lock"))
 	require.NoError(t, err)
 	export, err := l.FindArtifact(ctx, "hf_export", "safetensors")
 	require.NoError(t, err)

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // joinToken is what an admin gets for a host that is to join.
@@ -57,23 +57,23 @@ func nodesOf(ctx context.Context, c *client.Client, fleet string) map[string]str
 // join token shows, and then by its agent, a process of its own over TCP with mutual TLS.
 func TestAnotherHostJoinsTheOneProcess(t *testing.T) {
 	ctx := t.Context()
-	s := stand.Single(t, stand.Options{})
+	s := testenv.Single(t, testenv.Options{})
 	l := s.Loop(ctx)
 	fleet, token, err := mintToken(ctx, l.Client, "far")
 	require.NoError(t, err)
 	require.Contains(t, token.Command, " --server "+s.URL)
 
-	host := stand.Folder(t)
+	host := testenv.Folder(t)
 	env := []string{
 		"SERVICE_AGENT_DATA=" + filepath.Join(host, "agent"), "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments, "SERVICE_AGENT_HOSTNAME=far",
-		"PATH=" + filepath.Dir(stand.Bin(t, "signalbox-agent")) + string(filepath.ListSeparator) + os.Getenv("PATH"),
+		"PATH=" + filepath.Dir(testenv.Bin(t, "signalbox-agent")) + string(filepath.ListSeparator) + os.Getenv("PATH"),
 	}
 	join := exec.CommandContext(ctx, "sh", "-c", token.Command)
 	join.Env, join.Dir = append(os.Environ(), env...), host
 	said, err := join.CombinedOutput()
 	require.NoError(t, err, "%s%s", said, s.Tail())
 	require.Contains(t, string(said), "joined as nod_")
-	a := start(t, host, env, stand.Bin(t, "signalbox-agent"), "run")
+	a := start(t, host, env, testenv.Bin(t, "signalbox-agent"), "run")
 	node := awaitNode(t, l.Client, fleet, a)
 
 	farAway(ctx, t, s, node)
@@ -91,7 +91,7 @@ func TestAnotherHostJoinsTheOneProcess(t *testing.T) {
 // awaitNode waits for the one node of a fleet to be ready.
 func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id string) {
 	t.Helper()
-	require.True(t, eventually(t.Context(), stand.Patience, func() bool {
+	require.True(t, eventually(t.Context(), testenv.Patience, func() bool {
 		select {
 		case <-a.done:
 			require.FailNow(t, "the agent ended", a.log.String())
@@ -108,7 +108,7 @@ func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id 
 }
 
 // farAway runs a command that reports, on the pool of the joined host.
-func farAway(ctx context.Context, t *testing.T, s *stand.Stand, node string) {
+func farAway(ctx context.Context, t *testing.T, s *testenv.Stand, node string) {
 	t.Helper()
 	l := s.Loop(ctx)
 	spec := commandSpec(ctx, t, l, "python", "-c", `
@@ -135,11 +135,11 @@ with signalbox.init() as run:
 
 // TestNoTokenWhereNoHostCouldConnect is signalboxd as it starts where nothing is set.
 func TestNoTokenWhereNoHostCouldConnect(t *testing.T) {
-	dir := stand.Folder(t)
+	dir := testenv.Folder(t)
 	const password = "given to the test"
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=" + password})
 	d.awaitReady(t, dir)
-	l := &loop.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: stand.Patience}
+	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: testenv.Patience}
 	require.NoError(t, l.Login(t.Context(), "admin", secret.New(password)))
 	_, token, err := mintToken(t.Context(), l.Client, "far")
 	var refused *client.Error

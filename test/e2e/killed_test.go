@@ -11,15 +11,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // manyLines writes numbered lines of many lengths, faster than they are shipped, and no more after them.
 const manyLines = `n=0; while [ $n -lt 3000 ]; do n=$((n+1)); printf '%d %*d\n' $n $((n % 97 + 1)) $n; done`
 
 // printedLines demands of a command that prints much what it wrote, by text: each line once, in order.
-func printedLines(ctx context.Context, t *testing.T, s *stand.Stand) {
+func printedLines(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", manyLines)
@@ -35,7 +35,7 @@ func printedLines(ctx context.Context, t *testing.T, s *stand.Stand) {
 
 // killedGroup kills the attempt's whole process group from outside, as the kernel's out-of-memory killer or
 // an operator does: the platform ends the log by itself, once, and the job tells how it ended.
-func killedGroup(ctx context.Context, t *testing.T, s *stand.Stand) {
+func killedGroup(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", `sleep 613 & echo $$ > "$SERVICE_JOB_WORKDIR/leader.new"
@@ -59,7 +59,7 @@ echo one; echo two; mv "$SERVICE_JOB_WORKDIR/leader.new" "$SERVICE_JOB_WORKDIR/l
 	e := end(ctx, t, s, l)
 	require.Equal(t, "failed", e.State)
 	require.Equal(t, "user_error", e.EndReason)
-	require.Equal(t, "the command was ended by signal 9", e.Message)
+	require.Equal(t, "the command was killed by signal 9", e.Message)
 	require.Len(t, e.attempts, 1)
 	require.Equal(t, "user_error", e.attempts[0].EndReason)
 	require.Equal(t, "one\ntwo\n", e.log)
@@ -69,13 +69,13 @@ echo one; echo two; mv "$SERVICE_JOB_WORKDIR/leader.new" "$SERVICE_JOB_WORKDIR/l
 		require.NotContains(t, events[0]+events[1], "event: eof")
 		require.Contains(t, events[2], "event: eof", "eof is the last, and the only one")
 	}
-	for _, pid := range stand.Left(s.Dir) {
+	for _, pid := range testenv.Left(s.Dir) {
 		require.NotContains(t, commandLine(pid), "sleep 613", "none of the group is left")
 	}
 }
 
 // stream is every event of an SSE route as it was sent, to the end of the connection; comments left out.
-func stream(ctx context.Context, t *testing.T, l *loop.Loop, path string) []string {
+func stream(ctx context.Context, t *testing.T, l *e2eflow.Loop, path string) []string {
 	t.Helper()
 	a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
 	require.NoError(t, err)

@@ -11,15 +11,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // train takes a walk from the dataset to the end of the run, following logs and metrics as it goes.
-func train(ctx context.Context, t *testing.T, s *stand.Stand) *loop.Loop {
+func train(ctx context.Context, t *testing.T, s *testenv.Stand) *e2eflow.Loop {
 	t.Helper()
 	l := s.Loop(ctx)
-	lesson := loop.OneDigit()
+	lesson := e2eflow.OneDigit()
 	rows, err := lesson.Rows(1)
 	require.NoError(t, err)
 	dataset, err := l.PushDataset(ctx, "v1", "additions.jsonl", rows)
@@ -28,11 +28,11 @@ func train(ctx context.Context, t *testing.T, s *stand.Stand) *loop.Loop {
 	require.NoError(t, err)
 	require.NoError(t, l.Submit(ctx, spec))
 	var wg sync.WaitGroup
-	var lines []loop.LogLine
+	var lines []e2eflow.LogLine
 	points := map[string]int{}
 	var logsErr, metricsErr error
-	wg.Go(func() { logsErr = l.FollowLogs(ctx, func(line loop.LogLine) { lines = append(lines, line) }) })
-	wg.Go(func() { metricsErr = l.FollowMetrics(ctx, func(p loop.Point) { points[p.Key]++ }) })
+	wg.Go(func() { logsErr = l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }) })
+	wg.Go(func() { metricsErr = l.FollowMetrics(ctx, func(p e2eflow.Point) { points[p.Key]++ }) })
 	require.NoError(t, l.AwaitEnd(ctx), s.Tail())
 	wg.Wait()
 	require.NoError(t, logsErr)
@@ -44,7 +44,7 @@ func train(ctx context.Context, t *testing.T, s *stand.Stand) *loop.Loop {
 }
 
 // right picks a held-out question that the run's last round answered right.
-func right(ctx context.Context, t *testing.T, l *loop.Loop) loop.Sample {
+func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	samples, err := l.Samples(ctx)
 	require.NoError(t, err)
@@ -54,11 +54,11 @@ func right(ctx context.Context, t *testing.T, l *loop.Loop) loop.Sample {
 		}
 	}
 	require.FailNow(t, "no held-out pair was answered right", fmt.Sprint(samples))
-	return loop.Sample{}
+	return e2eflow.Sample{}
 }
 
 // serve deploys the run's model and answers how it answers a question.
-func serve(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) loop.Sample {
+func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
 	require.NoError(t, err)
@@ -80,10 +80,10 @@ func serve(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop) loop
 }
 
 func TestLoop(t *testing.T) {
-	for name, start := range stand.Shapes() {
+	for name, start := range testenv.Shapes() {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			s := start(t, stand.Options{})
+			s := start(t, testenv.Options{})
 			l := train(ctx, t, s)
 			require.Equal(t, 1, l.Job.Attempt)
 			require.NotNil(t, l.Job.ExecutorRunningAt)
@@ -105,7 +105,7 @@ func TestLoop(t *testing.T) {
 }
 
 // revoke takes the token away and demands that it is dead when the answer is there.
-func revoke(ctx context.Context, t *testing.T, l *loop.Loop) {
+func revoke(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	path := "/api/model-deployments/" + l.Deployment.ID + "/tokens/" + l.TokenID
 	require.NoError(t, l.Client.Do(ctx, http.MethodDelete, path, nil, nil))
@@ -116,7 +116,7 @@ func revoke(ctx context.Context, t *testing.T, l *loop.Loop) {
 
 func TestPushingAVersionAgainIsAConflict(t *testing.T) {
 	ctx := t.Context()
-	s := stand.Single(t, stand.Options{})
+	s := testenv.Single(t, testenv.Options{})
 	l := s.Loop(ctx)
 	_, err := l.PushDataset(ctx, "v1", "rows.jsonl", []byte("{}\n"))
 	require.NoError(t, err)

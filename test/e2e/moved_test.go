@@ -9,18 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // held is a job whose process says that it is there, and goes on when it is told to.
 type held struct {
-	l   *loop.Loop
+	l   *e2eflow.Loop
 	dir string // its work folder on the host
 }
 
 // hold starts one; its command writes the file named by the mark and waits for the file `go` beside it.
-func hold(ctx context.Context, t *testing.T, s *stand.Stand, mark string, command ...string) *held {
+func hold(ctx context.Context, t *testing.T, s *testenv.Stand, mark string, command ...string) *held {
 	t.Helper()
 	h := &held{l: s.Loop(ctx)}
 	submitCommand(ctx, t, h.l, command...)
@@ -57,9 +57,9 @@ const ending = `echo one; cd "$SERVICE_JOB_WORKDIR"; : > ending; until [ -e go ]
 // another one has ended before the start, and a third one reports: all end well with their first attempt,
 // nothing of a log or of the reports is lost. At any free port it comes back to where it was.
 func TestARestartAtAnotherAddress(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*stand.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 	defer cancel()
-	s := stand.Single(t, stand.Options{})
+	s := testenv.Single(t, testenv.Options{})
 	c := s.Count(ctx, s.Loop(ctx))
 	c.AwaitMore(ctx, 2)
 	reporter := hold(ctx, t, s, "reporting", "python", "-c", reporting)
@@ -99,7 +99,7 @@ func TestARestartAtAnotherAddress(t *testing.T) {
 }
 
 // requireReports demands what the reporter said before and after the restart, each once.
-func requireReports(ctx context.Context, t *testing.T, l *loop.Loop) {
+func requireReports(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var series []struct {
 		Key    string `json:"key"`

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // refusal is a submission that a gate refuses.
@@ -35,7 +35,7 @@ func refusals() map[string]refusal {
 	return map[string]refusal{
 		"another dialect": {
 			func(set func(any, ...string)) { set("service/v2", "api") },
-			400, "dialect", "this control plane speaks service/v1, the submission service/v2", nil,
+			400, "dialect", "this control plane accepts service/v1, the submission uses service/v2", nil,
 		},
 		"a wrong lock": {
 			func(set func(any, ...string)) { set(other, "spec", "recipe", "lock", "digest") },
@@ -70,7 +70,7 @@ func refusals() map[string]refusal {
 		},
 		"a command beside a recipe": {
 			func(set func(any, ...string)) { set([]string{"id"}, "spec", "source", "command") },
-			400, "entrypoint_override", "spec.source.command is for the recipe custom/custom only...", nil,
+			400, "entrypoint_override", "spec.source.command is allowed only for the recipe custom/custom...", nil,
 		},
 		"no pools": {
 			func(set func(any, ...string)) { set([]any{}, "spec", "resources", "pools") },
@@ -104,7 +104,7 @@ func refusals() map[string]refusal {
 			func(set func(any, ...string)) {
 				set(pool(map[string]any{"pool": "none"}), "spec", "resources", "pools")
 			},
-			400, "hardware", "there is no pool none", nil,
+			400, "hardware", "pool none does not exist", nil,
 		},
 		"more than the nodes have": {
 			func(set func(any, ...string)) {
@@ -122,7 +122,7 @@ func refusals() map[string]refusal {
 		},
 		"an unknown hyperparameter": {
 			func(set func(any, ...string)) { set(map[string]any{"lr": 0.1}, "spec", "hparams") },
-			400, "hparams", "lr is no parameter of the recipe; did you mean optim.lr?", nil,
+			400, "hparams", "lr is not a parameter of the recipe; did you mean optim.lr?", nil,
 		},
 		"a hyperparameter of another type": {
 			func(set func(any, ...string)) { set(map[string]any{"train.batch": "many"}, "spec", "hparams") },
@@ -130,15 +130,15 @@ func refusals() map[string]refusal {
 		},
 		"a hyperparameter out of bounds": {
 			func(set func(any, ...string)) { set(map[string]any{"train.batch": 0}, "spec", "hparams") },
-			400, "hparams", "train.batch must be at least 1, it is 0", nil,
+			400, "hparams", "train.batch must be at least 1, got 0", nil,
 		},
 		"a variable of the loader": {
 			func(set func(any, ...string)) { set(map[string]any{"LD_PRELOAD": "/x.so"}, "spec", "env") },
-			400, "environment", "LD_PRELOAD belongs to the platform and cannot be set", nil,
+			400, "environment", "LD_PRELOAD is reserved by the platform and cannot be set", nil,
 		},
 		"a variable of the platform": {
 			func(set func(any, ...string)) { set(map[string]any{"service_job_token": "x"}, "spec", "env") },
-			400, "environment", "service_job_token belongs to the platform and cannot be set", nil,
+			400, "environment", "service_job_token is reserved by the platform and cannot be set", nil,
 		},
 		"an unknown project": {
 			func(set func(any, ...string)) { set("none", "spec", "project") },
@@ -149,14 +149,14 @@ func refusals() map[string]refusal {
 
 // TestRefusals submits what each gate refuses, and counts what is left behind.
 func TestRefusals(t *testing.T) {
-	for name, start := range stand.Shapes() {
+	for name, start := range testenv.Shapes() {
 		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, start(t, stand.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
+			leavesNothing(t, start(t, testenv.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
 		})
 	}
 }
 
-func leavesNothing(t *testing.T, s *stand.Stand) {
+func leavesNothing(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	ctx := t.Context()
 	conn := database(ctx, t, s)
@@ -238,13 +238,13 @@ func refused(ctx context.Context, t *testing.T, c *client.Client, spec map[strin
 }
 
 // secondPerson makes an operator beside the admin, who has the same password, and signs her in.
-func secondPerson(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) *client.Client {
+func secondPerson(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) *client.Client {
 	t.Helper()
 	_, err := conn.Exec(ctx, `
 		INSERT INTO auth.account (id, username, role, password_hash, created_at)
 		SELECT 'usr_00000000000000000000000000', 'olive', 'operator', password_hash, now() FROM auth.account WHERE username = 'admin'`)
 	require.NoError(t, err)
-	l := &loop.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Patience: stand.Patience}
+	l := &e2eflow.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Patience: testenv.Patience}
 	require.NoError(t, l.Login(ctx, "olive", s.Password))
 	return l.Client
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/gen/route"
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 )
 
 // auditPath lists the audit, which grows with what is done.
@@ -22,7 +22,7 @@ const auditPath = "/api/admin/audit"
 
 // staffed gives the installation what the loop has no need of, so that a restart has it to keep: a team, a
 // project, a stored setting and a device that waits for its approval. It answers what stands for the places of paths.
-func staffed(t *testing.T, l *loop.Loop) []string {
+func staffed(t *testing.T, l *e2eflow.Loop) []string {
 	t.Helper()
 	ctx := t.Context()
 	var me struct {
@@ -66,9 +66,9 @@ func staffed(t *testing.T, l *loop.Loop) []string {
 	require.NoError(t, l.Client.Post(ctx, "/api/rubrics", map[string]string{"name": "signals"}, &rubric))
 	criteria := map[string]any{"content": map[string]any{"criteria": []any{map[string]any{"key": "right", "kind": "exact", "weight": 1}}}}
 	require.NoError(t, l.Client.Post(ctx, "/api/rubrics/"+rubric.ID+"/versions", criteria, nil))
-	_, version, err := l.Lock(ctx, loop.Recipe)
+	_, version, err := l.Lock(ctx, e2eflow.Recipe)
 	require.NoError(t, err)
-	manifest := map[string]any{"name": "additions", "version": "1", "recipe": loop.Recipe + "@" + version}
+	manifest := map[string]any{"name": "additions", "version": "1", "recipe": e2eflow.Recipe + "@" + version}
 	require.NoError(t, l.Client.Post(ctx, "/api/solutions", map[string]any{"manifest": manifest}, &solution))
 	model := modelOf(t, l)
 	require.NoError(t, l.Client.Do(ctx, http.MethodPut, "/api/models/"+model+"/versions/1/card", map[string]string{"content": "# Additions"}, nil))
@@ -99,7 +99,7 @@ func empty() []string {
 }
 
 // modelOf is the id of the loop's model.
-func modelOf(t *testing.T, l *loop.Loop) string {
+func modelOf(t *testing.T, l *e2eflow.Loop) string {
 	t.Helper()
 	var models []struct {
 		ID string `json:"id"`
@@ -110,19 +110,19 @@ func modelOf(t *testing.T, l *loop.Loop) string {
 
 // resources are the paths of every GET of the route table, with the loop's own ids and what stands for the
 // other places.
-func resources(t *testing.T, l *loop.Loop, places []string) []string {
+func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 	t.Helper()
 	var datasets, fleets []struct {
 		ID string `json:"id"`
 	}
 	require.NoError(t, l.Client.Get(t.Context(), "/api/datasets?name="+l.Name, nil, &datasets))
 	require.NoError(t, l.Client.Get(t.Context(), "/api/fleets", nil, &fleets))
-	_, version, err := l.Lock(t.Context(), loop.Recipe)
+	_, version, err := l.Lock(t.Context(), e2eflow.Recipe)
 	require.NoError(t, err)
 	common := append([]string{
 		"{job_id}", l.Job.ID, "{run_id}", l.Job.RunID, "{dataset_id}", datasets[0].ID, "{model_id}", modelOf(t, l),
 		"{deployment_id}", l.Deployment.ID, "{number}", strconv.Itoa(l.Revision.Number), "{fleet_id}", fleets[0].ID,
-		"{namespace}/{name}", loop.Recipe,
+		"{namespace}/{name}", e2eflow.Recipe,
 	}, places...)
 	var out []string
 	for _, rt := range route.Table() {
@@ -157,7 +157,7 @@ func resources(t *testing.T, l *loop.Loop, places []string) []string {
 }
 
 // everything is what the paths answer, with what a restart may change taken out.
-func everything(ctx context.Context, t *testing.T, l *loop.Loop, paths []string) map[string][]byte {
+func everything(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	for _, path := range paths {

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // stopBar is how long Ctrl-C may take.
@@ -23,17 +23,17 @@ const stopBar = 3 * time.Second
 // TestRestarts ends an installation with a whole loop in it in both ways, and reads it again.
 func TestRestarts(t *testing.T) {
 	type way struct {
-		stop  func(t *testing.T, s *stand.Stand)
-		again func(s *stand.Stand)
+		stop  func(t *testing.T, s *testenv.Stand)
+		again func(s *testenv.Stand)
 	}
-	single := (*stand.Stand).StartSingle
+	single := (*testenv.Stand).StartSingle
 	for shape, ways := range map[string]map[string]way{
 		"single": {"Ctrl-C": {interrupt, single}, "kill": {killed, single}},
 		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killed, startAll}},
 	} {
 		t.Run(shape, func(t *testing.T) {
 			ctx := t.Context()
-			s := stand.Shapes()[shape](t, stand.Options{})
+			s := testenv.Shapes()[shape](t, testenv.Options{})
 			l := train(ctx, t, s)
 			q := serve(ctx, t, s, l)
 			_, err := l.AwaitTraffic(ctx, 1)
@@ -63,7 +63,7 @@ func TestRestarts(t *testing.T) {
 
 // stall holds a connection that never sends anything, as browsers keep in reserve, and a request whose
 // body never comes.
-func stall(t *testing.T, s *stand.Stand) {
+func stall(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	for _, start := range []string{"", "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -75,7 +75,7 @@ func stall(t *testing.T, s *stand.Stand) {
 }
 
 // interrupt is Ctrl-C: all of it ends in time, whatever callers hold.
-func interrupt(t *testing.T, s *stand.Stand) {
+func interrupt(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	stall(t, s)
 	p := s.Processes["signalboxd"]
@@ -84,13 +84,13 @@ func interrupt(t *testing.T, s *stand.Stand) {
 	require.NoError(t, p.Err(), p.Tail())
 	require.LessOrEqual(t, took, stopBar, p.Tail())
 	t.Logf("Ctrl-C took %s", took)
-	for _, pid := range stand.Left(s.Dir) {
+	for _, pid := range testenv.Left(s.Dir) {
 		require.Fail(t, "a process is left", "%d %s", pid, commandLine(pid))
 	}
 }
 
 // killed is the crash of every process.
-func killed(t *testing.T, s *stand.Stand) {
+func killed(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	for _, name := range s.Order {
 		s.Processes[name].Kill()
@@ -98,11 +98,11 @@ func killed(t *testing.T, s *stand.Stand) {
 }
 
 // interruptAll stops every process of its own, the last that was started first.
-func interruptAll(t *testing.T, s *stand.Stand) {
+func interruptAll(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	for _, name := range slices.Backward(s.Order) {
 		p := s.Processes[name]
-		took, ok := p.Stop(stand.Patience)
+		took, ok := p.Stop(testenv.Patience)
 		require.True(t, ok, "%s had to be killed: %s", name, p.Tail())
 		require.NoError(t, p.Err(), "%s: %s", name, p.Tail())
 		t.Logf("%s stopped in %s", name, took)
@@ -110,24 +110,24 @@ func interruptAll(t *testing.T, s *stand.Stand) {
 }
 
 // startAll starts every process again, as it was.
-func startAll(s *stand.Stand) {
+func startAll(s *testenv.Stand) {
 	for _, name := range s.Order {
 		s.Processes[name].Start()
 	}
 	s.AwaitServing()
 }
 
-func trafficPath(l *loop.Loop) string {
+func trafficPath(l *e2eflow.Loop) string {
 	return "/api/model-deployments/" + l.Deployment.ID + "/traffic"
 }
 
 // awaitSame waits until the revision is ready again and everything answers as before; events may have
 // been appended.
-func awaitSame(ctx context.Context, t *testing.T, l *loop.Loop, paths []string, before map[string][]byte) {
+func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string, before map[string][]byte) {
 	t.Helper()
 	var diff string
 	l.Revision.Ready = false
-	ok := eventually(ctx, stand.Patience, func() bool {
+	ok := eventually(ctx, testenv.Patience, func() bool {
 		if !l.Revision.Ready && l.AwaitReady(ctx) != nil {
 			return false
 		}
@@ -149,7 +149,7 @@ func awaitSame(ctx context.Context, t *testing.T, l *loop.Loop, paths []string, 
 }
 
 // engineLives demands that the revision's replica names an engine that runs.
-func engineLives(ctx context.Context, t *testing.T, l *loop.Loop) {
+func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var revision struct {
 		Replicas []struct {
@@ -181,14 +181,14 @@ func eventually(ctx context.Context, limit time.Duration, holds func() bool) boo
 }
 
 // interruptedJob ends the process under a running attempt: the next process runs it again.
-func interruptedJob(ctx context.Context, t *testing.T, s *stand.Stand) {
+func interruptedJob(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
 	// The first attempt stays, the second one ends.
 	submitCommand(ctx, t, l, "sh", "-c", `echo "attempt $SERVICE_JOB_ATTEMPT"; [ "$SERVICE_JOB_ATTEMPT" = 2 ] || exec sleep 612`)
 	var lines []string
-	require.True(t, eventually(ctx, stand.Patience, func() bool {
-		var logs []loop.LogLine
+	require.True(t, eventually(ctx, testenv.Patience, func() bool {
+		var logs []e2eflow.LogLine
 		require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/logs", nil, &logs))
 		return len(logs) > 0
 	}), s.Tail())
@@ -196,7 +196,7 @@ func interruptedJob(ctx context.Context, t *testing.T, s *stand.Stand) {
 	s.StartSingle()
 	require.NoError(t, l.AwaitEnd(ctx), s.Tail())
 	require.Equal(t, 2, l.Job.Attempt)
-	require.NoError(t, l.FollowLogs(ctx, func(line loop.LogLine) { lines = append(lines, line.Text) }))
+	require.NoError(t, l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line.Text) }))
 	require.Equal(t, []string{"attempt 1", "attempt 2"}, lines)
 	var attempts []attempt
 	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/attempts", nil, &attempts))

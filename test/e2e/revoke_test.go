@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // minted is a deployment of that name with a token that a replica of inference knows; nothing is promoted.
-func minted(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop, name string) {
+func minted(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop, name string) {
 	t.Helper()
 	require.NoError(t, l.Client.Post(ctx, "/api/model-deployments", map[string]string{"name": l.Name + "-" + name}, &l.Deployment))
 	require.NoError(t, l.MakeToken(ctx, "ci"))
@@ -22,7 +22,7 @@ func minted(ctx context.Context, t *testing.T, s *stand.Stand, l *loop.Loop, nam
 }
 
 // called is the code of the answer to an application's call, for none is answered here.
-func called(ctx context.Context, t *testing.T, l *loop.Loop) string {
+func called(ctx context.Context, t *testing.T, l *e2eflow.Loop) string {
 	t.Helper()
 	a, err := l.Client.With(l.Token).Call(ctx, http.MethodGet, "/inference/"+l.Deployment.ID+"/v1/models", nil)
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func called(ctx context.Context, t *testing.T, l *loop.Loop) string {
 }
 
 // unmade deletes the walk's token.
-func unmade(ctx context.Context, t *testing.T, l *loop.Loop) (status int, body string) {
+func unmade(ctx context.Context, t *testing.T, l *e2eflow.Loop) (status int, body string) {
 	t.Helper()
 	a, err := l.Client.Call(ctx, http.MethodDelete, "/api/model-deployments/"+l.Deployment.ID+"/tokens/"+l.TokenID, nil)
 	require.NoError(t, err)
@@ -46,28 +46,28 @@ func unmade(ctx context.Context, t *testing.T, l *loop.Loop) (status int, body s
 // TestARevocationCountsNoDeadReplica ends a replica of inference in every way and starts it again, under the
 // lease of an installation, which is far longer than a revocation may take: the first answer is 204.
 func TestARevocationCountsNoDeadReplica(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*stand.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()
-	one := func(end func(p *stand.Process)) func(*stand.Stand) {
-		return func(s *stand.Stand) {
+	one := func(end func(p *testenv.Process)) func(*testenv.Stand) {
+		return func(s *testenv.Stand) {
 			p := s.Processes["inference"]
 			end(p)
 			p.Start()
 			s.AwaitServing()
 		}
 	}
-	for shape, ways := range map[string]map[string]func(s *stand.Stand){
+	for shape, ways := range map[string]map[string]func(s *testenv.Stand){
 		"single": {
-			"ctrl-c": func(s *stand.Stand) { interrupt(t, s); s.StartSingle() },
-			"kill":   func(s *stand.Stand) { killed(t, s); s.StartSingle() },
+			"ctrl-c": func(s *testenv.Stand) { interrupt(t, s); s.StartSingle() },
+			"kill":   func(s *testenv.Stand) { killed(t, s); s.StartSingle() },
 		},
 		"split": {
-			"ctrl-c": one(func(p *stand.Process) { _, ok := p.Stop(stand.Patience); require.True(t, ok, p.Tail()) }),
-			"kill":   one((*stand.Process).Kill),
+			"ctrl-c": one(func(p *testenv.Process) { _, ok := p.Stop(testenv.Patience); require.True(t, ok, p.Tail()) }),
+			"kill":   one((*testenv.Process).Kill),
 		},
 	} {
 		t.Run(shape, func(t *testing.T) {
-			s := stand.Shapes()[shape](t, stand.Options{})
+			s := testenv.Shapes()[shape](t, testenv.Options{})
 			l := s.Loop(ctx)
 			for name, restart := range ways {
 				t.Run(name, func(t *testing.T) {
@@ -87,9 +87,9 @@ func TestARevocationCountsNoDeadReplica(t *testing.T) {
 // serve again, so nothing shorter than its lease ends the wait, and it serves nothing by a revoked token when
 // it goes on.
 func TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*stand.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 	defer cancel()
-	s := stand.Split(t, stand.Options{Env: map[string]string{"SERVICE_AUTH_LEASE": "5s"}})
+	s := testenv.Split(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_LEASE": "5s"}})
 	l := s.Loop(ctx)
 	minted(ctx, t, s, l, "frozen")
 	p := s.Processes["inference"]

@@ -21,10 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // signalboxd is the program as a script starts it.
@@ -69,7 +69,7 @@ func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	}
 	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Dir, d.cmd.Stdout, d.cmd.Stderr = dir, d.out, d.log
-	d.cmd.Env = append(append(os.Environ(), "SERVICE_POSTGRES_CACHE="+filepath.Join(stand.Root(t), ".cache", "postgres")), env...)
+	d.cmd.Env = append(append(os.Environ(), "SERVICE_POSTGRES_CACHE="+filepath.Join(testenv.Root(t), ".cache", "postgres")), env...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, d.cmd.Start())
 	go func() {
@@ -79,7 +79,7 @@ func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	t.Cleanup(func() {
 		_ = d.cmd.Process.Kill()
 		<-d.done
-		for _, pid := range stand.Left(dir) {
+		for _, pid := range testenv.Left(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
@@ -90,7 +90,7 @@ func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 func serving(t *testing.T, dir, listen string) []string {
 	t.Helper()
 	return []string{
-		stand.Bin(t, "signalboxd"), "--data", filepath.Join(dir, "data"), "--listen", listen, "--ready-file", filepath.Join(dir, "ready.json"),
+		testenv.Bin(t, "signalboxd"), "--data", filepath.Join(dir, "data"), "--listen", listen, "--ready-file", filepath.Join(dir, "ready.json"),
 	}
 }
 
@@ -133,21 +133,21 @@ func freeAddress(t *testing.T) string {
 
 // TestServer is what a person or a script sees of the program itself.
 func TestServer(t *testing.T) {
-	dir := stand.Folder(t)
+	dir := testenv.Folder(t)
 	first := start(t, dir, nil)
 	first.awaitReady(t, dir)
 	var password string
 	t.Run("tells where it is", func(t *testing.T) { tellsWhere(t, first, dir) })
 	t.Run("shows a password once", func(t *testing.T) { password = shown(t, first) })
 	t.Run("names the port that is used", func(t *testing.T) {
-		fresh := stand.Folder(t)
+		fresh := testenv.Folder(t)
 		address := strings.TrimPrefix(first.ready.Address, "http://")
 		second := start(t, fresh, nil, serving(t, fresh, address)...)
 		second.ends(t, 20*time.Second)
 		require.Error(t, second.err)
 		require.Contains(t, second.log.String(), "the address "+address+" is in use by another process")
 		require.NoFileExists(t, filepath.Join(fresh, "ready.json"))
-		require.Empty(t, stand.Left(fresh))
+		require.Empty(t, testenv.Left(fresh))
 	})
 	t.Run("names the folder that is used", func(t *testing.T) {
 		second := start(t, t.TempDir(), nil, serving(t, dir, "127.0.0.1:0")...)
@@ -162,7 +162,7 @@ func TestServer(t *testing.T) {
 		first.ends(t, 20*time.Second)
 		require.NoError(t, first.err, first.log.String())
 		require.LessOrEqual(t, time.Since(began), stopBar)
-		require.Empty(t, stand.Left(dir))
+		require.Empty(t, testenv.Left(dir))
 	})
 	t.Run("keeps the password, and shows it no more", func(t *testing.T) {
 		again := start(t, dir, nil)
@@ -207,7 +207,7 @@ func shown(t *testing.T, d *signalboxd) string {
 
 func login(t *testing.T, d *signalboxd, password string) error {
 	t.Helper()
-	l := &loop.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: 10 * time.Second}
+	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: 10 * time.Second}
 	return l.Login(t.Context(), "admin", secret.New(password))
 }
 
@@ -240,7 +240,7 @@ func TestPrintConfig(t *testing.T) {
 	d := start(t, dir, []string{
 		"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=hunter2hunter2", "SERVICE_DATABASE_ADMIN_URL=postgres://u:sesame@db/x",
 		"SERVICE_BLOB_S3_SECRET_KEY=opensesame", "SERVICE_BLOB_SIGNING_KEY=" + signing, "SERVICE_KEYRING=k1 " + keyring,
-	}, stand.Bin(t, "signalboxd"), "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:7", "--print-config")
+	}, testenv.Bin(t, "signalboxd"), "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:7", "--print-config")
 	d.ends(t, 20*time.Second)
 	require.NoError(t, d.err, d.log.String())
 	text := d.out.String()
@@ -259,8 +259,8 @@ func TestPrintConfig(t *testing.T) {
 
 // TestPostgresOfTheCache hides every Postgres of the machine; the project's own one is left.
 func TestPostgresOfTheCache(t *testing.T) {
-	dir := stand.Folder(t)
-	script := exec.CommandContext(t.Context(), filepath.Join(stand.Root(t), "scripts", "tools", "postgres.sh"))
+	dir := testenv.Folder(t)
+	script := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", "postgres.sh"))
 	script.Env = append(os.Environ(), "HIDE_POSTGRES=1")
 	out, err := script.Output()
 	require.NoError(t, err)
@@ -268,7 +268,7 @@ func TestPostgresOfTheCache(t *testing.T) {
 	d := start(t, dir, []string{"SERVICE_POSTGRES_BIN=", "PATH=" + withoutPostgres(t, dir)}, hidden(t, serving(t, dir, "127.0.0.1:0"))...)
 	d.awaitReady(t, dir)
 	found := false
-	for _, pid := range stand.Left(dir) {
+	for _, pid := range testenv.Left(dir) {
 		program, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 		if err == nil && filepath.Base(program) == "postgres" {
 			found = true
@@ -277,7 +277,7 @@ func TestPostgresOfTheCache(t *testing.T) {
 	}
 	require.True(t, found, "its Postgres runs")
 	t.Run("and without that, the command is named", func(t *testing.T) {
-		fresh := stand.Folder(t)
+		fresh := testenv.Folder(t)
 		d := start(t, fresh, []string{"SERVICE_POSTGRES_BIN=", "SERVICE_POSTGRES_CACHE=" + fresh, "PATH=" + withoutPostgres(t, fresh)},
 			hidden(t, serving(t, fresh, "127.0.0.1:0"))...)
 		d.ends(t, 20*time.Second)

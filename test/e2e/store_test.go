@@ -16,17 +16,17 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
-	"github.com/signalbox-dev/signalbox/platform/blob/blobtest"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/conf"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/blobtest"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // TestLoopOnS3 walks the loop with its objects on an S3 server, and serves the run by both engines.
 func TestLoopOnS3(t *testing.T) {
 	ctx := t.Context()
 	c := blobtest.StartGateway(t).Bucket(t, "signalbox")
-	s := stand.Single(t, stand.Options{Env: map[string]string{
+	s := testenv.Single(t, testenv.Options{Env: map[string]string{
 		"SERVICE_BLOB_DRIVER": "s3", "SERVICE_BLOB_S3_ENDPOINT": c.Endpoint, "SERVICE_BLOB_S3_BUCKET": c.Bucket,
 		"SERVICE_BLOB_S3_REGION": c.Region, "SERVICE_BLOB_S3_ACCESS_KEY": c.AccessKey,
 		"SERVICE_BLOB_S3_SECRET_KEY": c.SecretKey.Reveal(), "SERVICE_BLOB_S3_PLAINTEXT": "true", "SERVICE_BLOB_S3_PATH_STYLE": "true",
@@ -63,7 +63,7 @@ type redisServer struct {
 // newRedis starts a server.
 func newRedis(t *testing.T) *redisServer {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), filepath.Join(stand.Root(t), "scripts", "tools", "redis.sh")).Output()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", "redis.sh")).Output()
 	require.NoError(t, err)
 	r := &redisServer{program: strings.TrimSpace(string(out)), addr: freeAddress(t)}
 	t.Cleanup(r.kill)
@@ -104,7 +104,7 @@ func (r *redisServer) info(t *testing.T) string {
 func TestLoopWithRedis(t *testing.T) {
 	ctx := t.Context()
 	r := newRedis(t)
-	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_REDIS_URL": "redis://" + r.addr + "/0"}})
+	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_REDIS_URL": "redis://" + r.addr + "/0"}})
 	t.Run("there", func(t *testing.T) {
 		l := train(ctx, t, s)
 		serve(ctx, t, s, l)
@@ -123,14 +123,14 @@ func TestLoopWithRedis(t *testing.T) {
 }
 
 // struck trains and strikes when the first metric is there; the run is followed to its end.
-func struck(ctx context.Context, t *testing.T, s *stand.Stand, strike func()) {
+func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitLesson(ctx, t, l)
 	done := make(chan error, 1)
 	points, hit := 0, make(chan struct{}, 1)
 	go func() {
-		done <- l.FollowMetrics(ctx, func(loop.Point) {
+		done <- l.FollowMetrics(ctx, func(e2eflow.Point) {
 			if points++; points == 1 {
 				hit <- struct{}{}
 			}
@@ -146,15 +146,15 @@ func struck(ctx context.Context, t *testing.T, s *stand.Stand, strike func()) {
 	require.NoError(t, <-done)
 	require.Greater(t, points, 20, "the whole run was followed")
 	require.Equal(t, 1, l.Job.Attempt)
-	var lines []loop.LogLine
-	require.NoError(t, l.FollowLogs(ctx, func(line loop.LogLine) { lines = append(lines, line) }))
+	var lines []e2eflow.LogLine
+	require.NoError(t, l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
 	s.LessonLines(ctx, l, lines)
 }
 
 // submitLesson starts the suites' short training.
-func submitLesson(ctx context.Context, t *testing.T, l *loop.Loop) {
+func submitLesson(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
-	lesson := loop.OneDigit()
+	lesson := e2eflow.OneDigit()
 	rows, err := lesson.Rows(1)
 	require.NoError(t, err)
 	dataset, err := l.PushDataset(ctx, "v1", "additions.jsonl", rows)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // whole says that the figures are taken whole (make identity), not as samples.
@@ -127,7 +127,7 @@ func (c *caller) login(ctx context.Context, user, pass, forwarded string) (answe
 }
 
 // signIn is a login that must succeed.
-func (c *caller) signIn(t testing.TB, s *stand.Stand, forwarded string) answer {
+func (c *caller) signIn(t testing.TB, s *testenv.Stand, forwarded string) answer {
 	t.Helper()
 	a, err := c.login(t.Context(), "admin", s.Password.Reveal(), forwarded)
 	require.NoError(t, err)

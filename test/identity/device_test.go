@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // told is an answer as it came.
@@ -29,7 +29,7 @@ func (a told) fields(t *testing.T) (out map[string]any) {
 }
 
 // say sends a request; the bearer may be empty.
-func say(ctx context.Context, t *testing.T, s *stand.Stand, method, path, body, bearer string) told {
+func say(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body, bearer string) told {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func say(ctx context.Context, t *testing.T, s *stand.Stand, method, path, body, 
 
 // othersPages is what a page of somebody else can have its visitor's browser do: nothing, whether it names
 // itself or has its name resolve to the installation. A flow that it began would show the visitor's own address.
-func othersPages(ctx context.Context, t *testing.T, s *stand.Stand) {
+func othersPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	poll := "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&client_id=signalbox-cli&device_code=x"
 	const form, object = "application/x-www-form-urlencoded", "application/json"
@@ -74,7 +74,7 @@ func othersPages(ctx context.Context, t *testing.T, s *stand.Stand) {
 }
 
 // jsonFace walks through the device flow by the routes of the specification, whose bodies are its own.
-func jsonFace(ctx context.Context, t *testing.T, s *stand.Stand, person string) {
+func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
 	t.Helper()
 	begun := say(ctx, t, s, http.MethodPost, "/api/cli/device/code", `{"client_name":"laptop"}`, "")
 	require.Equal(t, http.StatusOK, begun.status, begun.body)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 // TestForgedTokensOpenNothing sends generated forgeries of an access token to a running installation.
 func TestForgedTokensOpenNothing(t *testing.T) {
 	t.Parallel()
-	s := stand.Single(t, stand.Options{Env: cheap()})
+	s := testenv.Single(t, testenv.Options{Env: cheap()})
 	c := from(t, s.URL, "")
 	good := c.signIn(t, s, "").token()
 	seed := uint64(time.Now().UnixNano())

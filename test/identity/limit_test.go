@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // attempts is the specification's limit of logins by address and minute.
@@ -19,7 +19,7 @@ const attempts = 10
 
 // replicas starts two more of auth, and as many gateways as there are then replicas, each before one of
 // them. The gateways take no proxy's word. It answers their addresses.
-func replicas(t *testing.T, s *stand.Stand) []string {
+func replicas(t *testing.T, s *testenv.Stand) []string {
 	t.Helper()
 	peers := s.Processes["gateway"].Setting("SERVICE_PEERS")
 	auths := []string{addressOf(t, peers, "auth")}
@@ -37,7 +37,7 @@ func replicas(t *testing.T, s *stand.Stand) []string {
 		urls = append(urls, "http://"+addr)
 	}
 	for _, url := range urls {
-		at := &stand.Stand{T: t, URL: url}
+		at := &testenv.Stand{T: t, URL: url}
 		at.AwaitServing()
 	}
 	return urls
@@ -69,7 +69,7 @@ func limited(t *testing.T, a answer, what string) {
 
 // theLimitIsOneOverReplicas takes one address after the other through ten attempts, spread over the
 // replicas and each under another lie about where it comes from: the eleventh is refused on all of them.
-func theLimitIsOneOverReplicas(t *testing.T, s *stand.Stand, urls []string) {
+func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Stand, urls []string) {
 	t.Helper()
 	refused := 0
 	addresses := sized(6, 100)
@@ -107,7 +107,7 @@ func lie() string {
 
 // aProxysWordCountsFromTheRight has a trusted proxy in front, and clients that forge what stands left of its
 // word; clients of one IPv6 network are one.
-func aProxysWordCountsFromTheRight(t *testing.T, s *stand.Stand) {
+func aProxysWordCountsFromTheRight(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	c := from(t, s.URL, "")
 	fill := func(name string, address func(i int) string) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/sample"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // fleetNeeds are the needs of the routes of fleets, of the cluster and of public links.
@@ -42,7 +42,7 @@ func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 	w.fleet(ctx, t, o)
 	var join struct{ Token string }
 	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
-	request, err := sample.CertificateRequest()
+	request, err := fixtures.CertificateRequest()
 	require.NoError(t, err)
 	var node struct {
 		ID string `json:"node_id"`

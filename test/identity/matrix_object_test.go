@@ -20,7 +20,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/test/sample"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // spares are enough objects of a kind for every question that may delete one.
@@ -160,7 +160,7 @@ func (w *world) export(ctx context.Context, t *testing.T, run, token string) str
 	t.Helper()
 	job := at(3)
 	job.token = token
-	data := sample.GGUF(run)
+	data := fixtures.GGUF(run)
 	sum := sha256.Sum256(data)
 	var ticket struct {
 		upload

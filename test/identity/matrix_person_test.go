@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // person is someone at an address of his own, so that nobody's logins count against another's.
@@ -39,7 +39,7 @@ func at(n int) *person {
 }
 
 // call sends a request with the person's access token.
-func (p *person) call(ctx context.Context, t *testing.T, s *stand.Stand, method, path, body string) answer {
+func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string) answer {
 	t.Helper()
 	return p.send(ctx, t, s, method, path, body, func(r *http.Request) {
 		if p.token != "" {
@@ -49,7 +49,7 @@ func (p *person) call(ctx context.Context, t *testing.T, s *stand.Stand, method,
 }
 
 // send sends a request as change leaves it.
-func (p *person) send(ctx context.Context, t *testing.T, s *stand.Stand, method, path, body string, change func(*http.Request)) answer {
+func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string, change func(*http.Request)) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -82,7 +82,7 @@ func (p *person) send(ctx context.Context, t *testing.T, s *stand.Stand, method,
 }
 
 // do is a call that must succeed.
-func (p *person) do(ctx context.Context, t *testing.T, s *stand.Stand, method, path string, body, out any) {
+func (p *person) do(ctx context.Context, t *testing.T, s *testenv.Stand, method, path string, body, out any) {
 	t.Helper()
 	text := ""
 	if body != nil {
@@ -98,7 +98,7 @@ func (p *person) do(ctx context.Context, t *testing.T, s *stand.Stand, method, p
 }
 
 // login signs the person in.
-func (p *person) login(ctx context.Context, t *testing.T, s *stand.Stand) answer {
+func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Stand) answer {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"username": p.name, "password": p.password})
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func (p *person) login(ctx context.Context, t *testing.T, s *stand.Stand) answer
 }
 
 // again is the same person at another address, in a session of its own.
-func (p *person) again(ctx context.Context, t *testing.T, s *stand.Stand, n int) *person {
+func (p *person) again(ctx context.Context, t *testing.T, s *testenv.Stand, n int) *person {
 	t.Helper()
 	q := at(n)
 	q.name, q.id, q.password = p.name, p.id, p.password

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/draw"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // cheap makes passwords cheap to hash: what is looked at here is not how.
@@ -25,7 +25,7 @@ func TestAuthorization(t *testing.T) {
 	changed := filepath.Join(t.TempDir(), "changed.json")
 	env := cheap()
 	env["WIDEN"] = changed // the product reads nothing of it
-	s := stand.Single(t, stand.Options{Env: env})
+	s := testenv.Single(t, testenv.Options{Env: env})
 	w := build(t.Context(), t, s)
 	t.Run("credentials", func(t *testing.T) { w.swapped(t.Context(), t) })
 	t.Run("routes", func(t *testing.T) { w.routes(t.Context(), t) })

@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 	"github.com/signalbox-dev/signalbox/test/draw"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // changesDrawn is how many ways to get an option wrong `make test` tries.
@@ -188,7 +188,7 @@ func (w *world) startWith(t *testing.T, file string, options map[string]*options
 // changeable builds signalboxd with two files laid over it that change options; no file of the product does.
 func changeable(t *testing.T) string {
 	t.Helper()
-	root, dir := stand.Root(t), t.TempDir()
+	root, dir := testenv.Root(t), t.TempDir()
 	here := filepath.Join(root, "test", "identity", "testdata", "widen")
 	table := filepath.Join(root, "gen", "route", "table.go")
 	source, err := os.ReadFile(table)
@@ -215,7 +215,7 @@ func changeable(t *testing.T) string {
 // TestNothingOfTheProductChangesAnOption reads the product: options are read in one place, and changed in none.
 func TestNothingOfTheProductChangesAnOption(t *testing.T) {
 	t.Parallel()
-	root := stand.Root(t)
+	root := testenv.Root(t)
 	readers := map[string]bool{}
 	for _, top := range []string{"agent", "cmd", "gateway", "internal", "platform", "services"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {

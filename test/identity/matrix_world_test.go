@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // objects are the ids of one object of every kind, by the name of the path's variable.
@@ -18,7 +18,7 @@ type objects map[string]string
 
 // world is an installation with people of every relation, and objects that one of them made.
 type world struct {
-	*stand.Stand
+	*testenv.Stand
 
 	people map[string]*person // by relation
 	tess   *person            // who is added, removed and administered
@@ -34,7 +34,7 @@ type world struct {
 }
 
 // build makes people, projects and objects, all through the API.
-func build(ctx context.Context, t *testing.T, s *stand.Stand) *world {
+func build(ctx context.Context, t *testing.T, s *testenv.Stand) *world {
 	t.Helper()
 	w := &world{Stand: s, people: map[string]*person{}, spent: map[string]int{}}
 	admin := at(1)

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // A program of the test, which is no part of an installation.
@@ -28,7 +28,7 @@ const (
 // tool is what a script of the repository prints.
 func tool(ctx context.Context, t *testing.T, script string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, filepath.Join(stand.Root(t), "scripts", "tools", script), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(testenv.Root(t), "scripts", "tools", script), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	require.NoError(t, err, script)
@@ -36,7 +36,7 @@ func tool(ctx context.Context, t *testing.T, script string, args ...string) stri
 }
 
 // registered writes the program's client into the stand's own Postgres: registration by HTTP comes with MCP.
-func registered(ctx context.Context, t *testing.T, s *stand.Stand) {
+func registered(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
@@ -58,7 +58,7 @@ func registered(ctx context.Context, t *testing.T, s *stand.Stand) {
 }
 
 // signedIn is the access token of the stand's admin.
-func signedIn(ctx context.Context, t *testing.T, s *stand.Stand) string {
+func signedIn(ctx context.Context, t *testing.T, s *testenv.Stand) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"username": "admin", "password": s.Password.Reveal()})
 	require.NoError(t, err)
@@ -101,9 +101,9 @@ type walked struct {
 }
 
 // walk runs the client.
-func walk(ctx context.Context, t *testing.T, s *stand.Stand, person string) walked {
+func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) walked {
 	t.Helper()
-	folder := filepath.Join(stand.Root(t), "test", "identity", "oauth4webapi")
+	folder := filepath.Join(testenv.Root(t), "test", "identity", "oauth4webapi")
 	task, err := json.Marshal(map[string]string{
 		"base": s.URL, "resource": s.URL + "/api/mcp", "person": person, "client": programID, "redirect": programRedirect,
 	})
@@ -123,7 +123,7 @@ func walk(ctx context.Context, t *testing.T, s *stand.Stand, person string) walk
 func TestAuthorizationServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
+	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
 	registered(ctx, t, s)
 	person := signedIn(ctx, t, s)
 	t.Run("strict client", func(t *testing.T) { strictClient(ctx, t, s, person) })
@@ -133,7 +133,7 @@ func TestAuthorizationServer(t *testing.T) {
 
 // strictClient drives oauth4webapi, which checks every answer by the RFCs, through discovery, the device flow by
 // its forms, and the code flow with refresh and revocation.
-func strictClient(ctx context.Context, t *testing.T, s *stand.Stand, person string) {
+func strictClient(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
 	t.Helper()
 	w := walk(ctx, t, s, person)
 	require.Equal(t, s.URL+"/api/mcp", w.Resource)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/provider"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/oidcprovider"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // oidcAgain is how often a person tries again.
@@ -19,15 +19,15 @@ func oidcGroups(groups ...string) map[string]any {
 }
 
 // oidcStand is an installation whose people sign in at the provider.
-func oidcStand(t *testing.T) (*provider.Provider, *stand.Stand) {
+func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
 	t.Helper()
-	p := provider.New(t)
+	p := oidcprovider.New(t)
 	ann := oidcGroups("admins")
 	ann["preferred_username"], ann["email"], ann["email_verified"] = "ann", "ann@example.com", true
 	bob := oidcGroups("staff", "vision-people")
 	bob["preferred_username"], bob["email"], bob["email_verified"] = "admin", "bob@example.com", false
-	p.Knows(provider.People{"ann": ann, "bob": bob, "guest": oidcGroups("guests")})
-	return p, stand.Single(t, stand.Options{Env: p.Settings()})
+	p.Knows(oidcprovider.People{"ann": ann, "bob": bob, "guest": oidcGroups("guests")})
+	return p, testenv.Single(t, testenv.Options{Env: p.Settings()})
 }
 
 // TestPeopleSignInAtACertifiedProvider is the whole way over the running product.
@@ -75,12 +75,12 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 	})
 	t.Run("they follow the groups at the next sign-in", func(t *testing.T) {
 		before := bob.me().Username
-		p.Knows(provider.People{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
+		p.Knows(oidcprovider.People{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
 		me := bob.signIn("bob")
 		require.Equal(t, []string{before, "admin"}, []string{me.Username, me.Role})
 		require.Empty(t, me.Teams)
 		require.Equal(t, "operator", ann.signIn("ann").Role)
-		p.Knows(provider.People{"bob": oidcGroups("staff"), "guest": oidcGroups("guests")})
+		p.Knows(oidcprovider.People{"bob": oidcGroups("staff"), "guest": oidcGroups("guests")})
 		require.Equal(t, "admin", bob.signIn("bob").Role, "the last admin who can sign in stays one")
 	})
 	t.Run("some stay out", func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAProvidersAnswerIsForOneBrowserOnce(t *testing.T) {
 }
 
 // oidcBegins begins sign-ins that nobody finishes until the address has begun too many: 60 a minute.
-func oidcBegins(t *testing.T, s *stand.Stand) {
+func oidcBegins(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	stranger := newOIDCBrowser(t, s.URL)
 	for n := 0; ; n++ {
@@ -135,9 +135,9 @@ func oidcBegins(t *testing.T, s *stand.Stand) {
 // TestAProviderThatIsDownIsABadGateway and nothing else: what does not need it goes on.
 func TestAProviderThatIsDownIsABadGateway(t *testing.T) {
 	t.Parallel()
-	p := provider.New(t)
+	p := oidcprovider.New(t)
 	p.Stop()
-	s := stand.Single(t, stand.Options{Env: p.Settings()})
+	s := testenv.Single(t, testenv.Options{Env: p.Settings()})
 	ann := newOIDCBrowser(t, s.URL)
 	a := ann.do(http.MethodGet, "/api/auth/oidc/start", "")
 	require.Equal(t, http.StatusBadGateway, a.status, "the installation starts without its provider")
@@ -145,11 +145,11 @@ func TestAProviderThatIsDownIsABadGateway(t *testing.T) {
 	require.NotContains(t, a.body, "127.0.0.1", "nor does it tell where that is")
 	require.Equal(t, http.StatusOK, ann.do(http.MethodGet, "/healthz", "").status)
 	p.Again()
-	p.Knows(provider.People{"ann": oidcGroups("admins")})
-	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, stand.Patience, oidcAgain)
+	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
+	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, testenv.Patience, oidcAgain)
 	p.Stop()
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "a session needs no provider")
 	p.Again()
-	p.Knows(provider.People{"ann": oidcGroups("admins")})
+	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
 	require.Equal(t, "admin", ann.signIn("ann").Role, "its keys are others now")
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // task is what the driver of the browser is told, visit what it saw.
@@ -73,7 +73,7 @@ const browsing = 4 * time.Minute
 
 // TestPagesInABrowser signs in, decides on devices and signs out as people do, in Chromium.
 func TestPagesInABrowser(t *testing.T) {
-	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
+	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
 	w := &web{t: t, url: s.URL}
 	in := task{
 		URL: s.URL, Chromium: w.tool("chromium.sh"), Out: pictures(t), Username: "admin", Password: s.Password.Reveal(), Else: elsewhere(),
@@ -120,7 +120,7 @@ func (v *visit) signIn(t *testing.T) {
 	require.Empty(t, v.Shown.Elsewhere)
 	require.Equal(t, "/device", v.Shown.Followed, "a path of this installation is gone to")
 	require.Empty(t, v.Shown.CookiesAfterSignOut, "who signed out is out, also where the page's access token had ended before")
-	require.Contains(t, v.Shown.Failed, "Sign-in did not work")
+	require.Contains(t, v.Shown.Failed, "Sign-in failed")
 	require.Contains(t, v.Shown.TooShort, "at least 12 characters")
 	require.Equal(t, "/device", v.Shown.Changed, "a drawn password is changed, and the way goes on")
 }
@@ -134,7 +134,7 @@ func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
 	require.Equal(t, "decide-title", v.Shown.DecideFocus, "a key that was on its way approves nothing")
 	require.Contains(t, v.Shown.Approved, "terminal of approve is signed in as admin")
 	require.NotEmpty(t, v.Shown.Again)
-	require.Contains(t, v.Shown.Unknown, "No request waits with this code")
+	require.Contains(t, v.Shown.Unknown, "No pending request has this code")
 	require.Equal(t, "/login?next="+url.QueryEscape("/device?user_code="+grouped(in.Deny)), v.Shown.LedTo)
 	require.Equal(t, "/device?user_code="+grouped(in.Deny), v.Shown.LedBack)
 
@@ -248,7 +248,7 @@ func (w *web) tool(name string, args ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(stand.Root(w.t), "scripts", "tools", name), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(testenv.Root(w.t), "scripts", "tools", name), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	require.NoError(w.t, err, name)
@@ -259,7 +259,7 @@ func (w *web) tool(name string, args ...string) string {
 // drive runs the browser and answers what was seen. The task goes by standard input: arguments are read by all.
 func (w *web) drive(in task) *visit {
 	w.t.Helper()
-	folder := filepath.Join(stand.Root(w.t), "test", "identity", "page")
+	folder := filepath.Join(testenv.Root(w.t), "test", "identity", "page")
 	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.tool("node.sh"), filepath.Join(folder, "drive.mjs"))

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // withCaller puts callers beside a call, as the edge puts one.
@@ -136,7 +136,7 @@ func TestTheAdminListenerAloneTellsOfTheInside(t *testing.T) {
 	require.NoError(t, l.Close())
 	env := cheap()
 	env["SERVICE_ADMIN_LISTEN"] = admin
-	s := stand.Single(t, stand.Options{Env: env})
+	s := testenv.Single(t, testenv.Options{Env: env})
 	addrs := listening(t, s.Processes["signalboxd"].PID())
 	require.Contains(t, addrs, admin)
 	for _, addr := range addrs {

@@ -23,13 +23,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/test/draw"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // TestServicesOnTheWire is somebody who reaches the ports of the services themselves: as each service, as a node,
 // and as nobody that the installation's CA knows.
 func TestServicesOnTheWire(t *testing.T) {
-	w := tap(t, stand.Split(t, stand.Options{Env: cheap()}))
+	w := tap(t, testenv.Split(t, testenv.Options{Env: cheap()}))
 	ctx := t.Context()
 	t.Run("methods between services", func(t *testing.T) { w.between(ctx, t) })
 	t.Run("methods for people", func(t *testing.T) { w.forPeople(ctx, t) })

@@ -16,12 +16,12 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // wire is the split installation as somebody beside its services sees it.
 type wire struct {
-	*stand.Stand
+	*testenv.Stand
 
 	ca    *pki.CA
 	ports map[string]string // of each service, and of agents
@@ -29,7 +29,7 @@ type wire struct {
 }
 
 // tap finds the installation's CA and where its services listen.
-func tap(t *testing.T, s *stand.Stand) *wire {
+func tap(t *testing.T, s *testenv.Stand) *wire {
 	t.Helper()
 	ca, err := pki.LoadCA(filepath.Join(s.Dir, "etc", "signalbox", "ca"))
 	require.NoError(t, err)

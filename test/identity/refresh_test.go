@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 const (
@@ -73,7 +73,7 @@ func persist(ctx context.Context, c *caller, cookie string) answer {
 }
 
 // signInMany opens sessions, each from an address of its own.
-func signInMany(t *testing.T, s *stand.Stand, c *caller, n int) []*browser {
+func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
 	t.Helper()
 	browsers := make([]*browser, n)
 	for i := range browsers {
@@ -85,7 +85,7 @@ func signInMany(t *testing.T, s *stand.Stand, c *caller, n int) []*browser {
 
 // oneSuccessor refreshes many sessions by twenty tabs each while auth is killed in the midst of them, and
 // then replays what was used.
-func oneSuccessor(t *testing.T, s *stand.Stand) {
+func oneSuccessor(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	c := from(t, s.URL, "")
 	db := database(t, s)
@@ -148,7 +148,7 @@ func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
 }
 
 // replay kills auth once more and presents used tokens past the grace: each is refused, and ends its family.
-func replay(t *testing.T, s *stand.Stand, c *caller, db *pgx.Conn, browsers []*browser) {
+func replay(t *testing.T, s *testenv.Stand, c *caller, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	s.Processes["auth"].Kill()
 	// The grace passes without a wait: what was used was used a while ago.

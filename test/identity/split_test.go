@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // TestSignInWhereServicesRunApart takes the figures that need several processes of auth, or one that dies.
 func TestSignInWhereServicesRunApart(t *testing.T) {
 	t.Parallel()
 	env := cheap()
-	s := stand.Split(t, stand.Options{Env: env})
+	s := testenv.Split(t, testenv.Options{Env: env})
 	urls := replicas(t, s)
 	t.Run("the limit is one over three replicas", func(t *testing.T) { theLimitIsOneOverReplicas(t, s, urls) })
 	t.Run("a proxy's word counts from the right", func(t *testing.T) { aProxysWordCountsFromTheRight(t, s) })
@@ -25,7 +25,7 @@ func TestSignInWhereServicesRunApart(t *testing.T) {
 }
 
 // database is the auth schema of the split shape, as its server's admin sees it.
-func database(t *testing.T, s *stand.Stand) *pgx.Conn {
+func database(t *testing.T, s *testenv.Stand) *pgx.Conn {
 	t.Helper()
 	raw, err := os.ReadFile(s.AdminURL())
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 const (
@@ -93,7 +93,7 @@ func same(t testing.TB, a, b answer) {
 
 // TestAnUnknownUserLooksLikeAWrongPassword measures both, interleaved.
 func TestAnUnknownUserLooksLikeAWrongPassword(t *testing.T) {
-	s := stand.Single(t, stand.Options{Env: noticeable()})
+	s := testenv.Single(t, testenv.Options{Env: noticeable()})
 	c := from(t, s.URL, "")
 	const n = 200
 	measure(t, c, 20, 40_000) // connections and caches
@@ -114,7 +114,7 @@ func TestWithoutTheDummyHashTheyAreToldApart(t *testing.T) {
 		t.Log("a build of its own: part of make identity")
 		return
 	}
-	s := stand.Single(t, stand.Options{Env: noticeable()})
+	s := testenv.Single(t, testenv.Options{Env: noticeable()})
 	s.Processes["signalboxd"].Stop(askTimeout)
 	s.Processes["signalboxd"].Run(withoutDummy(t))
 	s.StartSingle()
@@ -128,7 +128,7 @@ func TestWithoutTheDummyHashTheyAreToldApart(t *testing.T) {
 // withoutDummy is signalboxd with the dummy hash taken out.
 func withoutDummy(t *testing.T) string {
 	t.Helper()
-	root, dir := stand.Root(t), t.TempDir()
+	root, dir := testenv.Root(t), t.TempDir()
 	file := filepath.Join(root, "services", "auth", "internal", "password", "password.go")
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func withoutDummy(t *testing.T) string {
 
 // BenchmarkUnknownUserAgainstWrongPassword is the measurement at length.
 func BenchmarkUnknownUserAgainstWrongPassword(b *testing.B) {
-	s := stand.Single(b, stand.Options{Env: noticeable()})
+	s := testenv.Single(b, testenv.Options{Env: noticeable()})
 	c := from(b, s.URL, "")
 	measure(b, c, 20, 40_000)
 	for b.Loop() {

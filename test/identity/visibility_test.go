@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // TestAProjectsVisibilityCountsForWhatIsInIt changes who may read a project in which there is something of every kind.
 func TestAProjectsVisibilityCountsForWhatIsInIt(t *testing.T) {
-	w := build(t.Context(), t, stand.Single(t, stand.Options{Env: cheap()}))
+	w := build(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheap()}))
 	ctx := t.Context()
 	w.seenByAll(ctx, t)
 	ends := w.followed(ctx, t, "stranger")

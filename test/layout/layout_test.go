@@ -120,7 +120,7 @@ func TestForbiddenSeesEachRule(t *testing.T) {
 		{"gateway", "services/jobs"},
 		{"services/auth/internal/session", "services/jobs"},
 		{"services/jobs", "gateway"},
-		{"agent/link", "services/jobs"},
+		{"agent/controlplane", "services/jobs"},
 	} {
 		require.NotEmpty(t, forbidden(c.from, c.to), "%s -> %s", c.from, c.to)
 	}

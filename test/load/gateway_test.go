@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 const (
@@ -66,7 +66,7 @@ func median(v []float64) float64 {
 // bytes: what a token check, a gRPC hop and a database read cost.
 func BenchmarkReads(b *testing.B) {
 	ctx := b.Context()
-	s := stand.Single(b, stand.Options{})
+	s := testenv.Single(b, testenv.Options{})
 	l := s.Loop(ctx)
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
 	defer transport.CloseIdleConnections()

@@ -1,4 +1,4 @@
-"""Requests of every credential kind, each from an address of its own, and what is told apart in the answers."""
+"""The client: requests with every kind of credential, spread over many client addresses."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from requests.adapters import HTTPAdapter
 
 TIMEOUT = 30
 
-#: The kinds of credentials; a request of each is made to every operation.
+#: The kinds of credentials. Every operation is called with each of them.
 KINDS = ("none", "operator", "admin", "refresh", "ingest", "deployment")
 
-#: Operations of an installation whose people sign in by a provider: the other one has nothing to answer them with.
+#: Operations that need an installation with sign-in by a provider; the other installation has no success for them.
 PROVIDED = ("getOpenIDConfiguration", "getOpenIDConfigurationHead", "preflightOpenIDConfiguration", "startSignIn", "finishSignIn")
 
 
 class From(HTTPAdapter):
-    """Sends from one address: the product counts attempts by it."""
+    """Sends from one address, because the product limits rates by address."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -42,7 +42,7 @@ class World:
     examples: dict[str, Any]
     sessions: list[requests.Session] = field(default_factory=list)
     addresses: Iterator[int] = field(default_factory=itertools.count)
-    #: The refresh token that was given last.
+    #: The cookie with the current refresh token.
     cookie: str = ""
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class World:
         self.turn = itertools.cycle(self.sessions)
 
     def visitor(self) -> requests.Session:
-        """Somebody at an address that nobody had before."""
+        """Returns a session with a new client address."""
         n = next(self.addresses)
         session = requests.Session()
         session.trust_env = False
@@ -59,7 +59,7 @@ class World:
         return session
 
     def base(self, operation: str) -> str:
-        """Where an operation is asked."""
+        """Returns the base URL of the installation that serves an operation."""
         return self["oidc_url"] if operation in PROVIDED else self.url
 
     def __getitem__(self, name: str) -> str:
@@ -70,7 +70,7 @@ class World:
         return prefix + secrets.token_hex(5)
 
     def credentials(self, kind: str) -> dict[str, str]:
-        """The headers of a kind."""
+        """Returns the headers for a kind of credential."""
         if kind == "none":
             return {}
         if kind == "ingest":
@@ -86,7 +86,7 @@ class World:
         self, method: str, path: str, kind: str = "operator", body: Any = None, headers: dict[str, str] | None = None,
         session: requests.Session | None = None, **more: Any,
     ) -> requests.Response:
-        """One request; body is JSON where it is no bytes, and path may be a whole address."""
+        """Makes one request. The body is sent as JSON unless it is bytes; path may be an absolute URL."""
         sent = self.credentials(kind) | (headers or {})
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -97,31 +97,31 @@ class World:
         )
 
     def get(self, path: str, kind: str = "operator", **query: str) -> Any:
-        """The JSON of a GET that must succeed."""
-        answer = self.ask("GET", path, kind, params=query)
-        answer.raise_for_status()
-        return answer.json()
+        """Returns the JSON of a GET that must succeed."""
+        response = self.ask("GET", path, kind, params=query)
+        response.raise_for_status()
+        return response.json()
 
     def post(self, path: str, body: Any = None, kind: str = "operator") -> Any:
-        """The JSON of a POST that must succeed."""
-        answer = self.ask("POST", path, kind, body)
-        if not answer.ok:
-            raise RuntimeError(f"POST {path}: {answer.status_code} {answer.text[:300]}")
-        return answer.json() if answer.content else None
+        """Returns the JSON of a POST that must succeed, or None without a body."""
+        response = self.ask("POST", path, kind, body)
+        if not response.ok:
+            raise RuntimeError(f"POST {path}: {response.status_code} {response.text[:300]}")
+        return response.json() if response.content else None
 
     def sign_in(self, kind: str) -> None:
-        """A new credential, after something ended the former one."""
+        """Gets a new credential, because a request has ended the previous one."""
         name, password = {
             "admin": ("admin", self["admin_password"]), "operator": ("ada", "a good password of ada"), "refresh": ("stan", "a good password of stan"),
         }[kind]
-        answer = self.ask("POST", "/api/auth/login", "none", {"username": name, "password": password}, session=self.visitor())
-        answer.raise_for_status()
+        response = self.ask("POST", "/api/auth/login", "none", {"username": name, "password": password}, session=self.visitor())
+        response.raise_for_status()
         if kind == "refresh":
-            self.renew(answer.headers)
+            self.renew(response.headers)
         else:
-            self.values[kind] = answer.json()["token"]
+            self.values[kind] = response.json()["token"]
 
     def renew(self, headers: Mapping[str, str]) -> None:
-        """Keeps the refresh token that an answer gave, in the place of the one that was used up."""
+        """Stores the refresh token of a response in place of the used one."""
         if "Set-Cookie" in headers:
             self.cookie = headers["Set-Cookie"].split(";")[0]

@@ -1,9 +1,9 @@
-"""Asks every operation of a running installation for what its description says it takes, and for what it does not
-take, with every kind of credential, and holds each answer against the description.
+"""Calls every operation of a running installation with valid and invalid requests and every kind of credential, and
+checks each response against the OpenAPI document.
 
-It fails where an answer is 500, has a status that is not declared, another content type, a body or a header that
-does not fit its schema, and where an operation was not reached with a success. It ends with a table of operations by
-statuses."""
+A run fails if a response has the status 500, an undeclared status, an undeclared content type, or a body or header that
+is invalid against its schema, and if an operation was never called successfully. At the end it prints a table of
+operations by statuses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-import kept  # noqa: F401 - what it makes is known by good
+import kept  # noqa: F401 - it registers its requests in good
 import paths
 import people  # noqa: F401
 import serving  # noqa: F401
@@ -48,24 +48,24 @@ Request = Any  # a case of schemathesis
 
 CHECKS = [status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]
 
-#: What credentials and whose objects are asked for is decided here; the rest of a request stays as it was made.
+#: The parts of a generated request that are sent. Credentials in headers and cookies are replaced.
 KEPT = (ParameterLocation.BODY, ParameterLocation.QUERY, ParameterLocation.PATH)
 
-#: Operations that end sessions, change what everything stands on or refuse all others: asked last, in this order.
+#: Operations that end sessions, change global state or block all others. They are called last, in this order.
 LAST = (
     "setHardwareConfig", "putHardwareConfig", "putSetting", "cordonNode", "drainNode", "uncordonNode", "logout", "revokeSession",
     "revokeOtherSessions", "changePassword", "rotateKey", "setMaintenance",
 )
 
-#: From how many examples on the bounds of each field are asked too.
+#: The number of examples from which the bounds of each field are tested too.
 MANY = 20
 
-#: The share of random requests whose path names things that are there.
+#: The share of random requests whose path names existing objects.
 REAL = 0.7
 
 
 def readings(text: str) -> list[Any]:
-    """What a value in a query may be read as."""
+    """Returns the values that a query parameter may stand for."""
     try:
         return [text, json.loads(text)]
     except ValueError:
@@ -80,7 +80,7 @@ def is_time(text: str) -> bool:
 
 
 def fits(case: Request, response: Any) -> bool:
-    """Whether a query that was made to be wrong is right as it was sent: an empty list is not there on the wire, and
+    """Reports whether a query that was generated as invalid is valid as sent: an empty list disappears on the wire, and
     one value is a list of one."""
     sent = parse_qs(urlsplit(response.request.url).query, keep_blank_values=True)
     declared = {p.name: p for p in case.operation.query}
@@ -107,7 +107,7 @@ class Run:
         self.examples = examples
         self.random = random.Random(5)
         self.schema = schemathesis.openapi.from_path(document)
-        # A size that no upload may have is refused as such.
+        # An upload size over the limit gets 413, which is not among the default statuses.
         self.schema.config.checks.negative_data_rejection.expected_statuses = ["4XX", "5XX"]
         self.operations = [r.ok() for r in self.schema.get_all_operations()]  # type: ignore[union-attr]
         if chosen:
@@ -120,10 +120,10 @@ class Run:
         self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
         self.shown: dict[str, str] = {}
-        #: The variables of paths that were asked, and of those that may be asked again for what it does.
-        self.asked: dict[str, dict[str, str]] = {}
+        #: The path variables of the good request of each operation, and those that random requests may use again.
+        self.variables: dict[str, dict[str, str]] = {}
         self.real: dict[str, dict[str, str]] = {}
-        #: Operations that time was not enough for.
+        #: The number of operations skipped because time ran out.
         self.cut = 0
 
     @staticmethod
@@ -131,7 +131,7 @@ class Run:
         return str(operation.definition.raw["operationId"])
 
     def turn(self, operation: Operation) -> tuple[int, int, str]:
-        """Creating comes first, then reading, changing, removing; what is dangerous comes last."""
+        """Returns the sort key: create first, then read, change and delete; the operations in LAST come last."""
         name, method = self.id(operation), operation.method.upper()
         if name in LAST:
             return (9, LAST.index(name), name)
@@ -141,7 +141,7 @@ class Run:
 
     @staticmethod
     def own(operation: Operation) -> tuple[str, ...]:
-        """The kinds of credentials that the operation takes."""
+        """Returns the kinds of credentials that the operation accepts."""
         raw = operation.definition.raw
         schemes = [name for way in raw.get("security", []) for name in way]
         if "accessToken" in schemes:
@@ -158,7 +158,7 @@ class Run:
         self.shown.setdefault(key, detail)
 
     def judge(self, case: Request, response: Any, kind: str, bad: bool = False) -> None:
-        """Counts an answer and holds it against the description, which a request that is bad does not fit."""
+        """Counts a response and checks it against the OpenAPI document. bad marks an invalid request, which must be rejected."""
         operation = case.operation
         self.statuses[operation.label][response.status_code] += 1
         self.kinds[operation.label][kind] += 1
@@ -173,7 +173,7 @@ class Run:
                 self.fail(operation, what, f"{text[:700]}\n{case.as_curl_command()[:700]}\n{response.text[:300]}")
 
     def send(self, case: Request, kind: str) -> Any:
-        """Makes the request; a session that something ended is begun anew."""
+        """Makes the request. If the session has ended, it signs in again and repeats the request."""
         given = (case.headers or {}).items()
         case.headers = {k: v for k, v in given if k.lower() not in ("authorization", "x-service-token", "cookie")}
         case.cookies = {}
@@ -191,13 +191,13 @@ class Run:
         return None
 
     def reach(self, operation: Operation) -> None:
-        """Makes the one request that succeeds."""
+        """Makes the request that must succeed."""
         name, kind = self.id(operation), self.own(operation)[0]
         try:
             made = GOOD[name](self.world) if name in GOOD else Good()
             kind = made.kind or kind
             variables = paths.fill(self.world, kind, operation.path) | made.path if "{" in operation.path else {}
-            self.asked[operation.label] = variables
+            self.variables[operation.label] = variables
             if "{" in operation.path and operation.method.upper() != "DELETE" and (made.path or operation.method.upper() != "PATCH"):
                 self.real[operation.label] = variables
             body = made.body if made.body is not None else self.world.examples.get(name)
@@ -206,8 +206,8 @@ class Run:
             response = self.world.ask(operation.method.upper(), address, kind, body, made.headers, made.session, params=made.query or None)
             if name == "refresh":
                 self.world.renew(response.headers)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong is told with the operation
-            self.fail(operation, "no good request could be made", "".join(traceback.format_exception_only(error)))
+        except Exception as error:  # noqa: BLE001 - any error is reported with the operation
+            self.fail(operation, "cannot build the valid request", "".join(traceback.format_exception_only(error)))
             return
         case = operation.Case(
             path_parameters=variables, query=made.query, headers=dict(made.headers),
@@ -215,13 +215,13 @@ class Run:
         )
         self.judge(case, schemathesis.Response.from_requests(response, verify=False), kind)
         if response.status_code >= 400:
-            asked = f"{path} {json.dumps(body, default=str)[:300]}"
-            self.shown.setdefault("good " + operation.label, f"{asked}\n{response.status_code} {response.text[:400]}")
+            request = f"{path} {json.dumps(body, default=str)[:300]}"
+            self.shown.setdefault("good " + operation.label, f"{request}\n{response.status_code} {response.text[:400]}")
         if name == "setMaintenance":
             self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def ask(self, case: Request, kind: str) -> None:
-        """One random request; what no client could send is none."""
+        """Makes one random request. A request that the HTTP client cannot send is skipped."""
         operation = case.operation
         made = case.meta.components if case.meta else {}
         bad = {place for place in KEPT if place in made and made[place].mode.is_negative}
@@ -232,14 +232,14 @@ class Run:
             response = self.send(case, kind)
         except Exception as error:  # noqa: BLE001
             if "Invalid" not in type(error).__name__ and "UnicodeEncode" not in type(error).__name__:
-                self.fail(operation, f"no answer: {type(error).__name__}", f"{case.as_curl_command()[:500]}\n{error}")
+                self.fail(operation, f"no response: {type(error).__name__}", f"{case.as_curl_command()[:500]}\n{error}")
             return
         self.judge(case, response, kind, bool(bad) and not (bad == {ParameterLocation.QUERY} and fits(case, response)))
         if self.id(operation) == "setMaintenance":
             self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def fuzz(self, operation: Operation, mode: GenerationMode, kinds: list[str]) -> list[str]:
-        """A random request with each of the kinds; answers those for which there was no other request to make."""
+        """Makes a random request with each of the kinds. It returns the kinds for which no further request was generated."""
         left = list(kinds)
 
         def one(case: Request) -> None:
@@ -254,13 +254,13 @@ class Run:
         try:
             run()
         except Exception as error:  # noqa: BLE001
-            # Nothing can be generated that is refused by a schema that takes everything.
+            # For a schema that accepts everything, no invalid request can be generated.
             if type(error).__name__ not in ("Unsatisfiable", "SkipTest", "InvalidArgument"):
-                self.fail(operation, "nothing could be generated", "".join(traceback.format_exception(error))[-1500:])
+                self.fail(operation, "cannot generate a request", "".join(traceback.format_exception(error))[-1500:])
         return left
 
     def cover(self, operation: Operation) -> None:
-        """Each bound of each field, on both of its sides."""
+        """Tests the bounds of each field with valid and invalid values."""
         modes = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
         config = self.schema.config.generation_for(operation=operation)
         kind = self.own(operation)[0]
@@ -268,7 +268,7 @@ class Run:
             self.ask(case, kind)
 
     def all(self, seconds: float) -> None:
-        """Every operation is reached first; random requests follow as long as there is time."""
+        """Makes the valid request of every operation, then random requests while there is time."""
         end = time.monotonic() + seconds
         for operation in self.operations:
             self.reach(operation)
@@ -286,30 +286,30 @@ class Run:
             left = self.fuzz(operation, GenerationMode.POSITIVE, [*islice(cycle(own), max(good, len(own))), *others])
             left += self.fuzz(operation, GenerationMode.NEGATIVE, list(islice(cycle(own), bad)))
             for kind in left:
-                self.ask(operation.Case(path_parameters=dict(self.asked.get(operation.label, {}))), kind)
+                self.ask(operation.Case(path_parameters=dict(self.variables.get(operation.label, {}))), kind)
 
     def report(self) -> tuple[str, bool]:
-        """The table of operations by statuses, and whether all is well."""
+        """Returns the table of operations by statuses, and whether the run passed."""
         lines, missed = [], []
         for operation in sorted(self.operations, key=lambda o: (o.path, o.method)):
             counts = self.statuses[operation.label]
             if not any(200 <= s < 400 for s in counts):
                 missed.append(operation.label)
-            told = "  ".join(f"{s}×{n}" for s, n in sorted(counts.items()))
-            lines.append(f"{operation.method.upper():7} {operation.path:75} {sum(counts.values()):4}  {told}")
+            summary = "  ".join(f"{s}×{n}" for s, n in sorted(counts.items()))
+            lines.append(f"{operation.method.upper():7} {operation.path:75} {sum(counts.values()):4}  {summary}")
         kinds: Counter[str] = Counter()
         for c in self.kinds.values():
             kinds.update(c)
         total = sum(sum(c.values()) for c in self.statuses.values())
-        lines += ["", f"operations {len(self.operations)}, reached with a success {len(self.operations) - len(missed)}, answers {total}"]
-        lines += ["answers by credential: " + ", ".join(f"{k} {kinds[k]}" for k in KINDS)]
+        lines += ["", f"operations {len(self.operations)}, called successfully {len(self.operations) - len(missed)}, responses {total}"]
+        lines += ["responses by credential: " + ", ".join(f"{k} {kinds[k]}" for k in KINDS)]
         fewest = min((sum(c.values()) for c in self.statuses.values()), default=0)
-        lines += [f"fewest answers of an operation {fewest}, answers of 500: {sum(c[500] for c in self.statuses.values())}"]
-        lines += [f"findings {len(self.failures)}, operations without random requests for want of time {self.cut}"]
+        lines += [f"fewest responses of an operation {fewest}, responses with status 500: {sum(c[500] for c in self.statuses.values())}"]
+        lines += [f"findings {len(self.failures)}, operations skipped for lack of time {self.cut}"]
         for key, n in sorted(self.failures.items()):
             lines += ["", f"FOUND {n}× {key}", *("    " + line for line in self.shown[key].splitlines())]
         for label in missed:
-            lines += ["", f"NOT REACHED {label}", *("    " + line for line in self.shown.get("good " + label, "").splitlines())]
+            lines += ["", f"NO SUCCESS {label}", *("    " + line for line in self.shown.get("good " + label, "").splitlines())]
         return "\n".join(lines), not self.failures and not missed
 
 
@@ -319,14 +319,14 @@ def main() -> int:
     parser.add_argument("--url", required=True)
     parser.add_argument("--world", type=Path, required=True)
     parser.add_argument("--examples", type=int, required=True)
-    parser.add_argument("--seconds", type=float, default=3600, help="when no more random requests begin")
-    parser.add_argument("--only", help="part of the ids of the operations to ask")
-    parser.add_argument("--share", type=int, default=1, help="random requests are for one operation in so many")
-    parser.add_argument("--seed", type=int, default=1, help="draws these operations")
+    parser.add_argument("--seconds", type=float, default=3600, help="The time after which no random requests start.")
+    parser.add_argument("--only", help="Part of the ids of the operations to call.")
+    parser.add_argument("--share", type=int, default=1, help="Random requests are sent to one operation in this number.")
+    parser.add_argument("--seed", type=int, default=1, help="The seed that picks these operations.")
     parser.add_argument("--report", type=Path, required=True)
     args = parser.parse_args()
-    told = json.loads(args.world.read_text())
-    run = Run(args.document, World(args.url, told["values"], told["examples"]), args.examples, args.only, args.share, args.seed)
+    world = json.loads(args.world.read_text())
+    run = Run(args.document, World(args.url, world["values"], world["examples"]), args.examples, args.only, args.share, args.seed)
     start = time.monotonic()
     run.all(args.seconds)
     text, well = run.report()

@@ -1,5 +1,5 @@
-"""Requests that succeed, for operations where the smallest body and the values of lists do not. One function an
-operation: it makes what the request needs and gives what differs from the request that is made for every operation."""
+"""Valid requests for operations where the smallest body and the values of lists are not enough. There is one function
+per operation: it creates the objects that the request needs and returns the differences from the default request."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from client import World
 
 @dataclass
 class Good:
-    """What a request that succeeds has: the rest is made as for all others."""
+    """The differences of a valid request from the default one."""
 
     path: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     kind: str | None = None
-    #: A whole address instead of the operation's path.
+    #: A URL instead of the operation's path.
     url: str | None = None
-    #: Whose address it must come from, where that counts.
+    #: The session to use if the client's address matters.
     session: requests.Session | None = None
 
 
@@ -80,7 +80,7 @@ def manifest(data: bytes, version: str = "v1") -> dict[str, Any]:
 
 
 def pushed(w: World, commit: bool = True) -> str:
-    """A dataset whose version v1 is uploaded."""
+    """Creates a dataset whose version v1 is uploaded and, with commit, committed."""
     made = dataset(w)
     for target in w.post(f"/api/datasets/{made}/versions", manifest(LINE))["uploads"]:
         path = target["url"].removeprefix(w.url)
@@ -91,11 +91,11 @@ def pushed(w: World, commit: bool = True) -> str:
 
 
 def until(holds: Callable[[], Any], patience: float = 120) -> Any:
-    """Waits for what the product does by itself."""
+    """Polls until holds() returns a true value, and returns it."""
     end = time.monotonic() + patience
     while not (found := holds()):
         if time.monotonic() > end:
-            raise RuntimeError("it did not come true")
+            raise RuntimeError("timed out waiting for a condition")
         time.sleep(0.1)
     return found
 
@@ -127,9 +127,9 @@ def ticket(w: World) -> tuple[dict[str, Any], bytes, str]:
     data = w.unique().encode()
     digest = hashlib.sha256(data).hexdigest()
     query = {"run_id": w["live_run"], "kind": "eval_report", "path": "report.json", "size_bytes": str(len(data)), "sha256": digest}
-    answer = w.ask("GET", "/api/ingest/artifact/upload-url", "ingest", params=query)
-    answer.raise_for_status()
-    return answer.json(), data, digest
+    response = w.ask("GET", "/api/ingest/artifact/upload-url", "ingest", params=query)
+    response.raise_for_status()
+    return response.json(), data, digest
 
 
 @good("getArtifactUploadURL")

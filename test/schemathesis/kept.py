@@ -1,5 +1,4 @@
-"""Requests that succeed, of what is kept beside datasets and models: environments, rubrics, solutions and shares;
-and of packages and jobs."""
+"""Valid requests for environments, rubrics, solutions, shares, packages and jobs."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ def environment(w: World) -> str:
 
 
 def uploaded(w: World, made: str, kind: str, data: bytes) -> dict[str, Any]:
-    """An object of an environment, brought to where its address says."""
-    said = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
-    target = w.post(f"/api/environments/{made}/upload-url", {"kind": kind} | said)
+    """Uploads an object of an environment and returns its digest and size."""
+    announced = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+    target = w.post(f"/api/environments/{made}/upload-url", {"kind": kind} | announced)
     if target.get("url"):
         path = str(target["url"]).removeprefix(w.url)
         w.ask(target["method"], path, "none", data, target["headers"]).raise_for_status()
-    return said
+    return announced
 
 
 def archive(words: str = "") -> bytes:
@@ -110,8 +109,8 @@ for _name in ("getShared", "getSharedConfig", "listSharedMetrics", "listSharedSa
 # Packages.
 def package(w: World, bring: bool = True) -> dict[str, Any]:
     data = archive(w.unique())
-    said = {"project": w["project"], "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    made = dict(w.post("/api/submit/packages", said))
+    announced = {"project": w["project"], "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    made = dict(w.post("/api/submit/packages", announced))
     if bring:
         target = made["upload"]
         w.ask(target["method"], target["url"].removeprefix(w.url), "none", data, target["headers"]).raise_for_status()
@@ -123,7 +122,7 @@ GOOD["getPackage"] = lambda w: Good(path={"package_id": package(w, False)["id"]}
 GOOD["commitPackage"] = lambda w: Good(path={"package_id": package(w)["id"]})
 
 
-# Jobs that are there.
+# Existing jobs.
 GOOD["updateJob"] = lambda w: Good(path={"job_id": w["job"]}, body={"labels": {"a": "b"}})
 body("preflightJob", job)
 
@@ -146,7 +145,7 @@ body("setMaintenance", lambda w: {"mode": "off"})
 
 @dataclass
 class Training:
-    """A job whose part the harness plays with the token that it gave away."""
+    """A job whose reports are sent from here, with the token that its command writes to a file."""
 
     job: str
     run: str
@@ -157,24 +156,24 @@ GIVES = 'printf %s "$SERVICE_JOB_TOKEN" > "$0.new" && mv "$0.new" "$0"; exec sle
 
 
 def training(w: World) -> Training:
-    """A running job that asks for signals."""
+    """Submits a job, waits until it runs and reads its signals once."""
     place = Path(tempfile.mkdtemp()) / "token"
     spec = job(w)
     spec["spec"] |= {"source": {"command": ["sh", "-c", GIVES, str(place)]}, "checkpoint": {"grace_s": 1, "required_for_pause": False}}
     made = w.post("/api/jobs", spec)
     until(place.exists)
     t = Training(made["id"], made["run_id"], {"X-Service-Token": place.read_text()})
-    said = {"run_id": t.run, "event": "running", "ts": MOMENT}
-    w.ask("POST", "/api/ingest/lifecycle", "none", said, t.token).raise_for_status()
+    event = {"run_id": t.run, "event": "running", "ts": MOMENT}
+    w.ask("POST", "/api/ingest/lifecycle", "none", event, t.token).raise_for_status()
     signal(w, t)
     return t
 
 
 def signal(w: World, t: Training) -> Any:
-    """The name of what the run is asked now, if anything."""
-    answer = w.ask("GET", "/api/ingest/signals", "none", headers=t.token, params={"run_id": t.run, "wait": "0"})
-    answer.raise_for_status()
-    return answer.json()["id"]
+    """Returns the id of the run's current signal, or None."""
+    response = w.ask("GET", "/api/ingest/signals", "none", headers=t.token, params={"run_id": t.run, "wait": "0"})
+    response.raise_for_status()
+    return response.json()["id"]
 
 
 GOOD["pauseJob"] = lambda w: Good(path={"job_id": training(w).job})

@@ -1,24 +1,24 @@
-"""Real values for the variables of paths: what the list in front of a variable shows, else what the world has."""
+"""Values for path variables: known ones, those in the list at the path before the variable, or those of the world."""
 
 from __future__ import annotations
 
 from client import World
 
-#: What a variable is called in the rows of a list, besides its own name.
+#: Members of a list's rows that may hold the value of a variable, besides the one with its name.
 COLUMNS = ("id", "version", "number", "username", "key", "name", "alias", "request_id")
 
-#: Variables that no list shows.
+#: Variables whose values are in the world.
 KNOWN = {
     "job_id": "job", "run_id": "run", "dataset_id": "dataset", "model_id": "model", "deployment_id": "deployment", "number": "revision",
     "fleet_id": "fleet", "node_id": "node", "project_id": "project_id", "team_id": "team_id",
 }
 
-#: Values that are the same everywhere.
+#: Fixed values.
 FIXED = {"subject_kind": "users", "subject": "ada", "username": "vera", "namespace": "custom", "rest": "models", "key": "announcement"}
 
 
 def value(world: World, kind: str, before: str, name: str) -> str:
-    """A value of the variable name behind the path before."""
+    """Returns a value for the variable name after the path before."""
     if before == "/api/jobs" or before == "/api/runs":
         return world["job" if before == "/api/jobs" else "run"]
     if before.startswith("/api/recipes/"):
@@ -31,8 +31,8 @@ def value(world: World, kind: str, before: str, name: str) -> str:
         return world["model_version"]
     if name in FIXED and not (name == "key" and before == "/api/admin/settings"):
         return FIXED[name]
-    answer = world.ask("GET", before, kind)
-    rows = answer.json() if answer.ok else []
+    response = world.ask("GET", before, kind)
+    rows = response.json() if response.ok else []
     rows = rows.get("items", []) if isinstance(rows, dict) else rows
     for row in rows:
         for column in (name, *COLUMNS):
@@ -42,7 +42,7 @@ def value(world: World, kind: str, before: str, name: str) -> str:
 
 
 def fill(world: World, kind: str, template: str) -> dict[str, str]:
-    """Values for all variables of a path."""
+    """Returns values for all variables of a path."""
     out: dict[str, str] = {}
     before = ""
     for segment in template.split("/")[1:]:

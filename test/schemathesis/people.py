@@ -1,4 +1,4 @@
-"""Requests that succeed, of signing in, of programs, of people, teams and projects."""
+"""Valid requests for sign-in, OAuth clients, users, teams, projects, profiles and settings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _poll(w: World) -> Good:
 
 
 @good("getDeviceRequest")
-def _asked(w: World) -> Good:
+def _device_request(w: World) -> Good:
     return Good(path={"user_code": code(w)["user_code"]})
 
 
@@ -49,7 +49,7 @@ def _decide(w: World) -> Good:
     return Good(path={"user_code": code(w)["user_code"]}, body={"decision": "deny"})
 
 
-# People.
+# Users, teams and projects.
 body("createUser", lambda w: {"username": w.unique("u"), "role": "operator"})
 body("createTeam", lambda w: {"key": w.unique("t"), "name": "T"})
 body("createProject", lambda w: {"key": w.unique("p"), "name": "P"})
@@ -120,7 +120,7 @@ GOOD["getSetting"] = GOOD["listSettingVersions"] = lambda w: Good(
 body("rotateKey", lambda w: {"purpose": "caller", "revoke": False})
 
 
-# Programs that act for people.
+# OAuth clients.
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 BACK = "http://127.0.0.1:9/back"
 VERIFIER = "v" * 43
@@ -130,8 +130,8 @@ def form(**fields: str) -> dict[str, Any]:
     return {"body": urlencode(fields).encode(), "headers": FORM}
 
 
-def asked(w: World) -> dict[str, Any]:
-    """What a program's page asks a person to allow."""
+def authorization(w: World) -> dict[str, Any]:
+    """Returns the body of an authorization request that the user approves."""
     challenge = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
     return {
         "response_type": "code", "client_id": w["program"], "redirect_uri": BACK, "code_challenge": challenge,
@@ -140,15 +140,15 @@ def asked(w: World) -> dict[str, Any]:
 
 
 def tokens(w: World) -> dict[str, str]:
-    """The form that exchanges what a person allowed."""
-    given = parse_qs(urlsplit(w.post("/api/oauth/authorize", asked(w))["redirect_to"]).query)
+    """Returns the form that exchanges a new authorization code for tokens."""
+    given = parse_qs(urlsplit(w.post("/api/oauth/authorize", authorization(w))["redirect_to"]).query)
     return {
         "grant_type": "authorization_code", "code": given["code"][0], "redirect_uri": BACK, "client_id": w["program"],
         "code_verifier": VERIFIER, "resource": w.url + "/api/mcp",
     }
 
 
-body("decideAuthorization", asked)
+body("decideAuthorization", authorization)
 GOOD["authorizeDevice"] = lambda w: Good(**form(client_id="signalbox-cli"))
 GOOD["issueToken"] = lambda w: Good(**form(**tokens(w)))
 
@@ -160,14 +160,14 @@ def _revoke_token(w: World) -> Good:
     return Good(**form(client_id=w["program"], token=given.json()["refresh_token"]))
 
 
-# Pages, and signing in by a provider.
+# Pages and sign-in by a provider.
 for _name in ("getPageAsset", "getPageAssetHead"):
     GOOD[_name] = lambda w: Good(path={"asset": re.findall(r"/pages/([^\"]+)", w.ask("GET", "/login", "none").text)[0]})
 
 
 @good("finishSignIn")
 def _callback(w: World) -> Good:
-    """A browser's way to the provider and back."""
+    """Follows the redirects to the provider up to the callback."""
     browser = requests.Session()
     browser.trust_env = False
     began = browser.get(w["oidc_url"] + "/api/auth/oidc/start", allow_redirects=False, timeout=TIMEOUT)

@@ -1,4 +1,4 @@
-"""Requests that succeed, of models, deployments and what they answered, of playground sessions and of fleets."""
+"""Valid requests for models, deployments, calls, playground sessions and fleets."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _call(w: World) -> Good:
     return Good(path={"deployment_id": deployed, "request_id": rows[0]["request_id"]})
 
 
-# Playground sessions: the engine of the world's one answers, others never have a place.
+# Playground sessions: only the world's session has a running engine. The others use a pool without nodes.
 def session(w: World) -> dict[str, Any]:
     return {"project": w["project"], "ttl_s": 900, "targets": [{
         "source": {"model_id": w["model"], "version": 1}, "serving": {"engine": "command", "command": ["false"], "pool": "nowhere"},
@@ -142,7 +142,7 @@ for _name in ("get", "head", "options", "post", "put", "patch", "delete"):
     GOOD[_name + "Playground"] = lambda w: Good(path={"playground_id": w["session"], "target": "1", "rest": "models"})
 
 
-# Fleets that nothing runs on.
+# Fleets on which nothing runs.
 def fleet(w: World) -> dict[str, Any]:
     return {"name": w.unique("f"), "kind": "agent", "pools": [w.unique("pool")]}
 

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// The bounds of every list, where its proto leaves them to the platform (platform/page).
+// The bounds of every list, where its proto leaves them to the platform (platform/request).
 const (
 	maxLimit     = 500
 	defaultLimit = 50

@@ -1,18 +1,18 @@
-// Command signalbox-agent runs work on a host for a Signalbox control plane:
-// `join` makes the host a node of a fleet, `run` is the agent, `shim` the owner of
-// one work's processes, called by it.
+// Command signalbox-agent runs work on a host for a Signalbox control plane.
+// `join` makes the host a node of a fleet, `run` runs the agent, and `shim`, which
+// the agent starts, owns the processes of one work.
 package main
 
 import (
 	"os"
 
-	"github.com/signalbox-dev/signalbox/agent/daemon"
+	"github.com/signalbox-dev/signalbox/agent"
 	"github.com/signalbox-dev/signalbox/internal/version"
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
 func main() {
-	os.Exit(daemon.Process{
+	os.Exit(agent.Process{
 		Args: os.Args[1:], Settings: conf.OS(), Environ: os.Environ(), Out: os.Stdout, Err: os.Stderr, Version: version.Server(),
 	}.Main())
 }

@@ -1,19 +1,18 @@
-"""Starts llama.cpp's HTTP server from the xllamacpp wheel and serves until SIGTERM.
+"""Start llama.cpp's HTTP server from the xllamacpp wheel and serve until SIGTERM.
 
-The wheel has the server but no command line; this file is that command line. It
-needs the standard library and xllamacpp only.
+The wheel contains the server but no command line; this file adds it. It needs only
+the standard library and xllamacpp.
 
     python llamacpp.py --model FILE.gguf --host 127.0.0.1 --port 0 \
         --api-key-file KEY --alias default --ctx 2048 --parallel 1 [--exact]
 
-The key never stands on the command line, where every user of the machine could
-read it: it comes from a file, or from the variable SERVICE_ENGINE_API_KEY,
-which is removed before the engine starts.
+The key is never an argument, because every user of the machine could read it there.
+It comes from a file or from the variable SERVICE_ENGINE_API_KEY.
 
-Once the model is loaded and the port is open, one JSON line is written to
+When the model is loaded and the port is open, the program writes one JSON line to
 standard output: {"event": "listening", "address": "http://127.0.0.1:PORT"}.
-Exit status: 0 after SIGTERM or SIGINT, 2 for arguments at fault, 1 when the
-engine could not start.
+Exit status: 0 after SIGTERM or SIGINT, 2 for invalid arguments, 1 if the engine does
+not start.
 """
 
 from __future__ import annotations
@@ -30,31 +29,31 @@ KEY_VARIABLE = "SERVICE_ENGINE_API_KEY"
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line's options."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", type=Path, required=True, help="GGUF file")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
+    parser.add_argument("--port", type=int, default=0, help="0: a free port")
     parser.add_argument("--api-key-file", type=Path, help="file that holds the key callers must send")
     parser.add_argument("--alias", default="default", help="the model's name in the API")
-    parser.add_argument("--ctx", type=int, default=0, help="tokens of context, divided over the slots; 0: the model's")
-    parser.add_argument("--parallel", type=int, default=1, help="slots, requests worked on at once")
-    parser.add_argument("--threads", type=int, default=0, help="0: the engine's own choice")
+    parser.add_argument("--ctx", type=int, default=0, help="context size in tokens, divided among the slots; 0: the model's")
+    parser.add_argument("--parallel", type=int, default=1, help="number of slots (concurrent requests)")
+    parser.add_argument("--threads", type=int, default=0, help="0: the engine's default")
     parser.add_argument(
         "--exact",
         action="store_true",
-        help="compare bit by bit: F32 keys and values, no flash attention, one slot, no prompt cache",
+        help="bit-exact results: F32 keys and values, no flash attention, one slot, no prompt cache",
     )
     options = parser.parse_args(arguments)
     if not options.model.is_file():
         parser.error(f"no model file {options.model}")
     if options.exact and options.parallel != 1:
-        parser.error("--exact means one slot")
+        parser.error("--exact means one slot; use --parallel 1")
     return options
 
 
 def api_key(options: argparse.Namespace) -> str:
-    """The key from the file or the environment; empty where none is set."""
+    """Return the key from the file or the environment; empty if none is set."""
     from_environment = os.environ.get(KEY_VARIABLE, "")
     if options.api_key_file is None:
         return from_environment
@@ -68,7 +67,7 @@ def api_key(options: argparse.Namespace) -> str:
 
 
 def parameters(options: argparse.Namespace, key: str):  # noqa: ANN201 (the wheel has no types)
-    """The engine's settings."""
+    """Return the engine's settings."""
     import xllamacpp
 
     chosen = xllamacpp.CommonParams()
@@ -94,7 +93,7 @@ def parameters(options: argparse.Namespace, key: str):  # noqa: ANN201 (the whee
 
 
 def main(arguments: list[str]) -> int:
-    """Serves until told to stop."""
+    """Serve until a signal arrives."""
     options = parse(arguments)
     key = api_key(options)
     try:
@@ -104,14 +103,14 @@ def main(arguments: list[str]) -> int:
     except (ImportError, RuntimeError, ValueError) as error:
         print(f"llamacpp: the engine did not start: {error}", file=sys.stderr)
         return 1
-    # Only now: Python runs no handler while the engine loads, and the signal's
-    # own meaning ends the process at once.
+    # Install the handlers only now: Python runs no handler while the engine loads, and
+    # until then the signal's default action ends the process at once.
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     print(json.dumps({"event": "listening", "address": server.listening_address}), flush=True)
     stopped.wait()
-    # Whoever stops an engine has drained it: requests still open are cut.
+    # The agent has drained the engine before it sends the signal, so cut open requests.
     os._exit(0)
 
 

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes the groups and writes their settings. It may be called again.
+// Create creates the groups and writes their settings. It may be called again.
 func (p Plan) Create() error {
 	for _, group := range p.Groups {
 		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // kernel folder
-			return fmt.Errorf("make the cgroup: %w", err)
+			return fmt.Errorf("create the cgroup: %w", err)
 		}
 	}
 	for _, s := range p.Settings {
@@ -27,7 +27,7 @@ func (p Plan) Create() error {
 	return nil
 }
 
-// Enter puts the calling process and its later children under the plan.
+// Enter puts the calling process and its future children under the plan.
 func (p Plan) Enter() error {
 	for _, group := range p.Groups {
 		if err := write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(os.Getpid())); err != nil {
@@ -43,8 +43,8 @@ func (p Plan) Enter() error {
 	return nil
 }
 
-// Kill sends SIGKILL to all that is in the groups and reports whether anything
-// was. Call it until it reports false: a process may fork while it is killed.
+// Kill sends SIGKILL to all processes in the groups and reports whether there were any. Call
+// it until it returns false: a process may fork while it is killed.
 func (p Plan) Kill() bool {
 	found := false
 	for _, group := range p.Groups {
@@ -63,8 +63,7 @@ func (p Plan) Kill() bool {
 	return found
 }
 
-// OOMKilled reports whether the kernel killed a process of the groups because
-// it reached the memory limit.
+// OOMKilled reports whether the kernel killed a process of the groups at the memory limit.
 func (p Plan) OOMKilled() bool {
 	for _, group := range p.Groups {
 		for _, file := range []string{"memory.events", "memory.oom_control"} {
@@ -77,7 +76,7 @@ func (p Plan) OOMKilled() bool {
 	return false
 }
 
-// Remove removes the groups; it fails while a process is in one.
+// Remove removes the groups. It fails while a group contains a process.
 func (p Plan) Remove() error {
 	var errs []error
 	for _, group := range p.Groups {
@@ -95,7 +94,7 @@ func members(group string) []int {
 	}
 	var pids []int
 	for field := range strings.FieldsSeq(string(raw)) {
-		// 0 stands for a process that this pid namespace cannot see.
+		// 0 is a process outside this pid namespace.
 		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 			pids = append(pids, pid)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// TestMain lets the test's own program be a process that enters a plan.
+// TestMain lets the test binary act as a process that enters a plan.
 func TestMain(m *testing.M) {
 	raw := os.Getenv("LIMITS_TEST_PLAN")
 	if raw == "" {
@@ -36,31 +36,31 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// entering is a process that enters the plan as another would, from its JSON alone, and runs the script.
+// entering returns a process that enters the plan, knowing only its JSON, and runs the script.
 func entering(t *testing.T, p Plan, script string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	raw, err := json.Marshal(p)
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "LIMITS_TEST_PLAN="+string(raw), "LIMITS_TEST_SCRIPT="+script)
-	var words strings.Builder
-	cmd.Stdout, cmd.Stderr = &words, &words
-	return cmd, &words
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	return cmd, &output
 }
 
-func TestAPlanIsCarriedOutByAnotherProcessFromItsJSON(t *testing.T) {
+func TestPlan_Enter_fromJSON(t *testing.T) {
 	t.Parallel()
 	groups := []string{t.TempDir(), t.TempDir()}
-	cmd, words := entering(t, Plan{Mode: Cgroup1, Groups: groups}, "echo $$")
-	require.NoError(t, cmd.Run(), words.String())
+	cmd, output := entering(t, Plan{Mode: Cgroup1, Groups: groups}, "echo $$")
+	require.NoError(t, cmd.Run(), output.String())
 	for _, g := range groups {
 		raw, err := os.ReadFile(filepath.Join(g, "cgroup.procs"))
 		require.NoError(t, err)
-		require.Equal(t, strings.TrimSpace(words.String()), string(raw), "it entered as the process that becomes the command")
+		require.Equal(t, strings.TrimSpace(output.String()), string(raw), "the command's own pid must be in the group")
 	}
 }
 
-func TestEveryFieldOfAPlanSurvivesItsJSON(t *testing.T) {
+func TestPlan_JSONRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := Plan{
 		Mode: Cgroup2, Groups: []string{"/a", "/b"}, Data: 5,
@@ -73,29 +73,29 @@ func TestEveryFieldOfAPlanSurvivesItsJSON(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
-func TestAGroupThatCannotBeEnteredStartsNothing(t *testing.T) {
+func TestPlan_Enter_missingGroup(t *testing.T) {
 	t.Parallel()
-	cmd, words := entering(t, Plan{Mode: Cgroup1, Groups: []string{"/no/such/group"}}, "echo ran")
+	cmd, output := entering(t, Plan{Mode: Cgroup1, Groups: []string{"/no/such/group"}}, "echo ran")
 	require.Error(t, cmd.Run())
-	require.Contains(t, words.String(), "enter the cgroup")
-	require.NotContains(t, words.String(), "ran")
+	require.Contains(t, output.String(), "enter the cgroup")
+	require.NotContains(t, output.String(), "ran")
 }
 
-func TestAnRlimitBoundsThePrivateMemoryOfTheCommandAndItsChildren(t *testing.T) {
+func TestPlan_Enter_rlimit(t *testing.T) {
 	t.Parallel()
 	const bound = 300 << 20
-	cmd, words := entering(t, Holder{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: bound}), "ulimit -d; ulimit -Hd; sh -c 'ulimit -d'")
-	require.NoError(t, cmd.Run(), words.String())
+	cmd, output := entering(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: bound}), "ulimit -d; ulimit -Hd; sh -c 'ulimit -d'")
+	require.NoError(t, cmd.Run(), output.String())
 	want := strconv.Itoa(bound >> 10)
-	require.Equal(t, []string{want, want, want}, strings.Fields(words.String()), "soft, hard, and a child's")
-	cmd, words = entering(t, Holder{mode: Rlimit}.Plan("w", executor.Limits{}), "ulimit -d")
+	require.Equal(t, []string{want, want, want}, strings.Fields(output.String()), "soft limit, hard limit and a child's limit")
+	cmd, output = entering(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{}), "ulimit -d")
 	require.NoError(t, cmd.Run())
 	mine, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "ulimit -d").Output()
 	require.NoError(t, err)
-	require.Equal(t, string(mine), words.String(), "no limit asked for, none set")
+	require.Equal(t, string(mine), output.String(), "without a limit nothing is set")
 }
 
-func TestSettingsAreMadeInTheirOrderAndOptionalOnesMayBeMissing(t *testing.T) {
+func TestPlan_Create_settings(t *testing.T) {
 	t.Parallel()
 	group := filepath.Join(t.TempDir(), "w")
 	file := filepath.Join(group, "memory.max")
@@ -112,28 +112,28 @@ func TestSettingsAreMadeInTheirOrderAndOptionalOnesMayBeMissing(t *testing.T) {
 	p.Settings[2].Optional = false
 	err = p.Create()
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, err, "set swap", "the setting that failed is named")
+	require.ErrorContains(t, err, "set swap", "the error must name the setting")
 
-	// An optional one that is there and refuses its value is a fault all the same.
+	// An optional setting that exists but cannot be written is an error.
 	require.NoError(t, os.MkdirAll(filepath.Join(group, "taken"), 0o700))
 	p.Settings = []Setting{{Path: filepath.Join(group, "taken"), Value: "0", Optional: true}}
 	require.ErrorContains(t, p.Create(), "set taken")
 }
 
-func TestAGroupThatCannotBeMadeIsAFault(t *testing.T) {
+func TestPlan_Create_missingParent(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, Plan{Groups: []string{filepath.Join(t.TempDir(), "none", "w")}}.Create(), "make the cgroup")
+	require.ErrorContains(t, Plan{Groups: []string{filepath.Join(t.TempDir(), "none", "w")}}.Create(), "create the cgroup")
 }
 
-func TestMembersAreKilledOneByOneWhereTheKernelHasNoGroupKill(t *testing.T) {
+func TestPlan_Kill_withoutCgroupKill(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sleep", "300")
 	require.NoError(t, cmd.Start())
-	// As in version 1, cgroup.kill does not exist and cannot be made.
+	// As in version 1, cgroup.kill does not exist and cannot be created.
 	group := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(group, "cgroup.kill"), 0o700))
-	require.True(t, Plan{Groups: []string{group}}.Kill(), "somebody was there")
+	require.True(t, Plan{Groups: []string{group}}.Kill(), "the group had a process")
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
@@ -142,32 +142,32 @@ func TestMembersAreKilledOneByOneWhereTheKernelHasNoGroupKill(t *testing.T) {
 	require.Equal(t, syscall.SIGKILL, status.Signal())
 }
 
-func TestNobodyIsKilledForWhatIsNoProcessOfOurs(t *testing.T) {
+func TestPlan_Kill_noProcesses(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"empty": "", "another namespace's": "0\n0\n", "no numbers": "a b\n", "negative": "-1\n", "no file": "",
+		"empty": "", "other namespace": "0\n0\n", "not a number": "a b\n", "negative": "-1\n", "missing file": "",
 	} {
 		group := t.TempDir()
-		if name != "no file" {
+		if name != "missing file" {
 			require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(text), 0o600))
 		}
 		require.False(t, Plan{Groups: []string{group}}.Kill(), name)
 	}
-	require.False(t, Plan{Mode: Rlimit}.Kill(), "without a group there is nobody to look for")
+	require.False(t, Plan{Mode: Rlimit}.Kill(), "a plan without groups kills nothing")
 }
 
-func TestTheKernelsWordOnMemoryIsRead(t *testing.T) {
+func TestPlan_OOMKilled(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		file, text string
 		want       bool
 	}{
-		"version 2": {"memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\noom_group_kill 0\n", true},
-		"version 2, at the bound but none killed": {"memory.events", "max 99\noom 3\noom_kill 0\n", false},
-		"version 1":       {"memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", true},
-		"version 1, none": {"memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", false},
-		"an older kernel": {"memory.oom_control", "oom_kill_disable 1\nunder_oom 0\n", false},
-		"another file":    {"memory.stat", "oom_kill 1\n", false},
+		"version 2":                            {"memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\noom_group_kill 0\n", true},
+		"version 2, at the limit, none killed": {"memory.events", "max 99\noom 3\noom_kill 0\n", false},
+		"version 1":                            {"memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", true},
+		"version 1, none":                      {"memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", false},
+		"old kernel":                           {"memory.oom_control", "oom_kill_disable 1\nunder_oom 0\n", false},
+		"other file":                           {"memory.stat", "oom_kill 1\n", false},
 	} {
 		group := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(group, c.file), []byte(c.text), 0o600))
@@ -175,15 +175,15 @@ func TestTheKernelsWordOnMemoryIsRead(t *testing.T) {
 	}
 }
 
-func TestAGroupThatIsNotEmptyIsNotRemoved(t *testing.T) {
+func TestPlan_Remove_notEmpty(t *testing.T) {
 	t.Parallel()
 	full, empty := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(full, "x"), nil, 0o600))
 	require.ErrorContains(t, Plan{Groups: []string{full, empty}}.Remove(), "remove the cgroup")
-	require.NoDirExists(t, empty, "the others are removed all the same")
+	require.NoDirExists(t, empty, "the empty group must be removed")
 }
 
-func TestLimitsThatAreNotAskedForAreNotSet(t *testing.T) {
+func TestHolder_Plan_onlyRequestedLimits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		limits executor.Limits
@@ -194,9 +194,9 @@ func TestLimitsThatAreNotAskedForAreNotSet(t *testing.T) {
 		"cpus":   {executor.Limits{CPUs: 1}, []string{"cpu.max"}, []string{"cpu.cfs_period_us", "cpu.cfs_quota_us"}},
 		"gpus":   {executor.Limits{GPUs: 4}, nil, nil},
 	} {
-		require.Equal(t, c.v2, names(Holder{mode: Cgroup2, bases: []string{"/c"}}.Plan("w", c.limits)), name)
-		require.Equal(t, c.v1, names(Holder{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", c.limits)), name)
-		rlimit := Holder{mode: Rlimit}.Plan("w", c.limits)
+		require.Equal(t, c.v2, names(Enforcer{mode: Cgroup2, bases: []string{"/c"}}.Plan("w", c.limits)), name)
+		require.Equal(t, c.v1, names(Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", c.limits)), name)
+		rlimit := Enforcer{mode: Rlimit}.Plan("w", c.limits)
 		require.Empty(t, rlimit.Groups, name)
 		require.Equal(t, c.limits.MemoryBytes, rlimit.Data, name)
 	}
@@ -210,11 +210,11 @@ func names(p Plan) []string {
 	return all
 }
 
-func TestTheMemoryOfVersion1IsBoundBeforeItsSwap(t *testing.T) {
+func TestHolder_Plan_cgroup1MemoryBeforeSwap(t *testing.T) {
 	t.Parallel()
-	// The kernel refuses a memsw bound below the memory's.
-	p := Holder{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", executor.Limits{MemoryBytes: 7, CPUs: 3})
+	// The kernel rejects a memsw limit below the memory limit.
+	p := Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", executor.Limits{MemoryBytes: 7, CPUs: 3})
 	require.Equal(t, []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "cpu.cfs_period_us", "cpu.cfs_quota_us"}, names(p))
-	require.True(t, p.Settings[1].Optional, "swap is not accounted for on every kernel")
+	require.True(t, p.Settings[1].Optional, "not every kernel accounts for swap")
 	require.Equal(t, "300000", p.Settings[3].Value)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCleanRemovesTheOldEmptyGroupsOfWorksOnly(t *testing.T) {
+func TestHolder_Clean_oldWorkGroups(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -19,25 +19,25 @@ func TestCleanRemovesTheOldEmptyGroupsOfWorksOnly(t *testing.T) {
 		age   time.Duration
 		gone  bool
 	}{
-		"of any agent":                {"wrk_01m7yttvky83n1vevbgztq12nz.1.1-9d5b1306", time.Hour, true},
-		"just too old":                {"w.2.30-00000000", forgotten + time.Second, true},
-		"somebody may be entering it": {"w.2.30-00000000", forgotten, false},
-		"of the trial":                {".trial-12", time.Hour, false},
-		"of somebody else":            {"system.slice", time.Hour, false},
-		"named alike":                 {"w.2.30-0000000", time.Hour, false},
+		"any agent":              {"wrk_01m7yttvky83n1vevbgztq12nz.1.1-9d5b1306", time.Hour, true},
+		"just old enough":        {"w.2.30-00000000", forgotten + time.Second, true},
+		"possibly being entered": {"w.2.30-00000000", forgotten, false},
+		"trial group":            {".trial-12", time.Hour, false},
+		"foreign group":          {"system.slice", time.Hour, false},
+		"similar name":           {"w.2.30-0000000", time.Hour, false},
 	} {
 		base := t.TempDir()
 		dir := filepath.Join(base, c.group)
 		require.NoError(t, os.Mkdir(dir, 0o700))
 		require.NoError(t, os.Chtimes(dir, now.Add(-c.age), now.Add(-c.age)))
-		Holder{bases: []string{filepath.Join(base, "none"), base}}.Clean(now)
+		Enforcer{bases: []string{filepath.Join(base, "none"), base}}.Clean(now)
 		_, err := os.Stat(dir)
 		require.Equal(t, c.gone, os.IsNotExist(err), name)
 	}
 }
 
-// TestCleanLeavesWhatRuns needs a machine with cgroups, and demands nothing of another.
-func TestCleanLeavesWhatRuns(t *testing.T) {
+// TestHolder_Clean_keepsGroupInUse checks nothing on a machine without cgroups.
+func TestHolder_Clean_keepsGroupInUse(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestCleanLeavesWhatRuns(t *testing.T) {
 	}
 	h.Clean(time.Now().Add(time.Hour))
 	for i := range h.bases {
-		require.DirExists(t, live.Groups[i], "somebody is in it")
+		require.DirExists(t, live.Groups[i], "the group contains a process")
 		require.NoDirExists(t, dead.Groups[i])
 	}
 }

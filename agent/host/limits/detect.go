@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Mode is how limits are held; the node shows it.
+// Mode is the way in which limits are enforced; the node reports it.
 type Mode string
 
 // The modes, best first.
@@ -18,32 +18,32 @@ const (
 	Rlimit  Mode = "rlimit"
 )
 
-// folder holds the groups of all works, below the agent's own group.
+// folder contains the groups of all works, below the agent's own group.
 const folder = "signalbox"
 
-// controllers are those that limits need; version 1 has a hierarchy for each.
+// controllers returns the controllers that limits need. Version 1 has a hierarchy for each.
 func controllers() [3]string { return [...]string{"memory", "pids", "cpu"} }
 
-// Holder makes plans for works in the way that this machine allows.
-type Holder struct {
+// Holder creates plans for works in the way that this machine allows.
+type Enforcer struct {
 	mode Mode
-	// bases are the folders to make groups in: one, or one for each controller.
+	// bases are the folders in which to create groups: one, or one for each controller.
 	bases []string
 }
 
-// Mode is how limits are held.
-func (h Holder) Mode() Mode { return h.mode }
+// Mode returns the way in which limits are enforced.
+func (h Enforcer) Mode() Mode { return h.mode }
 
-// Detect tries what the machine allows. root is /sys/fs/cgroup, own the content
-// of /proc/self/cgroup.
-func Detect(root, own string) Holder {
+// Detect tries what the machine allows. root is /sys/fs/cgroup; own is the content of
+// /proc/self/cgroup.
+func Detect(root, own string) Enforcer {
 	if base, ok := detectV2(root); ok {
-		return Holder{mode: Cgroup2, bases: []string{base}}
+		return Enforcer{mode: Cgroup2, bases: []string{base}}
 	}
 	if bases, ok := detectV1(root, own); ok {
-		return Holder{mode: Cgroup1, bases: bases}
+		return Enforcer{mode: Cgroup1, bases: bases}
 	}
-	return Holder{mode: Rlimit}
+	return Enforcer{mode: Rlimit}
 }
 
 func detectV2(root string) (string, bool) {
@@ -82,7 +82,7 @@ func detectV1(root, own string) ([]string, bool) {
 	return bases, true
 }
 
-// v1Base prefers the agent's own group, so that works stay within its bounds.
+// v1Base prefers the agent's own group, so that works stay within the agent's limits.
 func v1Base(mount, own string) (string, bool) {
 	for _, parent := range []string{filepath.Join(mount, own), mount} {
 		if _, err := os.Stat(filepath.Join(parent, "cgroup.procs")); err != nil {
@@ -96,7 +96,7 @@ func v1Base(mount, own string) (string, bool) {
 	return "", false
 }
 
-// ownGroup finds this process's group of a version 1 controller.
+// ownGroup returns this process's group of a version 1 controller.
 func ownGroup(own, controller string) string {
 	for line := range strings.Lines(own) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)

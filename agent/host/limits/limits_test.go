@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// folderOf makes what a cgroup file system looks like; unlike the kernel it does
-// not fill new folders, so that detection, which tries, finds it wanting.
+// folderOf creates a copy of a cgroup file system. Unlike the kernel it does not fill new
+// folders, so Detect, which tries to create a group, does not accept it.
 func folderOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -25,44 +25,44 @@ func folderOf(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestWithoutAnyCgroupLimitsAreRlimits(t *testing.T) {
+func TestDetect_fallsBackToRlimit(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{
-		"nothing":               {},
+		"no cgroups":            {},
 		"v2 without memory":     {"cgroup.controllers": "cpu pids"},
-		"v2 that makes nothing": {"cgroup.controllers": "cpu memory pids", "cgroup.subtree_control": ""},
-		"v1 that makes nothing": {"memory/cgroup.procs": "", "pids/cgroup.procs": "", "cpu/cgroup.procs": ""},
+		"v2 without new groups": {"cgroup.controllers": "cpu memory pids", "cgroup.subtree_control": ""},
+		"v1 without new groups": {"memory/cgroup.procs": "", "pids/cgroup.procs": "", "cpu/cgroup.procs": ""},
 	} {
 		h := Detect(folderOf(t, files), "0::/\n")
 		require.Equal(t, Rlimit, h.Mode(), name)
 	}
-	p := Holder{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: 5})
+	p := Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: 5})
 	require.Equal(t, Plan{Mode: Rlimit, Data: 5}, p)
 }
 
-func TestThisMachine(t *testing.T) {
+func TestPlan_onThisMachine(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)
 	h := Detect("/sys/fs/cgroup", string(own))
 	p := h.Plan("limits-test", executor.Limits{MemoryBytes: 64 << 20, PIDs: 9, CPUs: 1})
 	require.NoError(t, p.Create())
-	require.NoError(t, p.Create(), "again, as after a restart")
+	require.NoError(t, p.Create(), "a second call, as after a restart")
 	for _, s := range p.Settings {
 		raw, err := os.ReadFile(s.Path)
 		require.True(t, err == nil || s.Optional, "%v", err)
 		require.True(t, s.Optional || strings.TrimSpace(string(raw)) == s.Value, "%s holds %s", s.Path, raw)
 	}
-	require.False(t, p.Kill(), "an empty group has nobody to kill")
+	require.False(t, p.Kill(), "an empty group has no processes to kill")
 	require.False(t, p.OOMKilled())
 	require.NoError(t, p.Remove())
-	require.NoError(t, p.Remove(), "again, as after a restart")
+	require.NoError(t, p.Remove(), "a second call, as after a restart")
 }
 
-func TestPlans(t *testing.T) {
+func TestHolder_Plan_cgroups(t *testing.T) {
 	t.Parallel()
 	l := executor.Limits{CPUs: 2, MemoryBytes: 100, PIDs: 7}
-	v2 := Holder{mode: Cgroup2, bases: []string{"/c/signalbox"}}.Plan("w", l)
+	v2 := Enforcer{mode: Cgroup2, bases: []string{"/c/signalbox"}}.Plan("w", l)
 	require.Empty(t, cmp.Diff(Plan{
 		Mode: Cgroup2, Groups: []string{"/c/signalbox/w"}, Settings: []Setting{
 			{Path: "/c/signalbox/w/memory.max", Value: "100"},
@@ -72,14 +72,14 @@ func TestPlans(t *testing.T) {
 			{Path: "/c/signalbox/w/cpu.max", Value: "200000 100000"},
 		},
 	}, v2))
-	v1 := Holder{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", l)
+	v1 := Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", l)
 	require.Empty(t, cmp.Diff([]string{"/m/w", "/p/w", "/c/w"}, v1.Groups))
 	require.Contains(t, v1.Settings, Setting{Path: "/m/w/memory.limit_in_bytes", Value: "100"})
 	require.Contains(t, v1.Settings, Setting{Path: "/c/w/cpu.cfs_quota_us", Value: "200000"})
-	require.Empty(t, Holder{mode: Cgroup2, bases: []string{"/c"}}.Plan("w", executor.Limits{}).Settings)
+	require.Empty(t, Enforcer{mode: Cgroup2, bases: []string{"/c"}}.Plan("w", executor.Limits{}).Settings)
 }
 
-func TestMembersAreKilledByTheGroupWhereItCan(t *testing.T) {
+func TestPlan_Kill_cgroupKill(t *testing.T) {
 	t.Parallel()
 	group := folderOf(t, map[string]string{"cgroup.procs": "0\n4194000\n", "cgroup.kill": "", "memory.events": "oom 1\noom_kill 1\n"})
 	p := Plan{Mode: Cgroup2, Groups: []string{group}}

@@ -7,29 +7,29 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Plan is what one work's limits come to on this machine.
+// Plan is the enforcement of one work's limits on this machine.
 type Plan struct {
 	Mode Mode `json:"mode"`
-	// Groups are the folders to make and to enter.
+	// Groups are the folders to create and to enter.
 	Groups []string `json:"groups,omitempty"`
-	// Settings are written in their order once the groups exist.
+	// Settings are written in order once the groups exist.
 	Settings []Setting `json:"settings,omitempty"`
-	// Data bounds the private memory of each process where there is no cgroup.
+	// Data bounds the private memory of each process if there is no cgroup.
 	Data int64 `json:"data,omitempty"`
 }
 
-// Setting is one file of a group and what to write into it.
+// Setting is one file of a group and the value to write to it.
 type Setting struct {
 	Path  string `json:"path"`
 	Value string `json:"value"`
-	// Optional settings exist on some kernels only.
+	// Optional settings exist only on some kernels.
 	Optional bool `json:"optional,omitempty"`
 }
 
 const cpuPeriod = 100_000 // microseconds
 
-// Plan says how to hold the limits of the work called name.
-func (h Holder) Plan(name string, l executor.Limits) Plan {
+// Plan returns the plan that enforces the limits of the work called name.
+func (h Enforcer) Plan(name string, l executor.Limits) Plan {
 	p := Plan{Mode: h.mode}
 	for _, base := range h.bases {
 		p.Groups = append(p.Groups, filepath.Join(base, name))

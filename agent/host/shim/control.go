@@ -14,74 +14,73 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// Control starts shims and follows them, its own and those of a former agent.
+// Control starts and follows shims, including those of an earlier agent.
 type Control struct {
-	// Exec is the program and the leading arguments that end in Main.
+	// Exec is the command line that runs Main.
 	Exec  []string
 	Clock clock.Clock
 }
 
-// State is what a folder tells about its shim.
+// State is the state of a shim's folder.
 type State int
 
 // The states of a folder.
 const (
-	// Never: no command was started here; a shim that was killed before that is
-	// none.
+	// Never: no command was started here. This includes a shim that was killed before it
+	// started the command.
 	Never State = iota
 	// Alive: the shim runs.
 	Alive
-	// Ended: exit.json is there.
+	// Ended: exit.json exists.
 	Ended
-	// Lost: the command was started and the shim is gone without a word.
+	// Lost: the command was started, and the shim is gone without an exit.json.
 	Lost
 )
 
-// ErrNever tells that no command was started, so that Launch is safe.
-var ErrNever = errors.New("nothing was started in this folder")
+// ErrNever reports that no command was started, so Launch is safe.
+var ErrNotStarted = errors.New("no command was started in this folder")
 
-// Launch starts the shim of the folder. It is refused where one was started before.
+// Launch starts the shim of the folder. It fails if a command was started there before.
 func (c Control) Launch(dir string, s Start) error {
 	state, err := c.State(dir)
 	if err != nil {
 		return err
 	}
 	if state != Never {
-		return errors.New("launch: this folder was used before")
+		return errors.New("launch the shim: the folder was used before")
 	}
 	lock, err := takeLock(dir)
 	if err != nil {
-		return fmt.Errorf("launch: %w", err)
+		return fmt.Errorf("launch the shim: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
 	s.Env = append(slices.Clip(s.Env), MarkName+"="+s.Mark)
-	if err := files.WriteJSON(startFile(dir), s, files.Private); err != nil {
+	if err := localfile.WriteJSON(startFile(dir), s, localfile.PrivateMode); err != nil {
 		return err
 	}
-	words, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, files.Private)
+	output, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
 	if err != nil {
-		return fmt.Errorf("launch: %w", err)
+		return fmt.Errorf("open the shim's log: %w", err)
 	}
-	defer func() { _ = words.Close() }()
+	defer func() { _ = output.Close() }()
 	cmd := exec.Command(c.Exec[0], append(slices.Clip(c.Exec[1:]), dir)...) //nolint:noctx // outlives the agent on purpose
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin"}
-	cmd.Stdout, cmd.Stderr = words, words
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the shim: %w", err)
 	}
-	// Wait reaps it by its pid, as it does for a shim that another agent started.
+	// Identity.Wait reaps the shim by its pid, as it does for a shim of another agent.
 	return cmd.Process.Release()
 }
 
-// State looks at the folder.
+// State returns the state of the folder.
 func (c Control) State(dir string) (State, error) {
 	if exists(exitFile(dir)) {
 		return Ended, nil
@@ -97,7 +96,7 @@ func (c Control) State(dir string) (State, error) {
 		return Never, err
 	}
 	_ = lock.Close()
-	// It may have ended between the two looks.
+	// The shim may have ended since the first check.
 	if exists(exitFile(dir)) {
 		return Ended, nil
 	}
@@ -108,16 +107,16 @@ func (c Control) State(dir string) (State, error) {
 	return Lost, err
 }
 
-// Running reads what runs; fs.ErrNotExist before the shim was started, and no
-// command before that was.
+// Running reads what is running. It returns fs.ErrNotExist before the shim has started.
+// Command is zero until the command is started.
 func (c Control) Running(dir string) (Running, error) {
 	var r Running
-	err := files.ReadJSON(runFile(dir), &r)
+	err := localfile.ReadJSON(runFile(dir), &r)
 	return r, err
 }
 
-// Await returns how it ended once the shim is gone. found is false when nobody
-// knows: then Sweep has ended what was left.
+// Await waits for the end of the shim and returns its exit. If there is no exit, found is
+// false and Sweep has ended all remaining processes.
 func (c Control) Await(ctx context.Context, dir string) (exit Exit, found bool, err error) {
 	for {
 		state, err := c.State(dir)
@@ -126,9 +125,9 @@ func (c Control) Await(ctx context.Context, dir string) (exit Exit, found bool, 
 		}
 		switch state {
 		case Never:
-			return Exit{}, false, ErrNever
+			return Exit{}, false, ErrNotStarted
 		case Ended:
-			err := files.ReadJSON(exitFile(dir), &exit)
+			err := localfile.ReadJSON(exitFile(dir), &exit)
 			return exit, err == nil, err
 		case Lost:
 			return Exit{}, false, Sweep(ctx, c.Clock, dir)
@@ -140,8 +139,8 @@ func (c Control) Await(ctx context.Context, dir string) (exit Exit, found bool, 
 	}
 }
 
-// awaitShim waits for the end of the shim, or a moment where it has not yet
-// written who it is.
+// awaitShim waits for the end of the shim, or for a moment if the shim has not yet written
+// its identity.
 func (c Control) awaitShim(ctx context.Context, dir string) error {
 	r, err := c.Running(dir)
 	if err == nil && r.Shim.Alive() {
@@ -154,18 +153,18 @@ func (c Control) awaitShim(ctx context.Context, dir string) error {
 	return clock.Sleep(ctx, c.Clock, moment)
 }
 
-// Stop lets the processes end within grace and kills them then. It may be
-// called again; the shorter grace wins.
+// Stop requests the end of the processes and kills them after grace. It may be called
+// repeatedly; the shortest grace applies.
 func (c Control) Stop(dir string, grace time.Duration) error {
 	var before stop
-	if err := files.ReadJSON(stopFile(dir), &before); err != nil || grace < before.Grace {
-		if err := files.WriteJSON(stopFile(dir), stop{Grace: grace}, files.Private); err != nil {
+	if err := localfile.ReadJSON(stopFile(dir), &before); err != nil || grace < before.Grace {
+		if err := localfile.WriteJSON(stopFile(dir), stop{Grace: grace}, localfile.PrivateMode); err != nil {
 			return err
 		}
 	}
 	r, err := c.Running(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // The shim looks at stop.json before it starts anything.
+		return nil // The shim checks stop.json before it starts the command.
 	}
 	if err != nil {
 		return err
@@ -177,17 +176,17 @@ func (c Control) Stop(dir string, grace time.Duration) error {
 // StopRequested reports whether Stop was called for the folder.
 func (c Control) StopRequested(dir string) bool { return exists(stopFile(dir)) }
 
-// Identity of the command, for reports; zero before it was started.
-func (c Control) Identity(dir string) process.Identity {
+// Identity returns the identity of the command; zero before it is started.
+func (c Control) Identity(dir string) Identity {
 	r, err := c.Running(dir)
 	if err != nil {
-		return process.Identity{}
+		return Identity{}
 	}
 	return r.Command
 }
 
 func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, files.Private)
+	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, localfile.PrivateMode)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
@@ -203,11 +202,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// ReadStart reads what the folder's shim was to run.
+// ReadStart reads the start of the folder's shim.
 func ReadStart(dir string) (s Start, err error) {
-	err = files.ReadJSON(startFile(dir), &s)
+	err = localfile.ReadJSON(startFile(dir), &s)
 	return s, err
 }
 
-// ReadExit reads how it ended; fs.ErrNotExist where it has not.
-func ReadExit(dir string, into *Exit) error { return files.ReadJSON(exitFile(dir), into) }
+// ReadExit reads the exit. It returns fs.ErrNotExist if the shim has not ended.
+func ReadExit(dir string, into *Exit) error { return localfile.ReadJSON(exitFile(dir), into) }

@@ -1,11 +1,10 @@
-// Package shim owns the processes of one work while agents come and go. It runs
-// as a subcommand of the agent's binary, one process for each start: it leads a
-// session, starts the command in a process group of its own under the work's
-// limits, appends both outputs to one log file, ends everything when the command
-// ends or when it is told to, and leaves the outcome in a file.
+// Package shim owns the processes of one work while agents come and go. It runs as a
+// subcommand of the agent's binary, one process for each start. A shim leads a session,
+// starts the command in its own process group under the work's limits, appends stdout and
+// stderr to one log file, ends all processes when the command ends or a stop is requested,
+// and writes the outcome to a file.
 //
-// What a folder holds tells the whole state: start.json (what to run), lock
-// (held as long as the shim lives), run.json (what runs), stop.json (how long
-// the processes may take to end), exit.json (how it ended). A shim that is gone
-// without exit.json has lost its work.
+// The files of a folder are its complete state: start.json (what to run), lock (held while
+// the shim runs), run.json (what is running), stop.json (the grace period of a stop) and
+// exit.json (how it ended). If the shim is gone without an exit.json, its work is lost.
 package shim

@@ -5,49 +5,48 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/agent/host/limits"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 )
 
-// Start is what to run. It may hold a secret in Env: the file is private.
+// Start describes what to run. Env may contain secrets, so the file is private.
 type Start struct {
-	// Path is the program's file, Args its whole argument vector.
+	// Path is the program's file. Args is the complete argument vector.
 	Path string   `json:"path"`
 	Args []string `json:"args"`
 	Env  []string `json:"env"`
 	Dir  string   `json:"dir"`
-	// Log takes both outputs, appended.
+	// Log is the file to which stdout and stderr are appended.
 	Log    string      `json:"log"`
 	Limits limits.Plan `json:"limits"`
 	// Mark is the value of the variable MarkName in the work's environment.
 	Mark string `json:"mark"`
 }
 
-// MarkName is the variable by which leftovers of a work are recognised.
+// MarkName is the variable that identifies leftover processes of a work.
 const MarkName = "SERVICE_WORK_KEY"
 
-// Running is what runs.
+// Running describes what is running.
 type Running struct {
-	Shim      process.Identity `json:"shim"`
-	Command   process.Identity `json:"command"`
-	StartedAt time.Time        `json:"started_at"`
+	Shim      Identity  `json:"shim"`
+	Command   Identity  `json:"command"`
+	StartedAt time.Time `json:"started_at"`
 }
 
-// Exit is how it ended.
+// Exit describes how it ended.
 type Exit struct {
-	// Code is the exit code, -1 where a signal ended it or nothing was started.
+	// Code is the exit code; -1 if a signal ended the command or nothing was started.
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`
-	// OOM tells that the kernel killed a process of the work at its memory limit.
+	// OOM is true if the kernel killed a process of the work at its memory limit.
 	OOM bool `json:"oom,omitempty"`
-	// Stopped tells that the shim had been told to stop.
+	// Stopped is true if a stop was requested.
 	Stopped bool `json:"stopped,omitempty"`
-	// Failure says why nothing could be started.
+	// Failure states why the command could not be started.
 	Failure   string    `json:"failure,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
 }
 
-// stop is how long the processes may take to end.
+// stop is the content of stop.json. Grace is the time until the processes are killed.
 type stop struct {
 	Grace time.Duration `json:"grace"`
 }

@@ -15,12 +15,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-func TestHowACommandEndsIsTold(t *testing.T) {
+func TestControl_Await_exitStatus(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]shim.Exit{
 		"exit 0":                     {},
@@ -50,7 +49,7 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 	}
 }
 
-func TestOneOfManyLaunchesWins(t *testing.T) {
+func TestControl_Launch_concurrent(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo x; while [ ! -e go ]; do sleep 0.01; done")
 	var wg sync.WaitGroup
@@ -75,7 +74,7 @@ func TestOneOfManyLaunchesWins(t *testing.T) {
 	require.Equal(t, "x\n", b.log(), "the command was started more than once")
 }
 
-func TestAPersonsKillIsAStopWithGrace(t *testing.T) {
+func TestShim_SIGTERMStopsWithDefaultGrace(t *testing.T) {
 	t.Parallel()
 	b := script(t, "trap 'echo bye; exit 4' TERM; echo begun; while :; do sleep 0.02; done")
 	b.launch()
@@ -88,10 +87,10 @@ func TestAPersonsKillIsAStopWithGrace(t *testing.T) {
 	require.True(t, exit.Stopped)
 	require.Equal(t, 4, exit.Code)
 	require.Contains(t, b.log(), "bye")
-	require.False(t, b.StopRequested(b.dir), "nobody asked the agent for it")
+	require.False(t, b.StopRequested(b.dir), "the agent has not requested a stop")
 }
 
-func TestAHangupIsNoStop(t *testing.T) {
+func TestShim_ignoresSIGHUPAndSIGPIPE(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 3")
 	b.launch()
@@ -108,7 +107,7 @@ func TestAHangupIsNoStop(t *testing.T) {
 	require.False(t, exit.Stopped)
 }
 
-func TestTheCommandLeadsAGroupAndTheShimASessionOfItsOwn(t *testing.T) {
+func TestShim_processGroups(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; sleep 300")
 	b.launch()
@@ -120,15 +119,15 @@ func TestTheCommandLeadsAGroupAndTheShimASessionOfItsOwn(t *testing.T) {
 	require.Equal(t, r.Command.PID, group)
 	own, err := syscall.Getpgid(r.Shim.PID)
 	require.NoError(t, err)
-	require.Equal(t, r.Shim.PID, own, "a signal to the agent's group reaches the shim")
+	require.Equal(t, r.Shim.PID, own, "the shim must lead its own process group")
 	require.NotEqual(t, syscall.Getpgrp(), own)
-	require.Contains(t, process.Descendants(r.Shim.PID), r.Command.PID)
+	require.Contains(t, shim.Descendants(r.Shim.PID), r.Command.PID)
 	require.Equal(t, r.Command, b.Identity(b.dir))
 	require.NoError(t, b.Stop(b.dir, 0))
 	b.ends()
 }
 
-func TestTheLogIsAppendedAndPrivateAndTakesBothOutputs(t *testing.T) {
+func TestShim_log(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo out; echo err >&2; echo more")
 	require.NoError(t, os.WriteFile(b.start.Log, []byte("before\n"), 0o600))
@@ -145,7 +144,7 @@ func TestTheLogIsAppendedAndPrivateAndTakesBothOutputs(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentIsWhatWasAskedForAndNothingElse(t *testing.T) {
+func TestShim_environment(t *testing.T) {
 	t.Parallel()
 	b := script(t, "")
 	b.start.Path, b.start.Args = "env", []string{"env"}
@@ -156,7 +155,7 @@ func TestTheEnvironmentIsWhatWasAskedForAndNothingElse(t *testing.T) {
 		strings.Split(strings.TrimSpace(b.log()), "\n"))
 }
 
-func TestAProgramIsFoundInTheCommandsOwnPathOnly(t *testing.T) {
+func TestShim_lookupInCommandPATH(t *testing.T) {
 	t.Parallel()
 	here := t.TempDir()
 	tool := filepath.Join(here, "tool-of-the-test")
@@ -165,13 +164,13 @@ func TestAProgramIsFoundInTheCommandsOwnPathOnly(t *testing.T) {
 		path, dir, program string
 		found              bool
 	}{
-		"in the second folder":   {"/nowhere:" + here, "/", "tool-of-the-test", true},
-		"not in the path":        {"/usr/bin:/bin", here, "tool-of-the-test", false},
-		"the working folder":     {".:", here, "tool-of-the-test", false},
-		"an empty path":          {"", here, "tool-of-the-test", false},
-		"by its place":           {"", "/", tool, true},
-		"beside the work":        {"", here, "./tool-of-the-test", true},
-		"a folder is no program": {"/usr", "/", "bin", false},
+		"second folder of PATH": {"/nowhere:" + here, "/", "tool-of-the-test", true},
+		"not in PATH":           {"/usr/bin:/bin", here, "tool-of-the-test", false},
+		"relative PATH entry":   {".:", here, "tool-of-the-test", false},
+		"empty PATH":            {"", here, "tool-of-the-test", false},
+		"absolute path":         {"", "/", tool, true},
+		"relative path":         {"", here, "./tool-of-the-test", true},
+		"folder":                {"/usr", "/", "bin", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +185,7 @@ func TestAProgramIsFoundInTheCommandsOwnPathOnly(t *testing.T) {
 	}
 }
 
-func TestAStopOfWhatHasEndedChangesNothing(t *testing.T) {
+func TestControl_Stop_afterEnd(t *testing.T) {
 	t.Parallel()
 	b := script(t, "exit 3")
 	b.launch()
@@ -198,7 +197,7 @@ func TestAStopOfWhatHasEndedChangesNothing(t *testing.T) {
 	require.False(t, after.Stopped)
 }
 
-func TestAwaitEndsWithItsContextAndLeavesTheWorkAlone(t *testing.T) {
+func TestControl_Await_canceled(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 8")
 	b.launch()
@@ -217,7 +216,7 @@ func TestAwaitEndsWithItsContextAndLeavesTheWorkAlone(t *testing.T) {
 	require.Equal(t, 8, exit.Code)
 }
 
-func TestManyFollowOneShim(t *testing.T) {
+func TestControl_Await_concurrent(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 9")
 	b.launch()
@@ -235,7 +234,7 @@ func TestManyFollowOneShim(t *testing.T) {
 	wg.Wait()
 }
 
-func TestAFolderThatTellsNonsenseIsAFault(t *testing.T) {
+func TestControl_damagedFiles(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"run.json", "exit.json"} {
 		b := script(t, "exit 3")
@@ -245,12 +244,12 @@ func TestAFolderThatTellsNonsenseIsAFault(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(b.dir, name), []byte("{"), 0o600))
 		_, _, err := b.Await(t.Context(), b.dir)
 		require.ErrorContains(t, err, name)
-		require.NotErrorIs(t, err, shim.ErrNever, "nobody may start it again")
+		require.NotErrorIs(t, err, shim.ErrNotStarted, "the command must not be started again")
 		require.Error(t, b.Launch(b.dir, b.start))
 	}
 }
 
-func TestAShimThatCannotReadItsStartNeverRan(t *testing.T) {
+func TestMain_missingStartFile(t *testing.T) {
 	t.Parallel()
 	var words strings.Builder
 	dir := t.TempDir()
@@ -263,7 +262,7 @@ func TestAShimThatCannotReadItsStartNeverRan(t *testing.T) {
 	require.ErrorIs(t, shim.ReadExit(dir, &exit), fs.ErrNotExist)
 }
 
-func TestEveryFieldOfAnEndSurvivesItsFile(t *testing.T) {
+func TestReadExit_allFields(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 0, 0, 123456000, time.UTC)
 	want := shim.Exit{Code: -1, Signal: 9, OOM: true, Stopped: true, Failure: "why", StartedAt: at, EndedAt: at.Add(time.Second)}
@@ -276,10 +275,10 @@ func TestEveryFieldOfAnEndSurvivesItsFile(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestAForkBombEndsWithItsWork(t *testing.T) {
+func TestControl_Stop_forkBomb(t *testing.T) {
 	t.Parallel()
-	// Each generation starts two more in sessions of their own, bounded so that a failure of
-	// this test does not take the machine along.
+	// Each generation starts two more in their own sessions. The depth is bounded so that a
+	// failure of this test does not exhaust the machine.
 	b := script(t, "sh f 4")
 	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "f"), []byte(
 		"echo $$ >> pids; [ $1 -gt 0 ] || exec sleep 300; setsid sh f $(($1-1)) & setsid sh f $(($1-1)) & wait\n"), 0o600))
@@ -295,6 +294,6 @@ func TestAForkBombEndsWithItsWork(t *testing.T) {
 	for _, field := range pids() {
 		pid, err := strconv.Atoi(field)
 		require.NoError(t, err)
-		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d is still there", pid)
+		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d is still running", pid)
 	}
 }

@@ -9,27 +9,26 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
 const stageWord = "--stage"
 
-// lockFD is where Launch leaves the lock in the shim.
+// lockFD is the descriptor of the lock that Launch passes to the shim.
 const lockFD = 3
 
-// Self is the command that starts the shim of the running program, whose subcommand `shim` calls Main.
+// Self returns the command line of the running program's subcommand `shim`, which calls Main.
 func Self() ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find the own program: %w", err)
+		return nil, fmt.Errorf("find the path of the running program: %w", err)
 	}
 	return []string{self, "shim"}, nil
 }
 
-// Main is the subcommand: `FOLDER`, or `--stage FOLDER` as the shim itself calls
-// it. It returns the process's exit status.
+// Main is the subcommand: `FOLDER`, or `--stage FOLDER` when the shim starts itself. It
+// returns the exit status of the process.
 func Main(args []string, clk clock.Clock, words io.Writer) int {
 	var err error
 	switch {
@@ -47,25 +46,25 @@ func Main(args []string, clk clock.Clock, words io.Writer) int {
 	return 0
 }
 
-// own runs the work of the folder to its end.
+// own runs the work in the folder to its end.
 func own(dir string, clk clock.Clock) error {
-	// The command dies with the thread that started it (Pdeathsig), so this
-	// thread lives as long as the shim.
+	// The command dies with the thread that started it (Pdeathsig), so this thread must
+	// live as long as the shim.
 	runtime.LockOSThread()
 	unix.CloseOnExec(lockFD)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the reaper of descendants: %w", err)
+		return fmt.Errorf("become the subreaper of descendants: %w", err)
 	}
 	o := &owner{dir: dir, clock: clk, signals: listen()}
-	if err := files.ReadJSON(startFile(dir), &o.start); err != nil {
+	if err := localfile.ReadJSON(startFile(dir), &o.start); err != nil {
 		return err
 	}
-	self, err := process.Of(os.Getpid())
+	self, err := Lookup(os.Getpid())
 	if err != nil {
 		return err
 	}
 	o.running = Running{Shim: self, StartedAt: clk.Now()}
-	if err := files.WriteJSON(runFile(dir), o.running, files.Private); err != nil {
+	if err := localfile.WriteJSON(runFile(dir), o.running, localfile.PrivateMode); err != nil {
 		return err
 	}
 	return o.run()

@@ -10,12 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// owner is a shim at work.
+// owner is a running shim.
 type owner struct {
 	dir     string
 	clock   clock.Clock
@@ -31,12 +30,12 @@ type owner struct {
 func listen() <-chan os.Signal {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	// Taken and dropped: what is ignored would stay ignored in the command.
+	// Catch and drop these: ignored signals would stay ignored in the command.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
 	return signals
 }
 
-// run starts the command, sees it to its end and writes the outcome.
+// run starts the command, waits for its end and writes the outcome.
 func (o *owner) run() error {
 	if exists(stopFile(o.dir)) {
 		return o.finish(Exit{Code: -1, Stopped: true})
@@ -46,7 +45,7 @@ func (o *owner) run() error {
 		return o.finish(Exit{Code: -1, Failure: err.Error()})
 	}
 	status := o.follow()
-	// The cgroup tells it, and goes with the sweep.
+	// Read the OOM count before sweep removes the cgroup.
 	exit := Exit{Code: -1, Stopped: o.stopped, OOM: o.start.Limits.OOMKilled()}
 	o.sweep()
 	if status.Signaled() {
@@ -57,12 +56,12 @@ func (o *owner) run() error {
 	return o.finish(exit)
 }
 
-// begin starts the command and records it before its first instruction.
+// begin starts the command. It is recorded before it runs its first instruction.
 func (o *owner) begin() error {
 	if err := o.start.Limits.Create(); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, files.Private)
+	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
@@ -76,18 +75,18 @@ func (o *owner) begin() error {
 	if err != nil {
 		return err
 	}
-	if o.running.Command, err = process.Of(pid); err != nil {
+	if o.running.Command, err = Lookup(pid); err != nil {
 		return err
 	}
 	o.children = reap(pid)
 	o.running.StartedAt = o.clock.Now()
-	if err := files.WriteJSON(runFile(o.dir), o.running, files.Private); err != nil {
+	if err := localfile.WriteJSON(runFile(o.dir), o.running, localfile.PrivateMode); err != nil {
 		return err
 	}
 	return s.release()
 }
 
-// follow waits for the end of the command and stops it when told to.
+// follow waits for the end of the command and stops it on request.
 func (o *owner) follow() unix.WaitStatus {
 	kill := o.clock.NewTimer(time.Hour)
 	kill.Stop()
@@ -107,12 +106,12 @@ func (o *owner) follow() unix.WaitStatus {
 	}
 }
 
-// terminate asks the group to end and sets the time of its killing. Asked
-// again, it only ever shortens that time.
+// terminate sends SIGTERM to the group and sets the time to kill it. Later calls can only
+// shorten that time.
 func (o *owner) terminate(kill clock.Timer) {
 	var s stop
-	if err := files.ReadJSON(stopFile(o.dir), &s); err != nil {
-		s.Grace = defaultGrace // A person's kill(1).
+	if err := localfile.ReadJSON(stopFile(o.dir), &s); err != nil {
+		s.Grace = defaultGrace // A user has sent SIGTERM with kill(1).
 	}
 	if !o.stopped {
 		o.running.Command.SignalGroup(syscall.SIGTERM)
@@ -130,13 +129,13 @@ const defaultGrace = 10 * time.Second
 func (o *owner) killAll() {
 	o.running.Command.SignalGroup(syscall.SIGKILL)
 	o.start.Limits.Kill()
-	for _, pid := range process.Descendants(os.Getpid()) {
+	for _, pid := range Descendants(os.Getpid()) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 }
 
-// sweep ends whatever the command left behind. All of it descends from the
-// shim, which is their reaper, so that none is overlooked.
+// sweep ends all processes that the command left behind. The shim is their subreaper, so
+// all of them are its descendants and none is missed.
 func (o *owner) sweep() {
 	if o.children == nil {
 		o.killAll()
@@ -159,15 +158,15 @@ const sweepInterval = 10 * time.Millisecond
 
 func after(c clock.Clock, d time.Duration) <-chan time.Time { return c.NewTimer(d).C() }
 
-// finish writes the outcome; from then on the agent may remove the folder.
+// finish writes the outcome. After that the agent may remove the folder.
 func (o *owner) finish(exit Exit) error {
 	exit.StartedAt, exit.EndedAt = o.running.StartedAt, o.clock.Now()
-	return files.WriteJSON(exitFile(o.dir), exit, files.Private)
+	return localfile.WriteJSON(exitFile(o.dir), exit, localfile.PrivateMode)
 }
 
-// reaper waits for every child and inherited descendant of this process.
+// reaper waits for all children, including descendants that the shim has inherited.
 type reaper struct {
-	// first carries the status of the command, done closes when no child is left.
+	// first receives the status of the command; done is closed when no child is left.
 	first chan unix.WaitStatus
 	done  chan struct{}
 }

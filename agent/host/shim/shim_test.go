@@ -16,12 +16,11 @@ import (
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	"github.com/signalbox-dev/signalbox/agent/host/limits"
-	"github.com/signalbox-dev/signalbox/agent/host/process"
 	"github.com/signalbox-dev/signalbox/agent/host/shim"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// TestMain lets the test's own program be the shim.
+// TestMain lets the test binary act as the shim.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
@@ -67,13 +66,13 @@ func (b *bench) log() string {
 	return string(raw)
 }
 
-// begun waits until the log has that line.
+// begun waits until the log contains the line.
 func (b *bench) begun(line string) {
 	b.Helper()
 	require.Eventually(b, func() bool { return strings.Contains(b.log(), line) }, time.Minute, 5*time.Millisecond)
 }
 
-func TestTheLockTellsALivingShim(t *testing.T) {
+func TestControl_State_lifecycle(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; while :; do sleep 0.02; done")
 	state, err := b.State(b.dir)
@@ -83,7 +82,7 @@ func TestTheLockTellsALivingShim(t *testing.T) {
 	state, err = b.State(b.dir)
 	require.NoError(t, err)
 	require.Equal(t, shim.Alive, state)
-	require.Error(t, b.Launch(b.dir, b.start), "a second shim over one folder")
+	require.Error(t, b.Launch(b.dir, b.start), "a second shim in the same folder")
 	b.begun("begun")
 	r, err := b.Running(b.dir)
 	require.NoError(t, err)
@@ -97,9 +96,9 @@ func TestTheLockTellsALivingShim(t *testing.T) {
 	require.ErrorContains(t, b.Launch(b.dir, b.start), "used before")
 }
 
-func TestAKilledShimTakesItsCommandAlong(t *testing.T) {
+func TestControl_Await_killedShim(t *testing.T) {
 	t.Parallel()
-	// One in the group, one in a session of its own: neither may be left.
+	// One child stays in the process group, one has its own session. Neither may survive.
 	b := script(t, "setsid sleep 300 & echo $!; sleep 300 & echo $!; echo begun; wait")
 	b.launch()
 	b.begun("begun")
@@ -107,7 +106,7 @@ func TestAKilledShimTakesItsCommandAlong(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Shim.Signal(syscall.SIGKILL))
 	_, found := b.ends()
-	require.False(t, found, "nobody can know the status")
+	require.False(t, found, "the exit status must be unknown")
 	state, err := b.State(b.dir)
 	require.NoError(t, err)
 	require.Equal(t, shim.Lost, state)
@@ -115,30 +114,30 @@ func TestAKilledShimTakesItsCommandAlong(t *testing.T) {
 	for _, field := range strings.Fields(b.log())[:2] {
 		pid, err := strconv.Atoi(field)
 		require.NoError(t, err)
-		// What nobody has reaped yet is dead all the same.
-		left, err := process.Of(pid)
-		require.False(t, err == nil && left.Alive(), "process %d is still there", pid)
+		// A process that is not reaped yet counts as dead.
+		left, err := shim.Lookup(pid)
+		require.False(t, err == nil && left.Alive(), "process %d is still running", pid)
 	}
 }
 
-func TestAShimKilledBeforeItsCommandIsNone(t *testing.T) {
+func TestControl_Await_killedBeforeStart(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo x")
 	b.launch()
 	_, found := b.ends()
 	require.True(t, found)
-	// What the disk looks like when the shim dies between its first two writes.
+	// The state on disk if the shim dies between its first two writes.
 	require.NoError(t, os.Remove(filepath.Join(b.dir, "exit.json")))
 	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "run.json"), []byte(`{"shim":{"pid":1,"start":1,"boot":"x"}}`), 0o600))
 	_, _, err := b.Await(t.Context(), b.dir)
-	require.ErrorIs(t, err, shim.ErrNever)
+	require.ErrorIs(t, err, shim.ErrNotStarted)
 	b.launch()
 	_, found = b.ends()
 	require.True(t, found)
 	require.Equal(t, "x\nx\n", b.log())
 }
 
-func TestAStopBeforeTheShimRuns(t *testing.T) {
+func TestControl_Stop_beforeLaunch(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo never")
 	require.NoError(t, b.Stop(b.dir, time.Second))
@@ -150,7 +149,7 @@ func TestAStopBeforeTheShimRuns(t *testing.T) {
 	require.Empty(t, b.log())
 }
 
-func TestTheShorterGraceWins(t *testing.T) {
+func TestControl_Stop_shortestGraceApplies(t *testing.T) {
 	t.Parallel()
 	b := script(t, "trap '' TERM; echo begun; while :; do sleep 0.02; done")
 	b.launch()
@@ -160,17 +159,17 @@ func TestTheShorterGraceWins(t *testing.T) {
 	require.NoError(t, b.Stop(b.dir, time.Hour))
 	exit, found := b.ends()
 	require.True(t, found)
-	require.Equal(t, int(syscall.SIGKILL), exit.Signal, "within the hour")
+	require.Equal(t, int(syscall.SIGKILL), exit.Signal, "the command must be killed after the shorter grace")
 }
 
-func TestFailuresToStartAreTold(t *testing.T) {
+func TestControl_Await_startFailures(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*shim.Start){
-		"no such command": func(s *shim.Start) { s.Path = "no-such-command" },
-		"no such file":    func(s *shim.Start) { s.Path = "/no/such/file" },
-		"no such folder":  func(s *shim.Start) { s.Dir = "/no/such/folder" },
-		"no log":          func(s *shim.Start) { s.Log = "/no/such/folder/log" },
-		"no cgroup":       func(s *shim.Start) { s.Limits = limits.Plan{Mode: limits.Cgroup1, Groups: []string{"/no/such/group"}} },
+		"missing command": func(s *shim.Start) { s.Path = "no-such-command" },
+		"missing file":    func(s *shim.Start) { s.Path = "/no/such/file" },
+		"missing folder":  func(s *shim.Start) { s.Dir = "/no/such/folder" },
+		"missing log":     func(s *shim.Start) { s.Log = "/no/such/folder/log" },
+		"missing cgroup":  func(s *shim.Start) { s.Limits = limits.Plan{Mode: limits.Cgroup1, Groups: []string{"/no/such/group"}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,18 +184,18 @@ func TestFailuresToStartAreTold(t *testing.T) {
 	}
 }
 
-func TestWhatACommandInherits(t *testing.T) {
+func TestShim_inheritedDescriptors(t *testing.T) {
 	t.Parallel()
 	b := script(t, "ls -l /proc/$$/fd; env; cat")
 	b.launch()
 	exit, _ := b.ends()
 	require.Zero(t, exit.Code)
-	require.NotContains(t, b.log(), "/lock", "the shim's lock is open in the command")
+	require.NotContains(t, b.log(), "/lock", "the command has inherited the shim's lock")
 	require.NotContains(t, b.log(), "GOCACHE")
 	require.Contains(t, b.log(), shim.MarkName+"="+b.start.Mark)
 }
 
-func TestMemoryLimit(t *testing.T) {
+func TestShim_memoryLimit(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)
@@ -209,18 +208,18 @@ func TestMemoryLimit(t *testing.T) {
 	b.launch()
 	exit, found := b.ends()
 	require.True(t, found)
-	require.True(t, exit.Code != 0 || exit.Signal != 0, "the limit did not hold: %s", b.log())
+	require.True(t, exit.Code != 0 || exit.Signal != 0, "the limit was not enforced: %s", b.log())
 	if holder.Mode() == limits.Rlimit {
 		require.Contains(t, b.log(), "MemoryError")
 		return
 	}
 	require.True(t, exit.OOM, "%+v %s", exit, b.log())
 	for _, group := range b.start.Limits.Groups {
-		require.NoDirExists(t, group, "the cgroup was left")
+		require.NoDirExists(t, group, "the cgroup was not removed")
 	}
 }
 
-func TestCgroupHoldsWhatFled(t *testing.T) {
+func TestShim_killsProcessInOtherSession(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(t, err)
@@ -237,10 +236,10 @@ func TestCgroupHoldsWhatFled(t *testing.T) {
 	require.ErrorIs(t, syscall.Kill(fled, 0), syscall.ESRCH)
 }
 
-func TestUsage(t *testing.T) {
+func TestMain_usage(t *testing.T) {
 	t.Parallel()
 	var words strings.Builder
 	require.Equal(t, 1, shim.Main(nil, clock.Real(), &words))
 	require.Contains(t, words.String(), "usage")
-	require.False(t, errors.Is(shim.ErrNever, os.ErrNotExist))
+	require.False(t, errors.Is(shim.ErrNotStarted, os.ErrNotExist))
 }

@@ -11,12 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/signalbox-dev/signalbox/agent/host/files"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// staging is the hand-over between the shim and the process that becomes the
-// command: it waits until the shim has recorded it, and tells why it could not
-// become the command.
+// staging hands over from the shim to the process that becomes the command. The process
+// waits until the shim has recorded it, and reports why it could not become the command.
 type staging struct {
 	goRead, goWrite     *os.File
 	failRead, failWrite *os.File
@@ -30,7 +29,7 @@ func newStaging() (*staging, error) {
 	}
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("make the pipes: %w", err)
+		return nil, fmt.Errorf("create the pipes: %w", err)
 	}
 	return s, nil
 }
@@ -38,11 +37,11 @@ func newStaging() (*staging, error) {
 func (s *staging) start(dir string, log *os.File) (int, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return 0, fmt.Errorf("open the empty input: %w", err)
+		return 0, fmt.Errorf("open /dev/null: %w", err)
 	}
 	defer func() { _ = null.Close() }()
 	args := append(leading(os.Args), stageWord, dir)
-	// Also after an update has replaced the program's file.
+	// /proc/self/exe works even after an update has replaced the program's file.
 	p, err := os.StartProcess("/proc/self/exe", args, &os.ProcAttr{
 		Dir: dir, Env: []string{},
 		Files: []*os.File{null, log, log, s.goRead, s.failWrite},
@@ -57,17 +56,17 @@ func (s *staging) start(dir string, log *os.File) (int, error) {
 	return pid, p.Release()
 }
 
-// leading is the argument vector up to the folder.
+// leading returns the arguments before the folder.
 func leading(args []string) []string { return append([]string(nil), args[:len(args)-1]...) }
 
-// release lets the process go on and waits until it has become the command.
+// release lets the process continue and waits until it has become the command.
 func (s *staging) release() error {
 	if _, err := s.goWrite.Write([]byte{1}); err != nil {
-		return fmt.Errorf("release the command: %w", err)
+		return fmt.Errorf("release the command's process: %w", err)
 	}
 	words, err := io.ReadAll(io.LimitReader(s.failRead, 4096))
 	if err != nil {
-		return fmt.Errorf("hear from the command's process: %w", err)
+		return fmt.Errorf("read the start result of the command's process: %w", err)
 	}
 	if len(words) > 0 {
 		return errors.New(string(words))
@@ -85,8 +84,8 @@ func (s *staging) close() {
 
 const goFD, failFD = 3, 4
 
-// stage becomes the command: under its limits, in its folder, with its
-// environment and nothing else.
+// stage becomes the command with its limits, folder and environment, and inherits nothing
+// else.
 func stage(dir string) error {
 	unix.CloseOnExec(goFD)
 	unix.CloseOnExec(failFD)
@@ -98,17 +97,17 @@ func stage(dir string) error {
 
 func become(dir string) error {
 	var s Start
-	if err := files.ReadJSON(startFile(dir), &s); err != nil {
+	if err := localfile.ReadJSON(startFile(dir), &s); err != nil {
 		return err
 	}
 	if n, err := os.NewFile(goFD, "go").Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("the shim is gone: %w", err)
+		return fmt.Errorf("the shim has ended: %w", err)
 	}
 	if err := s.Limits.Enter(); err != nil {
 		return err
 	}
 	if err := os.Chdir(s.Dir); err != nil {
-		return fmt.Errorf("enter the working folder: %w", err)
+		return fmt.Errorf("change to the working folder: %w", err)
 	}
 	program, err := find(s.Path, s.Env)
 	if err != nil {
@@ -117,7 +116,7 @@ func become(dir string) error {
 	return fmt.Errorf("start %s: %w", s.Path, syscall.Exec(program, s.Args, s.Env))
 }
 
-// find looks the program up as a shell would, in the command's own PATH.
+// find looks up the program in the command's PATH, as a shell would.
 func find(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -133,5 +132,5 @@ func find(name string, env []string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s: no such command", name)
+	return "", fmt.Errorf("command %s not found in PATH", name)
 }

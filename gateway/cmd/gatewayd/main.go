@@ -1,4 +1,4 @@
-// Command gatewayd is the gateway as a process of its own.
+// Command gatewayd runs the gateway as its own process.
 package main
 
 import (
@@ -7,12 +7,12 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway"
 	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/internal/version"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
 func main() {
 	cfg := &gateway.Config{}
-	boot.Main(boot.Spec{Name: gateway.Name, Config: cfg, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+	boot.Main(boot.Spec{Name: gateway.Name, Config: cfg, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "jobs", "ingest", "registry", "inference")
 		if err != nil {
 			return nil, err
@@ -32,6 +32,6 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return []run.Worker{g.Worker(listener)}, nil
+		return []process.Worker{g.Worker(listener)}, nil
 	}})
 }

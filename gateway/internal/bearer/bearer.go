@@ -1,7 +1,7 @@
 // Package bearer turns the credential of a request into the caller identity that services trust. It
-// looks at the one Authorization header only, refuses what cannot be an access token before anybody
-// is asked, and asks auth once; the credential goes no further. Of a stream that stays open it tells when
-// its caller is no longer the one that it was opened for.
+// reads only a single Authorization header, rejects values that cannot be an access token without calling
+// auth, and otherwise calls auth once. The credential goes no further. For an open stream it checks again
+// whether the caller's access has changed.
 package bearer
 
 import (
@@ -20,15 +20,15 @@ import (
 
 const (
 	maxCredential = 4096
-	// callerLife is how long auth signs an identity for.
+	// callerLife is how long a signed identity is valid.
 	callerLife = time.Minute
 )
 
-// CodeReach marks the end of a stream whose caller may reach other things than at its opening: it is to be
-// opened again, so that the service decides anew.
+// CodeReach marks the end of a stream whose caller's access has changed since it was opened. The client opens it
+// again, and the service then decides with the new access.
 const CodeReach = "reach_changed"
 
-// Vouch is auth's word for a credential.
+// Vouch is the part of auth that checks credentials.
 type Vouch interface {
 	Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest, opts ...grpc.CallOption) (*authpeerv1.AuthenticateResponse, error)
 }
@@ -39,10 +39,10 @@ type Checker struct {
 	clk  clock.Clock
 }
 
-// NewChecker makes a checker that asks auth.
+// NewChecker returns a checker that calls auth.
 func NewChecker(auth Vouch, clk clock.Clock) *Checker { return &Checker{auth: auth, clk: clk} }
 
-// User reads the access token of a request.
+// User returns the access token of a request.
 func User(h http.Header) (string, *fault.Error) {
 	values := h.Values("Authorization")
 	if len(values) == 0 {
@@ -55,7 +55,8 @@ func User(h http.Header) (string, *fault.Error) {
 	return token, nil
 }
 
-// jwt reports whether token has the shape of one: three parts of base64url. No opaque kind of ours has.
+// jwt reports whether token has the shape of a JWT: three parts of base64url. None of Signalbox's opaque tokens
+// has this shape.
 func jwt(token string) bool {
 	parts := strings.Split(token, ".")
 	for _, part := range parts {
@@ -70,31 +71,31 @@ func notBase64URL(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// Claim is what a request says of its caller.
+// Claim is what a request presents for its caller.
 type Claim struct {
-	// Credential is empty for nobody in particular.
+	// Credential is the access token; empty for an anonymous caller.
 	Credential string
 	// Client is the address that the request came from.
 	Client string
-	// InMaintenance says that the route answers in maintenance too. On every other one auth refuses everybody
-	// then, with fault.CodeMaintenance.
+	// InMaintenance reports whether the route stays open during maintenance. On all other routes auth then
+	// refuses every caller with fault.CodeMaintenance.
 	InMaintenance bool
 }
 
-// Caller has auth vouch for a caller and answers a context whose calls carry the signed identity.
+// Caller has auth check the claim and returns a context whose calls carry the signed identity.
 func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, error) {
-	asked := c.clk.Now()
+	sent := c.clk.Now()
 	out, err := c.auth.Authenticate(ctx, &authpeerv1.AuthenticateRequest{
 		Credential: claim.Credential, ClientAddress: claim.Client, InMaintenance: claim.InMaintenance,
 	})
 	if err != nil {
 		return ctx, err
 	}
-	return authn.WithToken(ctx, out.GetCallerToken(), asked.Add(callerLife)), nil
+	return authn.WithToken(ctx, out.GetCallerToken(), sent.Add(callerLife)), nil
 }
 
-// Again answers the check of a stream that was opened with ctx, which Caller answered for this claim: it fails
-// where auth refuses the caller, and with CodeReach where he may reach other things by now.
+// Again returns the repeated check of a stream that was opened with ctx, which Caller returned for the same claim.
+// The check fails if auth refuses the caller, and with CodeReach if the caller's access has changed.
 func (c *Checker) Again(ctx context.Context, claim Claim) func(context.Context) error {
 	opened, read := c.reach(ctx)
 	return func(ctx context.Context) error {
@@ -103,13 +104,13 @@ func (c *Checker) Again(ctx context.Context, claim Claim) func(context.Context) 
 			return err
 		}
 		if now, ok := c.reach(ctx); !ok || !read || now != opened {
-			return fault.New(fault.Unavailable, CodeReach, "what the caller may reach has changed: open the stream again")
+			return fault.New(fault.Unavailable, CodeReach, "the caller's access has changed; open the stream again")
 		}
 		return nil
 	}
 }
 
 func (c *Checker) reach(ctx context.Context) (authn.Reach, bool) {
-	r, err := authn.ReachOf(authn.Token(ctx, c.clk.Now()))
+	r, err := authn.RightsDigestOf(authn.Token(ctx, c.clk.Now()))
 	return r, err == nil
 }

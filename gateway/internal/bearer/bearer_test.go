@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestAccessTokensAreRead(t *testing.T) {
+func TestUserReadsAccessToken(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"Bearer eyJh.b-_9.c", "bearer eyJh.b-_9.c", "BEARER eyJh.b-_9.c"} {
 		token, f := bearer.User(http.Header{"Authorization": {value}})
@@ -27,7 +27,7 @@ func TestAccessTokensAreRead(t *testing.T) {
 	}
 }
 
-func TestOtherCredentialsAreRefused(t *testing.T) {
+func TestUserRefusesOtherCredentials(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string][]string{
 		"none": nil, "two": {"Bearer a.b.c", "Bearer a.b.c"}, "opaque": {"Bearer ing_abc"}, "basic": {"Basic a.b.c"}, "bare": {"a.b.c"},
@@ -37,50 +37,50 @@ func TestOtherCredentialsAreRefused(t *testing.T) {
 		_, f := bearer.User(http.Header{"Authorization": values})
 		require.NotNil(t, f, name)
 		require.Equal(t, fault.Unauthenticated, f.Kind, name)
-		require.NotContains(t, f.Error(), "a.b.c", "a refusal does not repeat the credential")
+		require.NotContains(t, f.Error(), "a.b.c", "the error must not contain the credential")
 	}
 	_, f := bearer.User(http.Header{"authorization": {"Bearer a.b.c"}, "X-Service-Token": {"a.b.c"}, "Proxy-Authorization": {"Bearer a.b.c"}})
 	require.NotNil(t, f)
 }
 
-// word is an auth that says one thing.
-type word struct {
-	asked *authpeerv1.AuthenticateRequest
+// fakeAuth returns a fixed token or error and records the last request.
+type fakeAuth struct {
+	last  *authpeerv1.AuthenticateRequest
 	token string
 	err   error
 }
 
-func (w *word) Authenticate(_ context.Context, in *authpeerv1.AuthenticateRequest, _ ...grpc.CallOption) (*authpeerv1.AuthenticateResponse, error) {
-	w.asked = in
+func (w *fakeAuth) Authenticate(_ context.Context, in *authpeerv1.AuthenticateRequest, _ ...grpc.CallOption) (*authpeerv1.AuthenticateResponse, error) {
+	w.last = in
 	if w.err != nil {
 		return nil, w.err
 	}
 	return &authpeerv1.AuthenticateResponse{CallerToken: w.token}, nil
 }
 
-func TestCallerIsAuthsWord(t *testing.T) {
+func TestCallerIdentityFromAuth(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	said := &word{token: "signed"}
-	ctx, err := bearer.NewChecker(said, clk).Caller(t.Context(), bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7", InMaintenance: true})
+	auth := &fakeAuth{token: "signed"}
+	ctx, err := bearer.NewChecker(auth, clk).Caller(t.Context(), bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7", InMaintenance: true})
 	require.NoError(t, err)
-	require.Equal(t, "a.b.c", said.asked.GetCredential())
-	require.Equal(t, "203.0.113.7", said.asked.GetClientAddress())
-	require.True(t, said.asked.GetInMaintenance())
+	require.Equal(t, "a.b.c", auth.last.GetCredential())
+	require.Equal(t, "203.0.113.7", auth.last.GetClientAddress())
+	require.True(t, auth.last.GetInMaintenance())
 	require.Equal(t, "signed", authn.Token(ctx, clk.Now()))
 	clk.Advance(time.Minute)
-	require.Empty(t, authn.Token(ctx, clk.Now()), "an identity is used no longer than auth signed it for")
+	require.Empty(t, authn.Token(ctx, clk.Now()), "the identity expires with auth's signature")
 }
 
-func TestRefusalOfAuthIsPassedOn(t *testing.T) {
+func TestCallerReturnsAuthRefusal(t *testing.T) {
 	t.Parallel()
 	refusal := fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")
-	ctx, err := bearer.NewChecker(&word{err: refusal}, clock.Real()).Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
+	ctx, err := bearer.NewChecker(&fakeAuth{err: refusal}, clock.Real()).Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
 	require.ErrorIs(t, err, refusal)
 	require.Empty(t, authn.Token(ctx, clock.Real().Now()))
 }
 
-func TestACheckTellsThatTheCallerHasChanged(t *testing.T) {
+func TestAgainDetectsChangedAccess(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	key, err := authn.NewSigningKey(rand.Reader)
@@ -92,20 +92,20 @@ func TestACheckTellsThatTheCallerHasChanged(t *testing.T) {
 		return token
 	}
 	member := authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}
-	said := &word{token: sign(authn.RoleOperator, member)}
-	checker := bearer.NewChecker(said, clk)
+	auth := &fakeAuth{token: sign(authn.RoleOperator, member)}
+	checker := bearer.NewChecker(auth, clk)
 	opened, err := checker.Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
 	require.NoError(t, err)
 	again := checker.Again(opened, bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7"})
 	clk.Advance(time.Hour)
-	said.token = sign(authn.RoleOperator, member)
+	auth.token = sign(authn.RoleOperator, member)
 	require.NoError(t, again(t.Context()))
-	require.Equal(t, "203.0.113.7", said.asked.GetClientAddress())
+	require.Equal(t, "203.0.113.7", auth.last.GetClientAddress())
 	for _, token := range []string{sign(authn.RoleOperator), sign(authn.RoleAdmin, member), "unreadable"} {
-		said.token = token
+		auth.token = token
 		err := again(t.Context())
 		require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, bearer.CodeReach), "%v", err)
 	}
-	said.err = fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")
-	require.ErrorIs(t, again(t.Context()), said.err)
+	auth.err = fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")
+	require.ErrorIs(t, again(t.Context()), auth.err)
 }

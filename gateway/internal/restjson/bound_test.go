@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestIntegersOfBodiesAtTheirBounds(t *testing.T) {
+func TestDecodeIntegerBounds(t *testing.T) {
 	t.Parallel()
 	for member, bounds := range map[string][2]string{
 		"steps":      {"-2147483648", "2147483647"},
@@ -27,7 +27,7 @@ func TestIntegersOfBodiesAtTheirBounds(t *testing.T) {
 			require.Nil(t, f, member)
 			data, err := restjson.New().Marshal(m)
 			require.NoError(t, err)
-			require.Contains(t, string(data), `"`+member+`":`+text, "no digit is lost")
+			require.Contains(t, string(data), `"`+member+`":`+text, "all digits are kept")
 		}
 		for _, text := range []string{"-9223372036854775809", "18446744073709551616", "1" + strings.Repeat("0", 400)} {
 			_, f := decoded(t, `{"`+member+`":`+text+`}`)
@@ -42,7 +42,7 @@ func TestIntegersOfBodiesAtTheirBounds(t *testing.T) {
 	}
 }
 
-func TestKeysOfMapsHaveOneSpelling(t *testing.T) {
+func TestMapKeysHaveOneSpelling(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"0", "7", "-7", "2147483647", "-2147483648"} {
 		_, f := decoded(t, `{"by_step":{"`+good+`":{}}}`)
@@ -50,7 +50,7 @@ func TestKeysOfMapsHaveOneSpelling(t *testing.T) {
 	}
 	for _, bad := range []string{"", "-0", "+7", "07", " 7", "7 ", "7.0", "2147483648", "0x7", "1e1", "true"} {
 		_, f := decoded(t, `{"by_step":{"`+bad+`":{}}}`)
-		require.NotNil(t, f, "%q could stand for a key that is there already", bad)
+		require.NotNil(t, f, "%q is a second spelling of a key", bad)
 		require.Equal(t, fault.TypeIntParsing, f.Fields[0].Type)
 		require.Equal(t, []any{"body", "by_step", bad}, f.Fields[0].Loc)
 	}
@@ -59,10 +59,10 @@ func TestKeysOfMapsHaveOneSpelling(t *testing.T) {
 		require.NotNil(t, f, bad)
 	}
 	_, f := decoded(t, `{"counts":{"a\u0000":1}}`)
-	require.NotNil(t, f, "a key is a string, and holds no NUL either")
+	require.NotNil(t, f, "a string key must not contain NUL")
 }
 
-func TestTimes(t *testing.T) {
+func TestDecodeTimes(t *testing.T) {
 	t.Parallel()
 	stamp := func(s string) time.Time {
 		at, err := time.Parse(time.RFC3339Nano, s)
@@ -105,7 +105,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-func TestEveryHalfOfABodyIsRefusedWhereItEnds(t *testing.T) {
+func TestTruncatedBodiesAreSyntaxErrors(t *testing.T) {
 	t.Parallel()
 	codec := restjson.New()
 	for _, mt := range messages(t) {
@@ -123,14 +123,14 @@ func TestEveryHalfOfABodyIsRefusedWhereItEnds(t *testing.T) {
 		}
 		for _, more := range []string{"x", "{}", ",", "]", "null", "\x00", "\ufeff", "//", "\v", "\u00a0"} {
 			f := fault.From(codec.Unmarshal([]byte(string(data)+more), mt.New().Interface()))
-			require.NotNil(t, f, "%q behind the end", more)
+			require.NotNil(t, f, "%q after the end", more)
 			require.Equal(t, []any{"body", len(data)}, f.Fields[0].Loc, "%q", more)
 		}
 		require.NoError(t, codec.Unmarshal([]byte(string(data)+" \t\r\n"), mt.New().Interface()))
 	}
 }
 
-func TestABodyWithABrokenByteIsNeverMoreThanAFault(t *testing.T) {
+func TestCorruptedBodiesAreClientFaults(t *testing.T) {
 	t.Parallel()
 	codec, d := restjson.New(), dice{rand.New(rand.NewPCG(11, 5))}
 	for _, mt := range messages(t) {
@@ -145,7 +145,7 @@ func TestABodyWithABrokenByteIsNeverMoreThanAFault(t *testing.T) {
 			err := codec.Unmarshal(broken, got)
 			if err == nil {
 				_, err = codec.Marshal(got)
-				require.NoError(t, err, "what is read can be written: %s", broken)
+				require.NoError(t, err, "a decoded message must encode: %s", broken)
 				continue
 			}
 			f := fault.From(err)
@@ -157,7 +157,7 @@ func TestABodyWithABrokenByteIsNeverMoreThanAFault(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNotUTF8IsRefusedEverywhere(t *testing.T) {
+func TestInvalidUTF8Refused(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"\xff", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "a\x80"} {
 		for _, body := range []string{
@@ -171,6 +171,6 @@ func TestTextThatIsNotUTF8IsRefusedEverywhere(t *testing.T) {
 		}
 	}
 	m, f := decoded(t, `{"job_id":"\ufffd\ufeff`+"\u2028"+`"}`)
-	require.Nil(t, f, "what only looks broken is fine")
+	require.Nil(t, f, "valid characters that only look broken are accepted")
 	require.NotNil(t, m)
 }

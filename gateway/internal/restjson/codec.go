@@ -1,5 +1,5 @@
-// Package restjson is the one JSON form of the API: it writes protobuf messages as the contract
-// spells them and reads request bodies strictly, naming the path of every fault.
+// Package restjson implements the API's JSON: it writes protobuf messages as the contract
+// spells them and reads request bodies strictly, reporting the path of every fault.
 //
 // Written: snake_case names in declaration order, every integer as a JSON number, an unset optional
 // field as null, lists and maps never null, times as 2026-11-21T03:00:00.123456+00:00, enum values
@@ -33,7 +33,7 @@ const (
 	MaxValues = 200_000
 )
 
-// Codec implements runtime.Marshaler. It caches what it learns of message descriptors and is safe
+// Codec implements runtime.Marshaler. It caches plans of message descriptors and is safe
 // for concurrent use.
 type Codec struct {
 	plans sync.Map // protoreflect.MessageDescriptor → *plan
@@ -59,9 +59,9 @@ func (c *Codec) Unmarshal(data []byte, v any) error {
 }
 
 // NewDecoder returns a decoder of the one value in r. An empty body gives io.EOF, which the
-// generated handlers read as "every field unset"; validation then says what is missing.
-// Where a request must name a list, an empty body is an empty object: it names none.
-// When r is a *Body, faults are kept there too, because the generated handlers flatten them to text.
+// generated handlers treat as "every field unset"; validation then reports what is missing.
+// If a request must name a list, an empty body is decoded as an empty object, which lacks the list.
+// If r is a *Body, it also keeps the fault, because the generated handlers flatten faults to text.
 func (c *Codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		body, _ := r.(*Body)
@@ -98,8 +98,8 @@ func (c *Codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// Body is a request body that remembers what it left out, why it could not be decoded and which fields it
-// may not set, because the path sets them.
+// Body is a request body that keeps its bytes, its decoding error, and the fields that it must not set because
+// the path sets them.
 type Body struct {
 	io.ReadCloser
 	bound map[string]bool
@@ -132,7 +132,7 @@ func (b *Body) keep(data []byte, err error) {
 	}
 }
 
-// named says whether v is a request that must name a list.
+// named reports whether v is a request that must name a list.
 func (c *Codec) named(v any) bool {
 	m, ok := v.(proto.Message)
 	return ok && len(c.planOf(m.ProtoReflect().Descriptor()).named) > 0

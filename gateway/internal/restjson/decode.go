@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// errEnough ends the reading after MaxFaults faults or MaxValues values.
+// errEnough stops the reader after MaxFaults faults or MaxValues values.
 var errEnough = errors.New("enough")
 
 // reader is one walk over one body: it sets fields as it goes and notes each fault with its path.
@@ -46,7 +46,7 @@ func (c *Codec) decode(data []byte, v any, sealed map[string]bool) error {
 	}
 }
 
-// whole reads the one value of the body into what a generated handler points at.
+// whole reads the one value of the body into v, the target of a generated handler.
 func (r *reader) whole(v any) error {
 	if err := r.into(v); err != nil {
 		return err
@@ -65,12 +65,12 @@ func (r *reader) into(v any) error {
 	}
 	ptr := reflect.ValueOf(v)
 	if ptr.Kind() != reflect.Pointer || ptr.Elem().Kind() != reflect.Pointer {
-		return fmt.Errorf("decode into %T: no form in the contract", v)
+		return fmt.Errorf("decode into %T: the contract has no form for it", v)
 	}
 	fresh := reflect.New(ptr.Type().Elem().Elem())
 	m, ok := reflect.TypeAssert[proto.Message](fresh)
 	if !ok {
-		return fmt.Errorf("decode into %T: no form in the contract", v)
+		return fmt.Errorf("decode into %T: the contract has no form for it", v)
 	}
 	if r.peek() == 'n' {
 		return r.word("null")
@@ -79,7 +79,7 @@ func (r *reader) into(v any) error {
 	return r.message(m.ProtoReflect(), nil)
 }
 
-// fault notes a fault at the present path.
+// fault notes a fault at the current path.
 func (r *reader) fault(typ, msg string) error {
 	return r.note(fault.Field{Loc: slices.Clone(r.path), Type: typ, Msg: msg})
 }
@@ -92,7 +92,7 @@ func (r *reader) note(f fault.Field) error {
 	return nil
 }
 
-// wrong notes a value of the wrong type and steps over it.
+// wrong skips a value and notes its fault.
 func (r *reader) wrong(typ, msg string) error {
 	if err := r.skip(); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (r *reader) wrong(typ, msg string) error {
 	return r.fault(typ, msg)
 }
 
-// at runs f one step further down the path.
+// at runs f with step appended to the path.
 func (r *reader) at(step any, f func() error) error {
 	r.path = append(r.path, step)
 	err := f()
@@ -122,7 +122,7 @@ func (r *reader) enter() error {
 	return nil
 }
 
-// message reads an object into m. Names in sealed are refused: they belong to the path.
+// message reads an object into m. It refuses names in sealed, because the path sets them.
 func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 	if r.peek() != '{' {
 		return r.wrong(fault.TypeDictType, "Input should be a valid dictionary")
@@ -145,8 +145,8 @@ func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 		}
 		return r.field(m, f)
 	})
-	// Whoever has other faults to mend hears of those first.
-	for i, told := 0, len(r.faults); err == nil && told == 0 && i < len(p.named); i++ {
+	// Report missing names only if there is no other fault.
+	for i, noted := 0, len(r.faults); err == nil && noted == 0 && i < len(p.named); i++ {
 		if name := p.named[i]; !given[name] {
 			err = r.at(name, func() error { return r.fault(fault.TypeMissing, "Field required") })
 		}
@@ -154,7 +154,7 @@ func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 	return err
 }
 
-// taken names the field that already holds fd's oneof.
+// taken returns the name of another field that already sets fd's oneof, or "".
 func taken(m protoreflect.Message, fd protoreflect.FieldDescriptor) string {
 	oneof := fd.ContainingOneof()
 	if oneof == nil || oneof.IsSynthetic() {
@@ -166,8 +166,8 @@ func taken(m protoreflect.Message, fd protoreflect.FieldDescriptor) string {
 	return ""
 }
 
-// object reads an object and hands each name to member, which reads the value. The path leads to
-// the member; a name that comes twice is a fault.
+// object reads an object and calls member with each name to read its value. The path then ends with
+// that name. A repeated name is a fault.
 func (r *reader) object(member func(name string) error) error {
 	if err := r.enter(); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (r *reader) name() (string, error) {
 	return name, nil
 }
 
-// array reads a list and hands each index to element, which reads the value.
+// array reads a list and calls element with each index to read its value.
 func (r *reader) array(element func(i int) error) error {
 	if err := r.enter(); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (r *reader) array(element func(i int) error) error {
 	return nil
 }
 
-// label cuts a sender's name to a length that an answer may repeat.
+// label cuts a client's name to a length that a response may repeat.
 func label(name string) string {
 	const limit = 64
 	if runes := []rune(name); len(runes) > limit {

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestBodiesThatAreRead(t *testing.T) {
+func TestDecodeBodies(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ body, want string }{
 		"empty object":          {`{}`, ``},
@@ -71,96 +71,96 @@ func TestBodiesThatAreRead(t *testing.T) {
 	}
 }
 
-// at writes a fault as `loc type`, for tables.
+// at returns a fault as `loc type`, for tables.
 func at(f fault.Field) string { return fmt.Sprintf("%v %s", f.Loc, f.Type) }
 
-func TestFaultsNameTheirPath(t *testing.T) {
+func TestDecodeFaultPaths(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"next":`, 70) + `{}` + strings.Repeat(`}`, 70)
 	cases := map[string]struct{ body, want string }{
-		"not JSON":                 {`{"steps": 3,}`, `[body 12] json_invalid`},
-		"only white space":         {` `, `[body 1] json_invalid`},
-		"trailing bytes":           {`{} {}`, `[body 3] json_invalid`},
-		"trailing NUL":             {"{}\x00", `[body 2] json_invalid`},
-		"bare NaN":                 {`{"value": NaN}`, `[body 10] json_invalid`},
-		"leading zero":             {`{"steps": 03}`, `[body 11] json_invalid`},
-		"plus sign":                {`{"steps": +3}`, `[body 10] json_invalid`},
-		"lone minus":               {`{"steps": -}`, `[body 11] json_invalid`},
-		"open fraction":            {`{"value": 1.}`, `[body 12] json_invalid`},
-		"open exponent":            {`{"value": 1e}`, `[body 12] json_invalid`},
-		"single quotes":            {`{'steps': 3}`, `[body 1] json_invalid`},
-		"no colon":                 {`{"steps" 3}`, `[body 9] json_invalid`},
-		"no comma":                 {`{"steps":1 "rate":2}`, `[body 11] json_invalid`},
-		"unterminated string":      {`{"job_id": "a`, `[body 13] json_invalid`},
-		"control character":        {"{\"job_id\": \"a\nb\"}", `[body 13] json_invalid`},
-		"bad escape":               {`{"job_id": "\x"}`, `[body 13] json_invalid`},
-		"bad unicode escape":       {`{"job_id": "\u00g0"}`, `[body 14] json_invalid`},
-		"short unicode escape":     {`{"job_id": "\u00`, `[body 14] json_invalid`},
-		"lone surrogate":           {`{"job_id": "\ud83d"}`, `[body 18] json_invalid`},
-		"two high surrogates":      {`{"job_id": "\ud83d\ud83d"}`, `[body 24] json_invalid`},
-		"invalid UTF-8":            {"{\"job_id\": \"\xff\"}", `[body 12] json_invalid`},
-		"overlong UTF-8":           {"{\"job_id\": \"\xc0\xaf\"}", `[body 12] json_invalid`},
-		"too deep":                 {`{"child":` + deep + `}`, `[body 513] json_invalid`},
-		"too deep where unknown":   {`{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `[body 68] json_invalid`},
-		"a list as body":           {`[]`, `[body] dict_type`},
-		"a string as body":         {`"x"`, `[body] dict_type`},
-		"null as body":             {`null`, `[body] dict_type`},
-		"unknown name":             {`{"nope": {"a": [1]}}`, `[body nope] extra_forbidden`},
-		"camelCase":                {`{"jobId": "x"}`, `[body jobId] extra_forbidden`},
-		"other case":               {`{"STEPS": 3}`, `[body STEPS] extra_forbidden`},
-		"name of an extension":     {`{"[sample.x]": 3}`, `[body [sample.x]] extra_forbidden`},
-		"name given twice":         {`{"steps": 3, "steps": 4}`, `[body steps] duplicate_key`},
-		"name twice by escape":     {`{"steps": 3, "step\u0073": 4}`, `[body steps] duplicate_key`},
-		"unknown name in a child":  {`{"child": {"next": {"nope": 1}}}`, `[body child next nope] extra_forbidden`},
-		"string for an integer":    {`{"steps": "3"}`, `[body steps] int_type`},
-		"fraction for an integer":  {`{"steps": 3.0}`, `[body steps] int_type`},
-		"exponent for an integer":  {`{"steps": 3e0}`, `[body steps] int_type`},
-		"bool for an integer":      {`{"steps": true}`, `[body steps] int_type`},
-		"null for an integer":      {`{"steps": null}`, `[body steps] int_type`},
-		"integer past int32":       {`{"steps": 2147483648}`, `[body steps] int_parsing`},
-		"integer past int64":       {`{"tokens": 9223372036854775808}`, `[body tokens] int_parsing`},
-		"negative for uint32":      {`{"small": -1}`, `[body small] int_parsing`},
-		"integer past uint64":      {`{"bytes_seen": 18446744073709551616}`, `[body bytes_seen] int_parsing`},
-		"string for a number":      {`{"value": "1.5"}`, `[body value] float_type`},
-		"other case of NaN":        {`{"value": "nan"}`, `[body value] float_type`},
-		"object for a number":      {`{"value": {}}`, `[body value] float_type`},
-		"overflow of a double":     {`{"value": 1e400}`, `[body value] finite_number`},
-		"overflow of a float":      {`{"rate": 1e39}`, `[body rate] finite_number`},
-		"number for a string":      {`{"job_id": 3}`, `[body job_id] string_type`},
-		"null for a string":        {`{"job_id": null}`, `[body job_id] string_type`},
-		"NUL in a string":          {`{"job_id": "a\u0000"}`, `[body job_id] value_error`},
-		"string for a bool":        {`{"archived": "true"}`, `[body archived] bool_type`},
-		"number for a bool":        {`{"archived": 1}`, `[body archived] bool_type`},
-		"number for bytes":         {`{"blob": 1}`, `[body blob] string_type`},
-		"bytes that are no base64": {`{"blob": "*"}`, `[body blob] value_error`},
-		"unknown enum":             {`{"state": "sleeping"}`, `[body state] enum`},
-		"enum by proto name":       {`{"state": "JOB_STATE_QUEUED"}`, `[body state] enum`},
-		"enum unspecified":         {`{"state": "unspecified"}`, `[body state] enum`},
-		"enum by number":           {`{"state": 1}`, `[body state] enum`},
-		"time without offset":      {`{"started_at": "2026-11-21T03:00:00"}`, `[body started_at] datetime_parsing`},
-		"time with a short hour":   {`{"started_at": "2026-11-21T3:00:00Z"}`, `[body started_at] datetime_parsing`},
-		"time with a comma":        {`{"started_at": "2026-11-21T03:00:00,5Z"}`, `[body started_at] datetime_parsing`},
-		"time of no day":           {`{"started_at": "2026-02-30T03:00:00Z"}`, `[body started_at] datetime_parsing`},
-		"time before year one":     {`{"started_at": "0000-01-01T00:00:00Z"}`, `[body started_at] datetime_parsing`},
-		"number for a time":        {`{"started_at": 3}`, `[body started_at] datetime_parsing`},
-		"object for a time":        {`{"started_at": {"seconds": 3}}`, `[body started_at] datetime_parsing`},
-		"list for a message":       {`{"child": []}`, `[body child] dict_type`},
-		"object for a list":        {`{"names": {}}`, `[body names] list_type`},
-		"null for a list":          {`{"names": null}`, `[body names] list_type`},
-		"null in a list":           {`{"names": ["a", null]}`, `[body names 1] string_type`},
-		"fault in a list":          {`{"children": [{}, {"weight": "x"}]}`, `[body children 1 weight] float_type`},
-		"list for a map":           {`{"counts": []}`, `[body counts] dict_type`},
-		"null in a map":            {`{"counts": {"a": null}}`, `[body counts a] int_type`},
-		"key given twice":          {`{"counts": {"a": 1, "a": 2}}`, `[body counts a] duplicate_key`},
-		"key that is no integer":   {`{"by_step": {"x": {}}}`, `[body by_step x] int_parsing`},
-		"key with a leading zero":  {`{"by_step": {"07": {}}}`, `[body by_step 07] int_parsing`},
-		"fault under a key":        {`{"by_step": {"7": {"name": 1}}}`, `[body by_step 7 name] string_type`},
-		"two of a oneof":           {`{"left": "x", "right": {}}`, `[body right] value_error`},
-		"raw name given twice":     {`{"spec": {"a": [{"b": 1, "b": 2}]}}`, `[body spec a 0 b] duplicate_key`},
-		"raw NUL":                  {`{"spec": {"a": "\u0000"}}`, `[body spec a] value_error`},
-		"raw NUL in a name":        {`{"spec": {"\u0000": 1}}`, "[body spec \x00] value_error"},
-		"raw overflow":             {`{"spec": [1e400]}`, `[body spec 0] finite_number`},
-		"raw not JSON":             {`{"spec": {a: 1}}`, `[body 10] json_invalid`},
+		"not JSON":                {`{"steps": 3,}`, `[body 12] json_invalid`},
+		"only white space":        {` `, `[body 1] json_invalid`},
+		"trailing bytes":          {`{} {}`, `[body 3] json_invalid`},
+		"trailing NUL":            {"{}\x00", `[body 2] json_invalid`},
+		"bare NaN":                {`{"value": NaN}`, `[body 10] json_invalid`},
+		"leading zero":            {`{"steps": 03}`, `[body 11] json_invalid`},
+		"plus sign":               {`{"steps": +3}`, `[body 10] json_invalid`},
+		"lone minus":              {`{"steps": -}`, `[body 11] json_invalid`},
+		"open fraction":           {`{"value": 1.}`, `[body 12] json_invalid`},
+		"open exponent":           {`{"value": 1e}`, `[body 12] json_invalid`},
+		"single quotes":           {`{'steps': 3}`, `[body 1] json_invalid`},
+		"no colon":                {`{"steps" 3}`, `[body 9] json_invalid`},
+		"no comma":                {`{"steps":1 "rate":2}`, `[body 11] json_invalid`},
+		"unterminated string":     {`{"job_id": "a`, `[body 13] json_invalid`},
+		"control character":       {"{\"job_id\": \"a\nb\"}", `[body 13] json_invalid`},
+		"bad escape":              {`{"job_id": "\x"}`, `[body 13] json_invalid`},
+		"bad unicode escape":      {`{"job_id": "\u00g0"}`, `[body 14] json_invalid`},
+		"short unicode escape":    {`{"job_id": "\u00`, `[body 14] json_invalid`},
+		"lone surrogate":          {`{"job_id": "\ud83d"}`, `[body 18] json_invalid`},
+		"two high surrogates":     {`{"job_id": "\ud83d\ud83d"}`, `[body 24] json_invalid`},
+		"invalid UTF-8":           {"{\"job_id\": \"\xff\"}", `[body 12] json_invalid`},
+		"overlong UTF-8":          {"{\"job_id\": \"\xc0\xaf\"}", `[body 12] json_invalid`},
+		"too deep":                {`{"child":` + deep + `}`, `[body 513] json_invalid`},
+		"too deep where unknown":  {`{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `[body 68] json_invalid`},
+		"a list as body":          {`[]`, `[body] dict_type`},
+		"a string as body":        {`"x"`, `[body] dict_type`},
+		"null as body":            {`null`, `[body] dict_type`},
+		"unknown name":            {`{"nope": {"a": [1]}}`, `[body nope] extra_forbidden`},
+		"camelCase":               {`{"jobId": "x"}`, `[body jobId] extra_forbidden`},
+		"other case":              {`{"STEPS": 3}`, `[body STEPS] extra_forbidden`},
+		"name of an extension":    {`{"[sample.x]": 3}`, `[body [sample.x]] extra_forbidden`},
+		"repeated name":           {`{"steps": 3, "steps": 4}`, `[body steps] duplicate_key`},
+		"repeated name, escaped":  {`{"steps": 3, "step\u0073": 4}`, `[body steps] duplicate_key`},
+		"unknown name in a child": {`{"child": {"next": {"nope": 1}}}`, `[body child next nope] extra_forbidden`},
+		"string for an integer":   {`{"steps": "3"}`, `[body steps] int_type`},
+		"fraction for an integer": {`{"steps": 3.0}`, `[body steps] int_type`},
+		"exponent for an integer": {`{"steps": 3e0}`, `[body steps] int_type`},
+		"bool for an integer":     {`{"steps": true}`, `[body steps] int_type`},
+		"null for an integer":     {`{"steps": null}`, `[body steps] int_type`},
+		"integer past int32":      {`{"steps": 2147483648}`, `[body steps] int_parsing`},
+		"integer past int64":      {`{"tokens": 9223372036854775808}`, `[body tokens] int_parsing`},
+		"negative for uint32":     {`{"small": -1}`, `[body small] int_parsing`},
+		"integer past uint64":     {`{"bytes_seen": 18446744073709551616}`, `[body bytes_seen] int_parsing`},
+		"string for a number":     {`{"value": "1.5"}`, `[body value] float_type`},
+		"other case of NaN":       {`{"value": "nan"}`, `[body value] float_type`},
+		"object for a number":     {`{"value": {}}`, `[body value] float_type`},
+		"overflow of a double":    {`{"value": 1e400}`, `[body value] finite_number`},
+		"overflow of a float":     {`{"rate": 1e39}`, `[body rate] finite_number`},
+		"number for a string":     {`{"job_id": 3}`, `[body job_id] string_type`},
+		"null for a string":       {`{"job_id": null}`, `[body job_id] string_type`},
+		"NUL in a string":         {`{"job_id": "a\u0000"}`, `[body job_id] value_error`},
+		"string for a bool":       {`{"archived": "true"}`, `[body archived] bool_type`},
+		"number for a bool":       {`{"archived": 1}`, `[body archived] bool_type`},
+		"number for bytes":        {`{"blob": 1}`, `[body blob] string_type`},
+		"bytes not base64":        {`{"blob": "*"}`, `[body blob] value_error`},
+		"unknown enum":            {`{"state": "sleeping"}`, `[body state] enum`},
+		"enum by proto name":      {`{"state": "JOB_STATE_QUEUED"}`, `[body state] enum`},
+		"enum unspecified":        {`{"state": "unspecified"}`, `[body state] enum`},
+		"enum by number":          {`{"state": 1}`, `[body state] enum`},
+		"time without offset":     {`{"started_at": "2026-11-21T03:00:00"}`, `[body started_at] datetime_parsing`},
+		"time with a short hour":  {`{"started_at": "2026-11-21T3:00:00Z"}`, `[body started_at] datetime_parsing`},
+		"time with a comma":       {`{"started_at": "2026-11-21T03:00:00,5Z"}`, `[body started_at] datetime_parsing`},
+		"time on an invalid date": {`{"started_at": "2026-02-30T03:00:00Z"}`, `[body started_at] datetime_parsing`},
+		"time before year one":    {`{"started_at": "0000-01-01T00:00:00Z"}`, `[body started_at] datetime_parsing`},
+		"number for a time":       {`{"started_at": 3}`, `[body started_at] datetime_parsing`},
+		"object for a time":       {`{"started_at": {"seconds": 3}}`, `[body started_at] datetime_parsing`},
+		"list for a message":      {`{"child": []}`, `[body child] dict_type`},
+		"object for a list":       {`{"names": {}}`, `[body names] list_type`},
+		"null for a list":         {`{"names": null}`, `[body names] list_type`},
+		"null in a list":          {`{"names": ["a", null]}`, `[body names 1] string_type`},
+		"fault in a list":         {`{"children": [{}, {"weight": "x"}]}`, `[body children 1 weight] float_type`},
+		"list for a map":          {`{"counts": []}`, `[body counts] dict_type`},
+		"null in a map":           {`{"counts": {"a": null}}`, `[body counts a] int_type`},
+		"repeated key":            {`{"counts": {"a": 1, "a": 2}}`, `[body counts a] duplicate_key`},
+		"key not an integer":      {`{"by_step": {"x": {}}}`, `[body by_step x] int_parsing`},
+		"key with a leading zero": {`{"by_step": {"07": {}}}`, `[body by_step 07] int_parsing`},
+		"fault under a key":       {`{"by_step": {"7": {"name": 1}}}`, `[body by_step 7 name] string_type`},
+		"two of a oneof":          {`{"left": "x", "right": {}}`, `[body right] value_error`},
+		"raw repeated name":       {`{"spec": {"a": [{"b": 1, "b": 2}]}}`, `[body spec a 0 b] duplicate_key`},
+		"raw NUL":                 {`{"spec": {"a": "\u0000"}}`, `[body spec a] value_error`},
+		"raw NUL in a name":       {`{"spec": {"\u0000": 1}}`, "[body spec \x00] value_error"},
+		"raw overflow":            {`{"spec": [1e400]}`, `[body spec 0] finite_number`},
+		"raw not JSON":            {`{"spec": {a: 1}}`, `[body 10] json_invalid`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -171,12 +171,12 @@ func TestFaultsNameTheirPath(t *testing.T) {
 			require.Len(t, f.Fields, 1)
 			require.Equal(t, tc.want, at(f.Fields[0]))
 			require.NotEmpty(t, f.Fields[0].Msg)
-			require.Nil(t, f.Fields[0].Input, "an answer never repeats what may be a secret")
+			require.Nil(t, f.Fields[0].Input, "the input may be a secret and must not be repeated")
 		})
 	}
 }
 
-func TestEveryFaultIsTold(t *testing.T) {
+func TestDecodeReportsEveryFault(t *testing.T) {
 	t.Parallel()
 	_, f := decoded(t, `{"steps": "x", "nope": 1, "children": [{"name": 1}, 2], "rate": 1}`)
 	require.NotNil(t, f)
@@ -190,7 +190,7 @@ func TestEveryFaultIsTold(t *testing.T) {
 	}, got)
 }
 
-func TestFaultsAndValuesAreBounded(t *testing.T) {
+func TestDecodeBounds(t *testing.T) {
 	t.Parallel()
 	_, f := decoded(t, `{"names": [`+strings.Repeat("1,", 100)+`1]}`)
 	require.NotNil(t, f)
@@ -205,7 +205,7 @@ func TestFaultsAndValuesAreBounded(t *testing.T) {
 	require.Len(t, []rune(f.Fields[0].Loc[1].(string)), 65)
 }
 
-func TestPathBoundNamesBelongToThePath(t *testing.T) {
+func TestBodyMustNotSetPathFields(t *testing.T) {
 	t.Parallel()
 	codec := restjson.New()
 	body := restjson.NewBody(io.NopCloser(strings.NewReader(`{"job_id": "other", "steps": 1}`)), "job_id")
@@ -215,7 +215,7 @@ func TestPathBoundNamesBelongToThePath(t *testing.T) {
 	require.Equal(t, "[body job_id] extra_forbidden", at(fault.From(err).Fields[0]))
 }
 
-func TestReadersOfBodies(t *testing.T) {
+func TestDecoderReadErrors(t *testing.T) {
 	t.Parallel()
 	codec := restjson.New()
 	m := dynamicpb.NewMessage(sampleType(t))
@@ -227,14 +227,14 @@ func TestReadersOfBodies(t *testing.T) {
 	require.ErrorIs(t, codec.NewDecoder(broken).Decode(m), io.ErrUnexpectedEOF)
 	require.ErrorIs(t, broken.Err(), io.ErrUnexpectedEOF)
 
-	// The generated handlers take io.EOF for an empty body: a fault must never look like one.
+	// The generated handlers treat io.EOF as an empty body, so a read error must not be io.EOF.
 	eof := restjson.NewBody(io.NopCloser(iotest.ErrReader(fmt.Errorf("cut off: %w", io.EOF))))
 	err := codec.NewDecoder(eof).Decode(m)
 	require.Error(t, err)
 	require.False(t, errors.Is(err, io.EOF))
 }
 
-func TestBodyOfOneField(t *testing.T) {
+func TestDecodeSingleField(t *testing.T) {
 	t.Parallel()
 	codec := restjson.New()
 
@@ -255,13 +255,13 @@ func TestBodyOfOneField(t *testing.T) {
 	require.Error(t, codec.Unmarshal([]byte(`{}`), &s))
 }
 
-func TestWhatIsWrittenIsReadBack(t *testing.T) {
+func TestSampleRoundTrip(t *testing.T) {
 	t.Parallel()
 	want := sampleOf(t, `job_id: "j" tokens: -1 value: nan state: JOB_STATE_QUEUED started_at { seconds: 5 nanos: 1000 }
 		child { name: "c" } names: "a" counts { key: "k" value: 3 } seed: 0 left: "l" spec: "{\"a\":1}" blob: "\001"`)
 	data, err := restjson.New().Marshal(want)
 	require.NoError(t, err)
-	// null stands for what is unset, but an unspecified enum in a required place is refused: none here.
+	// Unset fields are written as null. An unspecified enum without presence would be refused, so the sample sets one.
 	got, f := decoded(t, string(bytes.TrimSpace(data)))
 	require.Nil(t, f)
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateNaNs()))

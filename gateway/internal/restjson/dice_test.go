@@ -17,7 +17,7 @@ func isRaw(fd protoreflect.FieldDescriptor) bool {
 	return ok && fd.Kind() == protoreflect.BytesKind && proto.GetExtension(opts, optionsv1.E_RawJson).(bool)
 }
 
-// dice makes random messages; each value is one that the contract can carry.
+// dice makes random messages with values that the contract can represent.
 type dice struct{ *rand.Rand }
 
 func (d dice) message(m protoreflect.Message, depth int) {
@@ -96,7 +96,7 @@ func (d dice) scalar(fd protoreflect.FieldDescriptor, raw bool) protoreflect.Val
 	}
 }
 
-// text is a string of what strings are made of, without NUL.
+// text returns a random string of unusual characters, without NUL.
 func (d dice) text() string {
 	letters := []rune("aZ0 \t\n\r\"\\/<>&'\x01\x1f\x7f\u0080éß€\u2028\u2029\ufeff\ufffd😀\U0010ffff")
 	var b strings.Builder
@@ -106,7 +106,7 @@ func (d dice) text() string {
 	return b.String()
 }
 
-// value is a JSON value that is there: a raw null stands for none.
+// value returns a random JSON value other than null, because a raw null means unset.
 func (d dice) value() string {
 	for {
 		if v := d.json(3); v != "null" {
@@ -115,7 +115,7 @@ func (d dice) value() string {
 	}
 }
 
-// json is a compact JSON value whose names come once.
+// json returns a compact JSON value without repeated names.
 func (d dice) json(depth int) string {
 	kinds := 6
 	if depth == 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// messages are the types of every public route and of whatever they hold, by name.
+// messages returns the types of all public routes and of their fields, sorted by name.
 func messages(tb testing.TB) []protoreflect.MessageType {
 	tb.Helper()
 	seen := map[protoreflect.FullName]protoreflect.MessageType{}
@@ -62,7 +62,7 @@ func reach(tb testing.TB, md protoreflect.MessageDescriptor, seen map[protorefle
 	}
 }
 
-func TestEveryMessageIsReadBackAsItWasWritten(t *testing.T) {
+func TestEveryMessageRoundTrips(t *testing.T) {
 	t.Parallel()
 	codec := restjson.New()
 	for _, mt := range messages(t) {
@@ -77,12 +77,12 @@ func TestEveryMessageIsReadBackAsItWasWritten(t *testing.T) {
 			require.Empty(t, cmp.Diff(want.Interface(), got, protocmp.Transform(), cmpopts.EquateNaNs()), string(data))
 			again, err := codec.Marshal(got)
 			require.NoError(t, err)
-			require.Equal(t, string(data), string(again), "the same message has one spelling")
+			require.Equal(t, string(data), string(again), "a message must always have the same encoding")
 		}
 	}
 }
 
-func TestEveryMessageShowsEveryFieldInSnakeCase(t *testing.T) {
+func TestEveryMessageEncodesEveryField(t *testing.T) {
 	t.Parallel()
 	codec := restjson.New()
 	for _, mt := range messages(t) {
@@ -91,7 +91,7 @@ func TestEveryMessageShowsEveryFieldInSnakeCase(t *testing.T) {
 		var members map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal(data, &members))
 		fields := mt.Descriptor().Fields()
-		require.Len(t, members, fields.Len(), "%s leaves nothing out", mt.Descriptor().FullName())
+		require.Len(t, members, fields.Len(), "%s must encode every field", mt.Descriptor().FullName())
 		for i := range fields.Len() {
 			fd := fields.Get(i)
 			value, ok := members[string(fd.Name())]
@@ -108,7 +108,7 @@ func TestEveryMessageShowsEveryFieldInSnakeCase(t *testing.T) {
 	}
 }
 
-func TestNamesOfEveryFieldAreTakenInOneSpellingOnly(t *testing.T) {
+func TestFieldNamesHaveOneSpelling(t *testing.T) {
 	t.Parallel()
 	for _, mt := range messages(t) {
 		for i := range mt.Descriptor().Fields().Len() {
@@ -126,7 +126,7 @@ func TestNamesOfEveryFieldAreTakenInOneSpellingOnly(t *testing.T) {
 	}
 }
 
-// requireOne reads a body and wants exactly this fault.
+// requireOne decodes a body and requires exactly this fault.
 func requireOne(t *testing.T, mt protoreflect.MessageType, body, typ string, loc ...any) {
 	t.Helper()
 	f := fault.From(restjson.New().Unmarshal([]byte(body), mt.New().Interface()))
@@ -136,5 +136,5 @@ func requireOne(t *testing.T, mt protoreflect.MessageType, body, typ string, loc
 	require.Equal(t, typ, f.Fields[0].Type, "%s: %s", mt.Descriptor().FullName(), body)
 	require.Equal(t, loc, f.Fields[0].Loc, "%s: %s", mt.Descriptor().FullName(), body)
 	require.NotEmpty(t, f.Fields[0].Msg)
-	require.Nil(t, f.Fields[0].Input, "what was sent is not repeated")
+	require.Nil(t, f.Fields[0].Input, "the input must not be repeated")
 }

@@ -66,7 +66,7 @@ func (r *reader) dict(m protoreflect.Message, f *field) error {
 	return err
 }
 
-// element reads one value of a list or map; fresh makes an empty one of its kind.
+// element reads one value of a list or map; fresh returns an empty value of its kind.
 func (r *reader) element(how *value, fresh func() protoreflect.Value) (protoreflect.Value, bool, error) {
 	if how.kind == protoreflect.MessageKind && !r.codec.planOf(how.desc.Message()).time {
 		v := fresh()
@@ -75,7 +75,7 @@ func (r *reader) element(how *value, fresh func() protoreflect.Value) (protorefl
 	return r.value(how, fresh())
 }
 
-// value reads anything but an object of ours. It answers false where it noted a fault.
+// value reads any value except a message other than a timestamp. It returns false if it noted a fault.
 func (r *reader) value(how *value, fresh protoreflect.Value) (protoreflect.Value, bool, error) {
 	switch how.kind {
 	case protoreflect.MessageKind:

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// ours are the members whose form protojson does not share: enums and raw JSON.
+// ours returns the members that protojson spells differently: enums and raw JSON.
 func ours() []protoreflect.Name {
 	return []protoreflect.Name{"state", "states", "spec", "requirements", "extra"}
 }
@@ -37,8 +37,8 @@ func same(t *testing.T, want, got proto.Message, note string) {
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateNaNs()), note)
 }
 
-// readable reads a message from the wire. protobuf's slow path, which dynamic messages alone take, panics on some
-// entries of maps that have no key; that is no finding about restjson.
+// readable reads a message from its wire form. protobuf's slow path, which only dynamic messages use, panics on some
+// map entries without a key; such a panic is not a defect of restjson.
 func readable(wire []byte, into proto.Message) (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -48,7 +48,7 @@ func readable(wire []byte, into proto.Message) (ok bool) {
 	return proto.Unmarshal(wire, into) == nil
 }
 
-// FuzzEncode: what restjson writes, protojson reads as the same message.
+// FuzzEncode checks that protojson reads what restjson writes as the same message.
 func FuzzEncode(f *testing.F) {
 	md := sampleType(f)
 	codec := restjson.New()
@@ -70,21 +70,21 @@ func FuzzEncode(f *testing.F) {
 		want.SetUnknown(nil)
 		data, err := codec.Marshal(want)
 		if err != nil {
-			return // a time out of range: no form in the contract
+			return // a time out of range, which the contract cannot represent
 		}
 		again, err := codec.Marshal(want)
 		require.NoError(t, err)
 		require.Equal(t, string(data), string(again))
 		got := dynamicpb.NewMessage(md)
 		require.NoError(t, protojson.Unmarshal(data, got), string(data))
-		cut, err := codec.Marshal(got) // times lost their nanoseconds, so compare what was written
+		cut, err := codec.Marshal(got) // times lose their nanoseconds, so compare the encodings
 		require.NoError(t, err)
 		require.Equal(t, string(data), string(cut))
 	})
 }
 
-// FuzzDecode: what restjson reads, protojson reads as the same message, and restjson writes so that
-// it reads the same again.
+// FuzzDecode checks that protojson reads what restjson accepts as the same message, and that restjson's
+// encoding of it decodes to the same again.
 func FuzzDecode(f *testing.F) {
 	md := sampleType(f)
 	codec := restjson.New()
@@ -103,7 +103,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		data, err := codec.Marshal(got)
 		require.NoError(t, err)
-		if got.Has(md.Fields().ByName("state")) { // an unspecified enum is written null and not read
+		if got.Has(md.Fields().ByName("state")) { // an unspecified enum is written as null, which is not accepted
 			again := dynamicpb.NewMessage(md)
 			require.NoError(t, codec.Unmarshal(data, again), string(data))
 			written, err := codec.Marshal(again)
@@ -119,8 +119,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzPublicBody: whatever a client sends to any public request, the answer is the message or a fault of
-// the client, and what was read is written so that it reads the same again.
+// FuzzPublicBody checks that any body of any public request gives either a message or a fault of the client,
+// and that an accepted message can be written as JSON and as protobuf.
 func FuzzPublicBody(f *testing.F) {
 	all := messages(f)
 	codec := restjson.New()
@@ -144,6 +144,6 @@ func FuzzPublicBody(f *testing.F) {
 		require.NoError(t, err, string(body))
 		require.True(t, json.Valid(data), string(data))
 		_, err = proto.Marshal(got)
-		require.NoError(t, err, "what is read can go over the wire")
+		require.NoError(t, err, "an accepted message must marshal")
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// What is replaced as a whole is never emptied by leaving it out.
-func TestAListThatMustBeNamedIsMissingWhereItIsNot(t *testing.T) {
+// Leaving out a list must not empty a configuration that is replaced as a whole.
+func TestRequiredListsReportedMissing(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
 		``:                               {"series", "profiles"},
@@ -33,7 +33,7 @@ func TestAListThatMustBeNamedIsMissingWhereItIsNot(t *testing.T) {
 			require.Equal(t, fault.TypeMissing, fields[i].Type, text)
 		}
 	}
-	// What other faults there are is told first.
+	// Other faults are reported first.
 	err := New().Unmarshal([]byte(`{"series": [], "x": 1}`), &jobsv1.PutHardwareConfigRequest{})
 	require.Len(t, fault.From(err).Fields, 1)
 	require.Equal(t, fault.TypeExtra, fault.From(err).Fields[0].Type)

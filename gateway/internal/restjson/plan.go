@@ -9,15 +9,15 @@ import (
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 )
 
-// timestampName is the only well-known type with a form of its own in the contract.
+// timestampName is the only well-known type that the contract spells specially.
 const timestampName protoreflect.FullName = "google.protobuf.Timestamp"
 
-// plan is what the codec knows of a message type: its fields in declaration order and by name.
+// plan describes a message type for the codec: its fields in declaration order and by name.
 type plan struct {
 	time   bool
 	fields []*field
 	byName map[string]*field
-	named  []string // what a request must name, though it may be empty
+	named  []string // lists that a request must name, though they may be empty
 }
 
 // field is one field of a plan.
@@ -27,10 +27,10 @@ type field struct {
 	name  string
 	label string // `"name":`
 	value *value
-	key   *value // of a map
+	key   *value // maps only
 }
 
-// value is how one element (of a list, of a map, or the field itself) is spelled.
+// value describes how one element (of a list, of a map, or the field itself) is spelled.
 type value struct {
 	kind protoreflect.Kind
 	raw  bool

@@ -7,9 +7,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// raw consumes any JSON value and returns it without white space. What later readers (jsonb,
-// RFC 8785, a browser) would refuse or read differently is a fault with its path: names given twice,
-// NUL in a string, numbers past a float64.
+// raw consumes any JSON value and returns it without white space. Repeated names, NUL in a string and
+// numbers outside a float64 are faults, because later readers (jsonb, RFC 8785, a browser) would refuse them or
+// read them differently.
 func (r *reader) raw() ([]byte, error) {
 	return r.keep(make([]byte, 0, 64))
 }
@@ -75,8 +75,8 @@ func (r *reader) keepArray(dst []byte) ([]byte, error) {
 	return append(dst, ']'), err
 }
 
-// keepAfter keeps one value behind dst. Where a fault was noted the whole value is lost anyway, so
-// dst only has to stay whole.
+// keepAfter appends one value to dst. If a fault was noted, it returns dst unchanged; the result is then
+// discarded anyway.
 func (r *reader) keepAfter(dst []byte) ([]byte, error) {
 	kept, err := r.keep(dst)
 	if err != nil || kept == nil {
@@ -98,7 +98,7 @@ func (r *reader) literal(first byte) error {
 	}
 }
 
-// skip consumes any JSON value and keeps nothing; only its syntax counts.
+// skip consumes and discards any JSON value; it checks only the syntax.
 func (r *reader) skip() error {
 	switch b := r.peek(); {
 	case b == '{':

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// sampleType is a message type with a field of every kind that the contract knows.
+// sampleType returns a message type with a field of every kind in the contract.
 func sampleType(tb testing.TB) protoreflect.MessageDescriptor {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/sample.txtpb")
@@ -32,7 +32,7 @@ func sampleType(tb testing.TB) protoreflect.MessageDescriptor {
 	return fd.Messages().ByName("Sample")
 }
 
-// sampleOf reads a message from protobuf's own text form, which knows nothing of the contract.
+// sampleOf reads a message from protobuf's text format, which is independent of the contract.
 func sampleOf(tb testing.TB, text string) proto.Message {
 	tb.Helper()
 	m := dynamicpb.NewMessage(sampleType(tb))
@@ -40,7 +40,7 @@ func sampleOf(tb testing.TB, text string) proto.Message {
 	return m
 }
 
-// encoded is one member of the encoding of a sample.
+// encoded returns one member of the encoding of a sample.
 func encoded(tb testing.TB, text, member string) string {
 	tb.Helper()
 	data, err := restjson.New().Marshal(sampleOf(tb, text))
@@ -51,7 +51,7 @@ func encoded(tb testing.TB, text, member string) string {
 	return string(members[member])
 }
 
-// decoded reads body into a sample and answers it in protobuf's text form.
+// decoded decodes body into a sample and returns it, or the fault.
 func decoded(tb testing.TB, body string) (proto.Message, *fault.Error) {
 	tb.Helper()
 	m := dynamicpb.NewMessage(sampleType(tb))

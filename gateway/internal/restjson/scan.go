@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// syntaxError ends the reading: the body is not JSON from here on.
+// syntaxError stops the reader: from offset on the body is not JSON.
 type syntaxError struct {
 	offset int
 	msg    string
@@ -15,7 +15,7 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.msg, e.offset) }
 
-// scanner walks the bytes of one JSON text. Its methods either consume what they name or fail.
+// scanner walks the bytes of one JSON text. Each method consumes the token that it names, or fails.
 type scanner struct {
 	data []byte
 	pos  int
@@ -108,7 +108,7 @@ func (s *scanner) digits() int {
 	return s.pos - start
 }
 
-// text consumes a string and returns what it spells.
+// text consumes a string and returns its unescaped content.
 func (s *scanner) text() (string, error) {
 	s.pos++ // the opening quote, which the caller saw
 	start := s.pos
@@ -145,7 +145,7 @@ func (s *scanner) text() (string, error) {
 	return "", s.fail("Unterminated string")
 }
 
-// escape consumes one escape sequence, a surrogate pair included.
+// escape consumes one escape sequence or a surrogate pair.
 func (s *scanner) escape() (rune, error) {
 	s.pos++ // the backslash
 	if s.pos == len(s.data) {

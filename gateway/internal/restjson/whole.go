@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 )
 
-// appendAny writes what a generated handler hands over: a message, or the one field of it that
-// `response_body` names. A bare list is [] when empty; bytes alone are always raw JSON.
+// appendAny writes the value that a generated handler passes: a message, or the one field of it that
+// `response_body` names. An empty list is written as []; a []byte is always raw JSON.
 func (c *Codec) appendAny(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -42,11 +42,11 @@ func (c *Codec) appendAny(dst []byte, v any) ([]byte, error) {
 	case reflect.Float64:
 		return scalar.AppendFloat(dst, rv.Float(), 64), nil
 	default:
-		return nil, fmt.Errorf("encode %T: no form in the contract", v)
+		return nil, fmt.Errorf("encode %T: the contract has no form for it", v)
 	}
 }
 
-// appendWhole writes m; a nil field that `response_body` names is null.
+// appendWhole writes m. A nil field that `response_body` names is written as null.
 func (c *Codec) appendWhole(dst []byte, m proto.Message) ([]byte, error) {
 	if r := m.ProtoReflect(); r.IsValid() {
 		return c.appendMessage(dst, r)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// misfit is a value that does not fit one element of a field, and the type of its fault.
+// misfit returns a value that does not fit one element of a field, and the type of its fault.
 func misfit(fd protoreflect.FieldDescriptor) (value, typ string) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -39,7 +39,7 @@ func misfit(fd protoreflect.FieldDescriptor) (value, typ string) {
 	}
 }
 
-// key is a name that fits a map's keys.
+// key returns a name that is a valid key of the map.
 func key(fd protoreflect.FieldDescriptor) string {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
@@ -51,7 +51,7 @@ func key(fd protoreflect.FieldDescriptor) string {
 	}
 }
 
-func TestAWrongValueOfEveryFieldIsToldAtItsPlace(t *testing.T) {
+func TestWrongValueReportedAtField(t *testing.T) {
 	t.Parallel()
 	for _, mt := range messages(t) {
 		for i := range mt.Descriptor().Fields().Len() {
@@ -80,7 +80,7 @@ func TestAWrongValueOfEveryFieldIsToldAtItsPlace(t *testing.T) {
 	}
 }
 
-func TestEveryFieldIsGivenOnceAtMost(t *testing.T) {
+func TestRepeatedFieldsRefused(t *testing.T) {
 	t.Parallel()
 	for _, mt := range messages(t) {
 		for i := range mt.Descriptor().Fields().Len() {
@@ -101,7 +101,7 @@ func TestEveryFieldIsGivenOnceAtMost(t *testing.T) {
 	}
 }
 
-// plainValue fits a field without presence.
+// plainValue returns a valid value for a field without presence.
 func plainValue(fd protoreflect.FieldDescriptor) string {
 	switch fd.Kind() {
 	case protoreflect.StringKind, protoreflect.BytesKind:
@@ -116,7 +116,7 @@ func plainValue(fd protoreflect.FieldDescriptor) string {
 	}
 }
 
-func TestOnlyOneOfAOneofMayBeGiven(t *testing.T) {
+func TestOneofAcceptsOneMember(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for _, mt := range messages(t) {
@@ -132,12 +132,12 @@ func TestOnlyOneOfAOneofMayBeGiven(t *testing.T) {
 			body = fmt.Sprintf(`{%q:null,%q:%s}`, first.Name(), second.Name(), memberValue(second))
 			m := mt.New()
 			require.NoError(t, restjson.New().Unmarshal([]byte(body), m.Interface()), body)
-			require.Equal(t, second.Name(), m.WhichOneof(oneof).Name(), "a null beside it is none")
+			require.Equal(t, second.Name(), m.WhichOneof(oneof).Name(), "a null member does not count")
 		}
 	}
 	_, f := decoded(t, `{"left": "x", "left": "y"}`)
 	require.NotNil(t, f)
-	require.Equal(t, "[body left] duplicate_key", at(f.Fields[0]), "twice the same is told as such")
+	require.Equal(t, "[body left] duplicate_key", at(f.Fields[0]), "a repeated member is a duplicate key")
 	t.Logf("%d oneofs in the contract", found)
 }
 
@@ -148,7 +148,7 @@ func memberValue(fd protoreflect.FieldDescriptor) string {
 	return plainValue(fd)
 }
 
-func TestTheDepthOfABodyIsBounded(t *testing.T) {
+func TestDecodeDepthBound(t *testing.T) {
 	t.Parallel()
 	arrays := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	objects := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
@@ -160,7 +160,7 @@ func TestTheDepthOfABodyIsBounded(t *testing.T) {
 		"messages":            func(n int) string { return `{"child":` + children(n-1) + `}` },
 	} {
 		_, f := decoded(t, tc(restjson.MaxDepth-1))
-		require.Nil(t, f, "%s: the limit itself fits", name)
+		require.Nil(t, f, "%s: the limit itself is allowed", name)
 		_, f = decoded(t, tc(restjson.MaxDepth))
 		require.NotNil(t, f, name)
 		require.Equal(t, fault.TypeJSON, f.Fields[0].Type, name)
@@ -168,25 +168,25 @@ func TestTheDepthOfABodyIsBounded(t *testing.T) {
 	}
 	for _, body := range []string{arrays(100_000), `{"nope":` + objects(100_000) + `}`, strings.Repeat("[", 3_000_000), strings.Repeat(`{"a":`, 500_000)} {
 		_, f := decoded(t, body)
-		require.NotNil(t, f, "a bomb ends the reading, not the process")
+		require.NotNil(t, f, "deep nesting must be refused without exhausting the stack")
 	}
 }
 
-func TestTheNumberOfValuesIsBounded(t *testing.T) {
+func TestDecodeValueBound(t *testing.T) {
 	t.Parallel()
 	list := func(n int) string { return `{"names":[` + strings.TrimSuffix(strings.Repeat(`"",`, n), ",") + `]}` }
 	_, f := decoded(t, list(restjson.MaxValues-1))
-	require.Nil(t, f, "with the name that makes the limit")
+	require.Nil(t, f, "the name counts, too, so this is exactly the limit")
 	_, f = decoded(t, list(restjson.MaxValues))
 	require.NotNil(t, f)
 	require.Equal(t, fault.TooLarge, f.Kind)
 	_, f = decoded(t, `{"nope":[`+strings.TrimSuffix(strings.Repeat(`1,`, restjson.MaxValues), ",")+`]}`)
-	require.NotNil(t, f, "what is stepped over counts too")
+	require.NotNil(t, f, "skipped values count, too")
 	_, f = decoded(t, `{"spec":[`+strings.TrimSuffix(strings.Repeat(`{},`, restjson.MaxValues), ",")+`]}`)
-	require.Equal(t, fault.TooLarge, f.Kind, "and what is kept raw")
+	require.Equal(t, fault.TooLarge, f.Kind, "raw values count, too")
 }
 
-func TestTheNumberOfFaultsIsBounded(t *testing.T) {
+func TestDecodeFaultBound(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]int{1: 1, restjson.MaxFaults - 1: restjson.MaxFaults - 1, restjson.MaxFaults: restjson.MaxFaults, 5000: restjson.MaxFaults} {
 		_, f := decoded(t, `{"names":[`+strings.TrimSuffix(strings.Repeat("1,", n), ",")+`]}`)
@@ -196,9 +196,9 @@ func TestTheNumberOfFaultsIsBounded(t *testing.T) {
 	}
 }
 
-func TestASyntaxFaultHidesTheOthers(t *testing.T) {
+func TestSyntaxErrorHidesOtherFaults(t *testing.T) {
 	t.Parallel()
 	_, f := decoded(t, `{"steps":"x","nope":1,"names":[1,2,}`)
-	require.Len(t, f.Fields, 1, "a body that is not JSON has one fault: where it ends to be JSON")
+	require.Len(t, f.Fields, 1, "a body that is not JSON has one fault, at the first invalid byte")
 	require.Equal(t, "[body 35] json_invalid", at(f.Fields[0]))
 }

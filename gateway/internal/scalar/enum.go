@@ -16,7 +16,7 @@ type Enum struct {
 	byValue map[protoreflect.EnumNumber]string
 }
 
-// NewEnum learns the spellings of ed.
+// NewEnum returns the spellings of ed.
 func NewEnum(ed protoreflect.EnumDescriptor) *Enum {
 	values := ed.Values()
 	e := &Enum{
@@ -51,5 +51,5 @@ func (e *Enum) Number(word string) (protoreflect.EnumNumber, bool) {
 	return n, ok
 }
 
-// Expected tells a person the spellings: Input should be 'queued', 'running' or 'done'.
+// Expected returns the error message that lists the spellings: Input should be 'queued', 'running' or 'done'.
 func (e *Enum) Expected() string { return fault.OneOf(e.words) }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Integer reads the decimal digits of an integer of kind, and answers false where they do not fit it.
+// Integer reads the decimal digits of an integer of kind. It returns false if they are invalid or out of range.
 func Integer(kind protoreflect.Kind, text string) (protoreflect.Value, bool) {
 	switch kind {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
@@ -29,8 +29,8 @@ func Integer(kind protoreflect.Kind, text string) (protoreflect.Value, bool) {
 	}
 }
 
-// MapKey reads the name of a JSON member as the key of a map, and answers false for any spelling but the
-// one that is written: two spellings of one key would stand side by side.
+// MapKey reads the name of a JSON member as the key of a map. It accepts only the spelling that is written;
+// otherwise two spellings of one key could appear side by side.
 func MapKey(kind protoreflect.Kind, name string) (protoreflect.MapKey, bool) {
 	switch kind {
 	case protoreflect.StringKind:
@@ -46,7 +46,7 @@ func MapKey(kind protoreflect.Kind, name string) (protoreflect.MapKey, bool) {
 	}
 }
 
-// Time reads an ISO 8601 time with an offset: RFC 3339 to the letter, which time.Parse alone is not.
+// Time reads an ISO 8601 time with an offset. It follows RFC 3339 exactly; time.Parse alone accepts more.
 func Time(s string) (time.Time, bool) {
 	const shape = "0000-00-00T00:00:00"
 	if len(s) < len(shape)+1 || strings.Contains(s, ",") {
@@ -64,13 +64,13 @@ func Time(s string) (time.Time, bool) {
 	return t.UTC(), true
 }
 
-// offset reports whether the offset at the end of a time is one: time.Parse takes +24:00 and +00:60 too.
+// offset reports whether the offset at the end of a time is valid; time.Parse also accepts +24:00 and +00:60.
 func offset(s string) bool {
 	n := len(s)
 	return s[n-1] == 'Z' || s[n-5:n-3] <= "23" && s[n-2:] <= "59"
 }
 
-// Finite reports whether a number's text fits a float64, which is all that JSON readers agree on.
+// Finite reports whether a number's text fits a float64, the range that all JSON parsers support.
 func Finite(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	return err == nil && !math.IsInf(f, 0)

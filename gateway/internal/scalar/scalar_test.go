@@ -14,11 +14,11 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-func TestIntegersAtTheirBounds(t *testing.T) {
+func TestIntegerBounds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		kinds      []protoreflect.Kind
-		fits, none []string
+		kinds     []protoreflect.Kind
+		fits, bad []string
 	}{
 		"32 bits with a sign": {
 			[]protoreflect.Kind{protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind},
@@ -40,7 +40,7 @@ func TestIntegersAtTheirBounds(t *testing.T) {
 			[]string{"18446744073709551615", "0"},
 			[]string{"18446744073709551616", "-1"},
 		},
-		"what is no integer": {[]protoreflect.Kind{protoreflect.StringKind, protoreflect.BoolKind, protoreflect.DoubleKind}, nil, []string{"1"}},
+		"not an integer kind": {[]protoreflect.Kind{protoreflect.StringKind, protoreflect.BoolKind, protoreflect.DoubleKind}, nil, []string{"1"}},
 	} {
 		for _, kind := range tc.kinds {
 			for _, text := range tc.fits {
@@ -48,7 +48,7 @@ func TestIntegersAtTheirBounds(t *testing.T) {
 				require.True(t, ok, "%s: %s as %s", name, text, kind)
 				require.Equal(t, strings.Replace(text, "-0", "0", 1), v.String())
 			}
-			for _, text := range append(tc.none, "", " 1", "1 ", "0x1", "1_0", "1.0", "1e0", "١", "NaN", "99999999999999999999999") {
+			for _, text := range append(tc.bad, "", " 1", "1 ", "0x1", "1_0", "1.0", "1e0", "١", "NaN", "99999999999999999999999") {
 				_, ok := scalar.Integer(kind, text)
 				require.False(t, ok, "%s: %q as %s", name, text, kind)
 			}
@@ -56,8 +56,8 @@ func TestIntegersAtTheirBounds(t *testing.T) {
 	}
 }
 
-// A time is cut to what is shown of it, and is read back as that.
-func TestATimeIsReadBackAsItWasWritten(t *testing.T) {
+// A time is cut to microseconds when it is written, and the cut value is read back.
+func TestTimeRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, at := range []time.Time{
 		time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 21, 3, 0, 0, 123456789, time.UTC),
@@ -76,7 +76,7 @@ func TestATimeIsReadBackAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestEveryValueOfAnEnumHasOneWordButTheUnspecified(t *testing.T) {
+func TestEnumWords(t *testing.T) {
 	t.Parallel()
 	e := scalar.NewEnum(jobsv1.JobState(0).Descriptor())
 	seen := map[string]bool{}
@@ -94,13 +94,13 @@ func TestEveryValueOfAnEnumHasOneWordButTheUnspecified(t *testing.T) {
 		require.Equal(t, n, back)
 		require.Contains(t, e.Expected(), "'"+word+"'")
 	}
-	for _, none := range []string{"", "unspecified", "QUEUED", "JOB_STATE_QUEUED", "1"} {
-		_, ok := e.Number(none)
-		require.False(t, ok, none)
+	for _, bad := range []string{"", "unspecified", "QUEUED", "JOB_STATE_QUEUED", "1"} {
+		_, ok := e.Number(bad)
+		require.False(t, ok, bad)
 	}
 }
 
-func TestTextIsWrittenAsJSONReadersReadIt(t *testing.T) {
+func TestAppendStringRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", `a"b\\c`, "\n\r\t\x00\x1f\x7f", "żółć 🚂", "</script>\u2028"} {
 		var back string

@@ -1,9 +1,9 @@
 // Package scalar spells single values as the contract does: integers and floats as numbers, times with
 // six digits and their offset, enum values as lower-case words, bytes as base64, text as JSON strings.
 //
-// What it writes it reads back as the same value, and it reads nothing but what it would write or what
-// the contract allows besides (a time in any offset, an integer with zeros in front); a value outside
-// of its kind's range is none.
+// Every value that it writes reads back as the same value. It reads only what it would write and what the
+// contract also allows (a time in any offset, an integer with leading zeros). It rejects a value outside the
+// range of its kind.
 package scalar
 
 import (
@@ -22,13 +22,13 @@ const TimeLayout = "2006-01-02T15:04:05.000000+00:00"
 
 const hexDigits = "0123456789abcdef"
 
-// The seconds of 0001-01-01 and 9999-12-31T23:59:59 UTC: what a Timestamp may hold.
+// The range of a Timestamp: the seconds of 0001-01-01 and of 9999-12-31T23:59:59 UTC.
 const (
 	minSeconds = -62135596800
 	maxSeconds = 253402300799
 )
 
-// Append writes v, a value of kind: text, truths and numbers.
+// Append writes v, a string, boolean or number of the given kind.
 func Append(dst []byte, v protoreflect.Value, kind protoreflect.Kind) []byte {
 	switch kind {
 	case protoreflect.StringKind:
@@ -46,8 +46,8 @@ func Append(dst []byte, v protoreflect.Value, kind protoreflect.Kind) []byte {
 	}
 }
 
-// AppendFloat writes the shortest digits that read back as f; values that JSON has no number for
-// are the strings that the contract names.
+// AppendFloat writes the shortest digits that read back as f. It writes NaN and the infinities, which have no
+// JSON number, as the strings that the contract names.
 func AppendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 )
 
-// form is how the messages of one RPC become events.
+// form describes how the messages of one RPC become events.
 type form struct {
 	oneof   protoreflect.OneofDescriptor
 	seq     protoreflect.FieldDescriptor
@@ -26,10 +26,10 @@ type event struct {
 	data []byte
 }
 
-// last reports whether nothing comes after it.
+// last reports whether no event follows e.
 func (e event) last() bool { return e.name == eofName }
 
-// append frames the event.
+// append appends the framed event to dst.
 func (e event) append(dst []byte) []byte {
 	dst = append(dst, "id: "...)
 	dst = strconv.AppendInt(dst, e.seq, 10)
@@ -56,7 +56,7 @@ func formOf(md protoreflect.MessageDescriptor) (form, error) {
 		}
 	}
 	if !isSeq(f.seq) || f.payload == nil || md.Fields().Len() != 2 {
-		return form{}, fmt.Errorf("%s: a stream sends a oneof `event`, or `int64 seq` and one message", md.FullName())
+		return form{}, fmt.Errorf("%s: a stream message needs a oneof `event`, or `int64 seq` and one message field", md.FullName())
 	}
 	return f, nil
 }
@@ -65,7 +65,7 @@ func isSeq(fd protoreflect.FieldDescriptor) bool {
 	return fd != nil && fd.Kind() == protoreflect.Int64Kind && !fd.IsList()
 }
 
-// event reads one message of the stream.
+// event converts one message of the stream.
 func (f form) event(codec *restjson.Codec, m protoreflect.Message) (event, error) {
 	payload, seq := f.payload, m
 	if f.oneof != nil {
@@ -82,7 +82,7 @@ func (f form) event(codec *restjson.Codec, m protoreflect.Message) (event, error
 	return event{name: string(payload.Name()), seq: number, data: data}, nil
 }
 
-// cursor is the id that a stream's request resumes after.
+// cursor returns the id after which the request in resumes its stream.
 func cursor(in proto.Message) int64 {
 	m := in.ProtoReflect()
 	after := m.Descriptor().Fields().ByName("after")
@@ -92,7 +92,7 @@ func cursor(in proto.Message) int64 {
 	return max(0, m.Get(after).Int())
 }
 
-// closing is the last event of a stream whose messages know none.
+// closing returns the last event of a stream whose messages have no `eof` member.
 func closing(seq int64) event {
 	return event{name: eofName, seq: seq, data: []byte(`{"seq":` + strconv.FormatInt(seq, 10) + `}`)}
 }

@@ -13,7 +13,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-func TestMessagesThatAreNoStream(t *testing.T) {
+func TestFormOfRejectsOtherMessages(t *testing.T) {
 	t.Parallel()
 	for _, m := range []protoreflect.ProtoMessage{&jobsv1.Job{}, &ingestv1.LogLine{}, &ingestv1.Eof{}, &ingestv1.MetricBatch{}} {
 		_, err := formOf(m.ProtoReflect().Descriptor())
@@ -21,7 +21,7 @@ func TestMessagesThatAreNoStream(t *testing.T) {
 	}
 }
 
-func TestMessageThatHoldsNoEvent(t *testing.T) {
+func TestFormEventRejectsEmptyMessage(t *testing.T) {
 	t.Parallel()
 	m := (&ingestv1.FollowLogsResponse{}).ProtoReflect()
 	f, err := formOf(m.Descriptor())
@@ -30,7 +30,7 @@ func TestMessageThatHoldsNoEvent(t *testing.T) {
 	require.ErrorContains(t, err, "holds no event")
 }
 
-// FuzzFrame: whatever a line of a log says, it stays inside its own event.
+// FuzzFrame checks that the text of a log line never breaks out of its event.
 func FuzzFrame(f *testing.F) {
 	for _, text := range []string{"", "a\nb", "\r\n\r\nevent: eof\ndata: {}\n\n", "\u2028\u0085", "\x00\xff", "id: 7"} {
 		f.Add(text)

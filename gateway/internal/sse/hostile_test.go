@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestTheFaultBeforeTheFirstEventIsTheServices(t *testing.T) {
+func TestEarlyFaultKeepsServiceStatus(t *testing.T) {
 	t.Parallel()
 	for kind, status := range map[fault.Kind]int{
 		fault.Absent: 404, fault.Forbidden: 403, fault.Unauthenticated: 401, fault.Invalid: 422, fault.Limited: 429, fault.Unavailable: 503, fault.Conflict: 409,
@@ -27,11 +27,11 @@ func TestTheFaultBeforeTheFirstEventIsTheServices(t *testing.T) {
 		})
 		got := r.get(t)
 		require.Equal(t, status, got.resp.StatusCode, kind)
-		require.Equal(t, "application/json", got.resp.Header.Get("Content-Type"), "%s: no stream was begun", kind)
+		require.Equal(t, "application/json", got.resp.Header.Get("Content-Type"), "%s: the stream was not opened", kind)
 	}
 }
 
-func TestAfterTheHeadAFaultIsAnEventWithoutAnId(t *testing.T) {
+func TestLateFaultIsEventWithoutID(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		if err := open(stream); err != nil {
@@ -39,7 +39,7 @@ func TestAfterTheHeadAFaultIsAnEventWithoutAnId(t *testing.T) {
 		}
 		return fault.InvalidFields(fault.At(fault.TypeValue, "no such place", "after"))
 	})
-	// Whether the head or the fault comes first is chance: both forms tell the fault.
+	// Either the header or the fault may arrive first; both responses report the fault.
 	got := r.get(t)
 	if got.resp.StatusCode != http.StatusOK {
 		require.Equal(t, http.StatusUnprocessableEntity, got.resp.StatusCode)
@@ -52,7 +52,7 @@ func TestAfterTheHeadAFaultIsAnEventWithoutAnId(t *testing.T) {
 	got.end()
 }
 
-func TestWhatComesAfterEofIsNotSent(t *testing.T) {
+func TestMessagesAfterEofDropped(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		for _, m := range []*ingestv1.FollowLogsResponse{line(1), eof(3), line(4)} {
@@ -60,7 +60,7 @@ func TestWhatComesAfterEofIsNotSent(t *testing.T) {
 				return err
 			}
 		}
-		<-stream.Context().Done() // the gateway lets go by itself
+		<-stream.Context().Done() // the gateway ends the call
 		return stream.Context().Err()
 	})
 	got := r.get(t)
@@ -71,7 +71,7 @@ func TestWhatComesAfterEofIsNotSent(t *testing.T) {
 	<-r.ended
 }
 
-func TestAStopBeforeTheFirstEventIsA503(t *testing.T) {
+func TestStopBeforeFirstEventIs503(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		<-stream.Context().Done()
@@ -79,7 +79,7 @@ func TestAStopBeforeTheFirstEventIsA503(t *testing.T) {
 	})
 	opened := make(chan *reader, 1)
 	go func() { opened <- r.get(t) }()
-	<-r.asked
+	<-r.requests
 	require.NoError(t, r.clk.Await(t.Context(), 1))
 	r.stop()
 	got := <-opened
@@ -88,7 +88,7 @@ func TestAStopBeforeTheFirstEventIsA503(t *testing.T) {
 	<-r.ended
 }
 
-func TestAClientWhoLeavesBeforeTheFirstEventFreesTheService(t *testing.T) {
+func TestClientLeavingBeforeFirstEventFreesService(t *testing.T) {
 	t.Parallel()
 	freed := make(chan struct{})
 	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
@@ -107,20 +107,20 @@ func TestAClientWhoLeavesBeforeTheFirstEventFreesTheService(t *testing.T) {
 		}
 		failed <- err
 	}()
-	<-r.asked
+	<-r.requests
 	leave()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	<-freed
 	<-r.ended
 }
 
-// stuck is a client's connection that takes so many writes and no more.
+// stuck is a client's connection that accepts a limited number of writes.
 type stuck struct {
 	*httptest.ResponseRecorder
 	left int
 }
 
-var errStuck = errors.New("the client takes no more")
+var errStuck = errors.New("the client accepts no more writes")
 
 func (s *stuck) Write(p []byte) (int, error) {
 	if s.left--; s.left < 0 {
@@ -129,7 +129,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.ResponseRecorder.Write(p)
 }
 
-func TestAClientWhoTakesNothingEndsItsStreamAndTheServices(t *testing.T) {
+func TestStuckClientEndsStream(t *testing.T) {
 	t.Parallel()
 	freed := make(chan struct{})
 	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
@@ -146,12 +146,12 @@ func TestAClientWhoTakesNothingEndsItsStreamAndTheServices(t *testing.T) {
 	w := &stuck{ResponseRecorder: httptest.NewRecorder(), left: 2}
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	require.NoError(t, r.stream.Run(w, req, &ingestv1.FollowLogsRequest{}, make(chan struct{}), func(context.Context) error { return nil }),
-		"something was written, so nothing more can be said")
+		"after the first write Run returns no error")
 	<-freed
 	require.True(t, strings.HasPrefix(w.Body.String(), "retry: 2000\n\n"))
 }
 
-func TestEveryCredentialHasItsOwnLimit(t *testing.T) {
+func TestLimitPerCredentialUnderRace(t *testing.T) {
 	t.Parallel()
 	var l sse.Limit
 	var wg sync.WaitGroup
@@ -166,11 +166,11 @@ func TestEveryCredentialHasItsOwnLimit(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	require.Len(t, releases, 2*sse.MaxPerCredential, "raced, still not one more")
+	require.Len(t, releases, 2*sse.MaxPerCredential, "the limit holds under concurrency")
 	close(releases)
 	for release := range releases {
 		wg.Go(release)
-		wg.Go(release) // twice gives back once
+		wg.Go(release) // a second release has no effect
 	}
 	wg.Wait()
 	for range sse.MaxPerCredential {

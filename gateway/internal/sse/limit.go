@@ -14,7 +14,7 @@ type Limit struct {
 	open map[[sha256.Size]byte]int
 }
 
-// Take counts one more stream of a credential; release must be called where ok.
+// Take counts one more stream of a credential. If ok, the caller must call release.
 func (l *Limit) Take(credential string) (release func(), ok bool) {
 	key := sha256.Sum256([]byte(credential))
 	l.mu.Lock()

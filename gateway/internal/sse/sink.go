@@ -14,19 +14,19 @@ type sink struct {
 	w    http.ResponseWriter
 	ctl  *http.ResponseController
 	buf  []byte
-	seq  int64 // of the last event, at first the one that the client resumes after
-	done bool  // the last event was the stream's last
+	seq  int64 // of the last event; initially the one after which the client resumes
+	done bool  // the stream's last event has been added
 }
 
 func newSink(w http.ResponseWriter, seq int64) *sink {
 	return &sink{w: w, seq: seq, ctl: http.NewResponseController(w)}
 }
 
-// begin makes the head of the response and says how soon a client that lost it shall come back.
+// begin writes the response header and sets the delay after which a disconnected client reconnects.
 func (s *sink) begin() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 	s.w.WriteHeader(http.StatusOK)
 	s.buf = append(s.buf, "retry: 2000\n\n"...)
 }
@@ -38,7 +38,7 @@ func (s *sink) add(e event) {
 
 func (s *sink) comment() { s.buf = append(s.buf, ":\n\n"...) }
 
-// fail adds the error as an event; it has no id, so a client resumes after the last real one.
+// fail adds the error as an event without an id, so that a client resumes after the last real event.
 func (s *sink) fail(err error, requestID string) {
 	s.buf = fmt.Appendf(s.buf, "event: error\ndata: %s\n\n", fault.Render(err, requestID).Body)
 }
@@ -47,13 +47,12 @@ func (s *sink) ended() bool { return s.done }
 
 func (s *sink) room() bool { return !s.done && len(s.buf) < batchSize }
 
-// flush writes what was added. A client that does not take it within WriteTimeout is let go.
+// flush writes what was added. It fails if the client does not accept it within WriteTimeout.
 func (s *sink) flush() error {
 	if len(s.buf) == 0 {
 		return nil
 	}
-	// The connection's deadline is the machine's time, whatever clock the stream runs by. A writer
-	// without deadlines is a test's.
+	// Connection deadlines use the real clock, not the stream's. Only the writers of tests have no deadlines.
 	_ = s.ctl.SetWriteDeadline(clock.Real().Now().Add(WriteTimeout))
 	_, err := s.w.Write(s.buf)
 	s.buf = s.buf[:0]
@@ -66,5 +65,5 @@ func (s *sink) flush() error {
 	return nil
 }
 
-// release lets the connection serve other requests.
+// release clears the write deadline, so that the connection can serve other requests.
 func (s *sink) release() { _ = s.ctl.SetWriteDeadline(time.Time{}) }

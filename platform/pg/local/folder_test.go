@@ -12,28 +12,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestALockIsTheKernelsAndNotTheFiles(t *testing.T) {
+func TestLockDir_leftoverFileDoesNotLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "lock")
-	require.NoError(t, os.WriteFile(path, []byte("99999999 of a process that was killed\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("99999999 of a killed process\n"), 0o600))
 	first, err := lockDir(t.Context(), dir)
-	require.NoError(t, err, "a file that was left holds nobody out")
+	require.NoError(t, err, "a leftover file is not a lock")
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, strconv.Itoa(os.Getpid())+"\n", string(raw), "the former holder's number is gone")
+	require.Equal(t, strconv.Itoa(os.Getpid())+"\n", string(raw), "the previous pid is overwritten")
 
 	_, err = lockDir(t.Context(), dir)
 	require.ErrorIs(t, err, ErrInUse)
-	require.ErrorContains(t, err, dir+" is held by process "+strconv.Itoa(os.Getpid()))
+	require.ErrorContains(t, err, dir+" is locked by process "+strconv.Itoa(os.Getpid()))
 	require.NoError(t, unlock(first))
-	require.NoError(t, unlock(first), "a second time does nothing")
+	require.NoError(t, unlock(first), "a second unlock does nothing")
 	again, err := lockDir(t.Context(), dir)
 	require.NoError(t, err)
 	require.NoError(t, unlock(again))
 }
 
-func TestALockIsNotWaitedForPastTheContext(t *testing.T) {
+func TestLockDir_waitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	held, err := lockDir(t.Context(), dir)
@@ -44,10 +44,10 @@ func TestALockIsNotWaitedForPastTheContext(t *testing.T) {
 	require.ErrorIs(t, err, ErrInUse)
 	require.NoError(t, unlock(held))
 	_, err = lockDir(t.Context(), filepath.Join(dir, "absent"))
-	require.ErrorContains(t, err, "open the lock of the Postgres folder")
+	require.ErrorContains(t, err, "open the lock file of the Postgres folder")
 }
 
-func TestWhatAServerWritesOfItself(t *testing.T) {
+func TestReadPidFile(t *testing.T) {
 	t.Parallel()
 	whole := "4711\n/data\n1700000000\n5433\n\n127.0.0.1\n  5433001         1\nready   \n"
 	for name, c := range map[string]struct {
@@ -55,14 +55,14 @@ func TestWhatAServerWritesOfItself(t *testing.T) {
 		want pidFile
 		bad  bool
 	}{
-		"whole":              {whole, pidFile{pid: 4711, port: 5433, status: "ready"}, false},
-		"still starting":     {strings.Replace(whole, "ready   ", "starting", 1), pidFile{pid: 4711, port: 5433, status: "starting"}, false},
-		"only its number":    {"4711\n", pidFile{pid: 4711}, false},
-		"up to the port":     {"4711\n/data\n1700000000\n5433\n", pidFile{pid: 4711, port: 5433}, false},
-		"a port of no sense": {"4711\n/data\n1700000000\nx\n", pidFile{pid: 4711}, false},
-		"empty":              {"", pidFile{}, true},
-		"no number":          {"x\n", pidFile{}, true},
-		"zeros of a crash":   {strings.Repeat("\x00", 64), pidFile{}, true},
+		"complete":            {whole, pidFile{pid: 4711, port: 5433, status: "ready"}, false},
+		"starting":            {strings.Replace(whole, "ready   ", "starting", 1), pidFile{pid: 4711, port: 5433, status: "starting"}, false},
+		"only the pid":        {"4711\n", pidFile{pid: 4711}, false},
+		"up to the port":      {"4711\n/data\n1700000000\n5433\n", pidFile{pid: 4711, port: 5433}, false},
+		"malformed port":      {"4711\n/data\n1700000000\nx\n", pidFile{pid: 4711}, false},
+		"empty":               {"", pidFile{}, true},
+		"malformed pid":       {"x\n", pidFile{}, true},
+		"zeros after a crash": {strings.Repeat("\x00", 64), pidFile{}, true},
 	} {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "postmaster.pid"), []byte(c.text), 0o600))
@@ -72,15 +72,15 @@ func TestWhatAServerWritesOfItself(t *testing.T) {
 	}
 }
 
-func TestAPidFileThatNobodyStandsBehind(t *testing.T) {
+func TestEndOld_stalePidFile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		text string
 		left bool
 	}{
-		"of a process that is gone is for the server to judge": {"4194303\n", true},
-		"of this very process is stale":                        {strconv.Itoa(os.Getpid()) + "\n", false},
-		"of no number is stale":                                {"garbage\n", false},
+		"exited process: the server handles it": {"4194303\n", true},
+		"this process: stale":                   {strconv.Itoa(os.Getpid()) + "\n", false},
+		"malformed: stale":                      {"garbage\n", false},
 	} {
 		data := t.TempDir()
 		path := filepath.Join(data, "postmaster.pid")
@@ -89,10 +89,10 @@ func TestAPidFileThatNobodyStandsBehind(t *testing.T) {
 		_, err := os.Stat(path)
 		require.Equal(t, c.left, err == nil, name)
 	}
-	require.NoError(t, endOld(t.Context(), t.TempDir()), "there was no server")
+	require.NoError(t, endOld(t.Context(), t.TempDir()), "no pid file")
 }
 
-func TestThePortOfTheLastStartIsPreferred(t *testing.T) {
+func TestCluster_choosePort_prefersLastPort(t *testing.T) {
 	t.Parallel()
 	c := &cluster{cfg: Config{Dir: t.TempDir()}}
 	first, err := c.choosePort(t.Context())
@@ -103,7 +103,7 @@ func TestThePortOfTheLastStartIsPreferred(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	other, err := c.choosePort(t.Context())
 	require.NoError(t, err)
-	require.NotEqual(t, first, other, "another program has it")
+	require.NotEqual(t, first, other, "another program uses the port")
 	for _, text := range []string{"", "x", "-1", "70000", "0"} {
 		require.NoError(t, os.WriteFile(filepath.Join(c.cfg.Dir, "port"), []byte(text), 0o600))
 		port, err := c.choosePort(t.Context())
@@ -112,7 +112,7 @@ func TestThePortOfTheLastStartIsPreferred(t *testing.T) {
 	}
 }
 
-func TestASmallFileIsReplacedAsAWhole(t *testing.T) {
+func TestWriteFile_replacesWholeFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "password")
@@ -132,9 +132,9 @@ func TestASmallFileIsReplacedAsAWhole(t *testing.T) {
 	require.Error(t, writeFile(filepath.Join(dir, "absent", "x"), "x"))
 }
 
-func TestAPasswordFileThatHoldsNothingIsMadeAnew(t *testing.T) {
+func TestCluster_password_emptyFileIsReplaced(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"empty": "", "a line end": "\n", "spaces": "  \n"} {
+	for name, text := range map[string]string{"empty": "", "newline": "\n", "spaces": "  \n"} {
 		c := &cluster{cfg: Config{Dir: t.TempDir()}}
 		require.NoError(t, os.WriteFile(filepath.Join(c.cfg.Dir, "password"), []byte(text), 0o600))
 		made, err := c.password()
@@ -148,14 +148,14 @@ func TestAPasswordFileThatHoldsNothingIsMadeAnew(t *testing.T) {
 	require.NoError(t, err)
 	b, err := (&cluster{cfg: Config{Dir: t.TempDir()}}).password()
 	require.NoError(t, err)
-	require.False(t, a.Equal(b), "no two folders share one")
+	require.False(t, a.Equal(b), "folders must have different passwords")
 	c := &cluster{cfg: Config{Dir: t.TempDir()}}
 	require.NoError(t, os.Mkdir(filepath.Join(c.cfg.Dir, "password"), 0o700))
 	_, err = c.password()
 	require.ErrorContains(t, err, "read the Postgres password")
 }
 
-func TestOnlyTestsTradeDurability(t *testing.T) {
+func TestCluster_settings_durability(t *testing.T) {
 	t.Parallel()
 	for _, unsafe := range []bool{false, true} {
 		c := &cluster{cfg: Config{Unsafe: unsafe}, data: "/d"}
@@ -166,14 +166,14 @@ func TestOnlyTestsTradeDurability(t *testing.T) {
 		}
 		require.Contains(t, args, "listen_addresses=127.0.0.1")
 		require.Contains(t, args, "unix_socket_directories= ")
-		require.True(t, strings.HasPrefix(args, "-D /d "), "a left server is known by these words")
+		require.True(t, strings.HasPrefix(args, "-D /d "), "endOld finds leftover servers by this prefix")
 	}
 	for given, want := range map[int]string{0: "max_connections=200", 199: "max_connections=200", 500: "max_connections=500"} {
 		require.Contains(t, (&cluster{cfg: Config{MaxConnections: given}}).settings(1), want)
 	}
 }
 
-func TestASettingIsTakenOrRefusedNeverPassedOver(t *testing.T) {
+func TestFinder_Find_wrongSettingIsAnError(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	good := folder(t, filepath.Join(root, "good"), "postgres", "initdb")
@@ -183,11 +183,11 @@ func TestASettingIsTakenOrRefusedNeverPassedOver(t *testing.T) {
 	nested := folder(t, filepath.Join(root, "nested"), "postgres")
 	require.NoError(t, os.Mkdir(filepath.Join(nested, "initdb"), 0o755))
 	for name, setting := range map[string]string{
-		"a program that cannot be run": closed, "a folder for a program": nested, "absent": filepath.Join(root, "none"),
-		"the program itself": filepath.Join(good, "postgres"),
+		"program that is not executable": closed, "folder instead of a program": nested, "absent": filepath.Join(root, "none"),
+		"path of the program": filepath.Join(good, "postgres"),
 	} {
 		_, err := finder.Find(setting, "")
-		require.ErrorContains(t, err, "the Postgres folder that was set", name)
+		require.ErrorContains(t, err, "the configured Postgres folder", name)
 		require.NotErrorIs(t, err, ErrNotFound, name)
 	}
 	here, err := os.Getwd()
@@ -196,5 +196,5 @@ func TestASettingIsTakenOrRefusedNeverPassedOver(t *testing.T) {
 	require.NoError(t, err)
 	got, err := finder.Find(relative, "")
 	require.NoError(t, err)
-	require.Equal(t, good, got, "the server runs elsewhere: the folder must not depend on where we stand")
+	require.Equal(t, good, got, "the path must be absolute because the server runs in another folder")
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// errPassing marks failures of a start that another try may pass: the port was
-// taken in between, or backends of a killed server have not noticed yet.
+// errPassing marks start failures that may be temporary: another program took the port
+// in the meantime, or backends of a killed server are still running.
 var errPassing = errors.New("postgres did not start")
 
 func passing(err error) bool { return errors.Is(err, errPassing) }
 
-// choosePort prefers the port of the last start.
+// choosePort returns a free port, preferably the one of the last start.
 func (c *cluster) choosePort(ctx context.Context) (int, error) {
 	raw, _ := os.ReadFile(filepath.Join(c.cfg.Dir, "port"))
 	kept, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
@@ -35,7 +35,7 @@ func (c *cluster) choosePort(ctx context.Context) (int, error) {
 		}
 		port := l.Addr().(*net.TCPAddr).Port
 		if err := l.Close(); err != nil {
-			return 0, fmt.Errorf("free the port again: %w", err)
+			return 0, fmt.Errorf("release the port: %w", err)
 		}
 		return port, nil
 	}
@@ -44,7 +44,7 @@ func (c *cluster) choosePort(ctx context.Context) (int, error) {
 
 func (c *cluster) keepPort(port int) error {
 	if err := writeFile(filepath.Join(c.cfg.Dir, "port"), strconv.Itoa(port)+"\n"); err != nil {
-		return fmt.Errorf("keep the Postgres port: %w", err)
+		return fmt.Errorf("write the Postgres port: %w", err)
 	}
 	return nil
 }
@@ -69,18 +69,18 @@ func (c *cluster) settings(port int) []string {
 	return args
 }
 
-// launch starts the server and waits until it is open.
+// launch starts the server and waits until it accepts connections.
 func (c *cluster) launch(ctx context.Context, port int, url secret.String) (*process, error) {
 	out, err := c.openLog()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = out.Close() }() // the server has its own copy
+	defer func() { _ = out.Close() }() // the server has its own descriptor
 	begin, err := out.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, fmt.Errorf("find the end of the Postgres log: %w", err)
 	}
-	// Not bound to ctx, which ends with the start; the server lives on.
+	// Do not use ctx: it ends with the start, and the server keeps running.
 	cmd := command(context.WithoutCancel(ctx), c.cfg.identity, c.cfg.BinDir, "postgres", c.settings(port)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	p, err := spawn(cmd)
@@ -96,8 +96,8 @@ func (c *cluster) launch(ctx context.Context, port int, url secret.String) (*pro
 	return p, nil
 }
 
-// awaitOpen waits for the server's own word that it is ready, and only then
-// shows it the password: the port might be another program's.
+// awaitOpen waits until the pid file of the server reports that it is ready. Only then
+// it sends the password: before, the port might belong to another program.
 func (c *cluster) awaitOpen(ctx context.Context, p *process, port int, url secret.String) error {
 	for {
 		f, err := readPidFile(c.data)
@@ -118,28 +118,29 @@ func (c *cluster) awaitOpen(ctx context.Context, p *process, port int, url secre
 	return conn.Close(ctx)
 }
 
-// explain adds what the server wrote, and tells what may pass from what will not.
+// explain adds the log output of the server to the error, and drops errPassing unless the output shows a
+// temporary failure.
 func (c *cluster) explain(err error, begin int64) error {
 	raw, rerr := os.ReadFile(c.logPath())
 	if rerr != nil || int64(len(raw)) <= begin {
 		return err
 	}
-	said := raw[begin:]
-	if passing(err) && !bytes.Contains(said, []byte("Address already in use")) &&
-		!bytes.Contains(said, []byte("shared memory block")) {
-		return fmt.Errorf("postgres did not start: %s", lastLines(said))
+	logged := raw[begin:]
+	if passing(err) && !bytes.Contains(logged, []byte("Address already in use")) &&
+		!bytes.Contains(logged, []byte("shared memory block")) {
+		return fmt.Errorf("postgres did not start: %s", lastLines(logged))
 	}
-	return fmt.Errorf("%w: %s", err, lastLines(said))
+	return fmt.Errorf("%w: %s", err, lastLines(logged))
 }
 
 func (c *cluster) logPath() string { return filepath.Join(c.cfg.Dir, "postgres.log") }
 
-// openLog keeps one older log beside the current one.
+// openLog opens the log; it rotates a large one and keeps one older file.
 func (c *cluster) openLog() (*os.File, error) {
 	const limit = 10 << 20
 	if info, err := os.Stat(c.logPath()); err == nil && info.Size() > limit {
 		if err := os.Rename(c.logPath(), c.logPath()+".1"); err != nil {
-			return nil, fmt.Errorf("turn over the Postgres log: %w", err)
+			return nil, fmt.Errorf("rotate the Postgres log: %w", err)
 		}
 	}
 	f, err := os.OpenFile(c.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -1,8 +1,8 @@
-// Package local runs a Postgres server of this installation's own: it finds the
-// programs, makes the cluster once, starts it on a private port of 127.0.0.1 and
-// stops it. The server dies with its parent, whatever kills that one, and the
-// next Start first ends what may be left of it, so one data folder never has two
-// servers. It runs as root too, which Postgres by itself refuses.
+// Package local owns a Postgres server that belongs to this installation: it finds the
+// programs, creates the cluster once, starts it on a private port of 127.0.0.1 and
+// stops it. The server ends with its parent, even after SIGKILL, and the next Start
+// first ends a leftover server, so a data folder never has two servers. It also works
+// for root, as which Postgres itself refuses to run.
 package local
 
 import (
@@ -21,21 +21,21 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Config says where a server lives.
+// Config describes a server.
 type Config struct {
-	BinDir  string // as Find answers it
-	Dir     string // the cluster, the password, the port and the log; made if absent
+	BinDir  string // result of Find
+	Dir     string // holds the cluster, the password, the port and the log; created if missing
 	Entropy io.Reader
-	// Unsafe trades every promise about power loss for speed; for tests only.
+	// Unsafe disables durability for speed; for tests only.
 	Unsafe bool
-	// Fresh throws away the cluster that is there; for tests only.
+	// Fresh removes an existing cluster; for tests only.
 	Fresh          bool
-	MaxConnections int // 200
+	MaxConnections int // at least 200
 
-	identity *identity // tests choose; nil looks for one that works
+	identity *identity // set by tests; nil chooses one that works
 }
 
-// ErrInUse is what Start answers while another process holds the folder.
+// ErrInUse is the error of Start while another process has locked the folder.
 var ErrInUse = errors.New("the Postgres data folder is in use")
 
 // Server is a running server.
@@ -46,11 +46,11 @@ type Server struct {
 	password secret.String
 }
 
-// startLimit bounds one Start, crash recovery included.
+// startLimit is the time limit of Start, including crash recovery.
 const startLimit = 2 * time.Minute
 
-// Start makes the cluster if there is none and answers when the server takes
-// connections.
+// Start creates the cluster if it does not exist, starts the server and returns when
+// the server accepts connections.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -60,7 +60,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	cfg.Dir = dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the Postgres folder: %w", err)
+		return nil, fmt.Errorf("create the Postgres folder: %w", err)
 	}
 	lock, err := lockDir(ctx, dir)
 	if err != nil {
@@ -76,11 +76,11 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 
 func start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.identity == nil {
-		who, err := chooseIdentity(ctx, cfg.BinDir)
+		identity, err := chooseIdentity(ctx, cfg.BinDir)
 		if err != nil {
 			return nil, err
 		}
-		cfg.identity = who
+		cfg.identity = identity
 	}
 	c := &cluster{cfg: cfg, data: filepath.Join(cfg.Dir, "data")}
 	if err := endOld(ctx, c.data); err != nil {
@@ -88,7 +88,7 @@ func start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	if cfg.Fresh {
 		if err := os.RemoveAll(c.data); err != nil {
-			return nil, fmt.Errorf("clear the old cluster: %w", err)
+			return nil, fmt.Errorf("remove the old cluster: %w", err)
 		}
 	}
 	password, err := c.ensure(ctx)
@@ -115,7 +115,7 @@ func start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 }
 
-// AdminURL is how the superuser reaches the server's database `postgres`.
+// AdminURL returns the URL of the superuser for the database `postgres`.
 func (s *Server) AdminURL() secret.String {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(adminRole, s.password.Reveal()),
@@ -124,22 +124,22 @@ func (s *Server) AdminURL() secret.String {
 	return secret.New(u.String())
 }
 
-// Password is the superuser's, 256 random bits that stay the same for the life
-// of the folder: role.Bootstrap may take it as its seed.
+// Password returns the password of the superuser: 256 random bits that never change
+// for this folder, so it may be used as the seed of role.Bootstrap.
 func (s *Server) Password() secret.String { return s.password }
 
-// Port is where the server listens.
+// Port returns the port of the server.
 func (s *Server) Port() int { return s.port }
 
-// PID is the server's process.
+// PID returns the process id of the server.
 func (s *Server) PID() int { return s.process.cmd.Process.Pid }
 
-// Exited is closed when the server's process is gone.
+// Exited returns a channel that is closed when the server process has exited.
 func (s *Server) Exited() <-chan struct{} { return s.process.done }
 
-// Stop ends the server as a restart wants it: running transactions are rolled
-// back, all is on disk. Past ctx (or 10 s) it is ended the hard way, which costs
-// the next start a recovery and no committed row. A second Stop does nothing.
+// Stop shuts the server down: running transactions are rolled back and all data is
+// written to disk. When ctx is done, or after 10 s, it kills the server; the next start
+// then runs recovery, and no committed row is lost. A second Stop does nothing.
 func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -147,14 +147,14 @@ func (s *Server) Stop(ctx context.Context) error {
 	return errors.Join(err, unlock(s.lock))
 }
 
-// Run holds the server until ctx is over and then stops it; it answers an error
-// when the server ends by itself.
+// Run waits until ctx is done and then stops the server. It returns an error if the
+// server exits by itself.
 func (s *Server) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return s.Stop(context.WithoutCancel(ctx))
 	case <-s.Exited():
-		return errors.Join(fmt.Errorf("postgres ended by itself: %w", s.process.failure()), unlock(s.lock))
+		return errors.Join(fmt.Errorf("postgres exited unexpectedly: %w", s.process.failure()), unlock(s.lock))
 	}
 }
 

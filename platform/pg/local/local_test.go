@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// config is quick to start; tests of durability ask for it.
+// config returns an unsafe, fast configuration; tests of durability reset Unsafe.
 func config(t *testing.T) Config {
 	t.Helper()
 	bin, err := Find("", "../../../.cache/postgres")
@@ -53,7 +53,7 @@ func execute(t *testing.T, s *Server, sql string) {
 	require.NoError(t, err)
 }
 
-func TestRestartKeepsRowsPortAndPassword(t *testing.T) {
+func TestStart_restartKeepsRowsPortAndPassword(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	cfg.Unsafe = false
@@ -66,7 +66,7 @@ func TestRestartKeepsRowsPortAndPassword(t *testing.T) {
 		require.Equal(t, want, query(t, s, "SHOW "+setting), setting)
 	}
 	require.NoError(t, s.Stop(t.Context()))
-	require.False(t, alive(s.PID()), "the server is gone")
+	require.False(t, alive(s.PID()), "the server has exited")
 
 	again := begin(t, cfg)
 	require.Equal(t, "yes", query(t, again, `SELECT word FROM kept`))
@@ -76,7 +76,7 @@ func TestRestartKeepsRowsPortAndPassword(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-func TestATakenPortIsLeftToItsHolder(t *testing.T) {
+func TestStart_lastPortTaken(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	s := begin(t, cfg)
@@ -89,7 +89,7 @@ func TestATakenPortIsLeftToItsHolder(t *testing.T) {
 	require.Equal(t, "1", query(t, again, `SELECT '1'`))
 }
 
-func TestASecondStartNamesTheHolder(t *testing.T) {
+func TestStart_folderInUse(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	begin(t, cfg)
@@ -98,7 +98,7 @@ func TestASecondStartNamesTheHolder(t *testing.T) {
 	require.ErrorContains(t, err, "process "+strconv.Itoa(os.Getpid()))
 }
 
-func TestAServerKilledHardComesBackWhole(t *testing.T) {
+func TestStart_recoversAfterSIGKILL(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	cfg.Unsafe = false
@@ -106,12 +106,12 @@ func TestAServerKilledHardComesBackWhole(t *testing.T) {
 	execute(t, s, `CREATE TABLE kept AS SELECT 'yes'::text AS word`)
 	require.NoError(t, syscall.Kill(s.PID(), syscall.SIGKILL))
 	err := s.Run(t.Context())
-	require.ErrorContains(t, err, "ended by itself")
+	require.ErrorContains(t, err, "exited unexpectedly")
 	again := begin(t, cfg)
 	require.Equal(t, "yes", query(t, again, `SELECT word FROM kept`))
 }
 
-func TestRunStopsWithItsContext(t *testing.T) {
+func TestServer_Run_stopsWithContext(t *testing.T) {
 	t.Parallel()
 	s := begin(t, config(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -122,16 +122,16 @@ func TestRunStopsWithItsContext(t *testing.T) {
 	require.False(t, alive(s.PID()))
 }
 
-// The parent of a server is killed with SIGKILL: the server must go, and the next
-// start must find all rows. The child process is this test binary again.
-func TestAServerDiesWithItsParent(t *testing.T) {
+// The parent of a server is killed with SIGKILL: the server must exit, and the next
+// start must find all rows. The child process is this test binary.
+func TestStart_serverExitsWithParent(t *testing.T) {
 	if dir := os.Getenv("LOCAL_TEST_CHILD_DIR"); dir != "" {
 		actAsParent(t, dir)
 		return
 	}
 	t.Parallel()
 	cfg := config(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestAServerDiesWithItsParent$", "-test.count=1")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestStart_serverExitsWithParent$", "-test.count=1")
 	cmd.Env = append(os.Environ(), "LOCAL_TEST_CHILD_DIR="+cfg.Dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -145,12 +145,12 @@ func TestAServerDiesWithItsParent(t *testing.T) {
 			break
 		}
 	}
-	require.NotZero(t, pid, "the child started its server")
+	require.NotZero(t, pid, "the child must start its server")
 	require.True(t, alive(pid))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	require.Eventually(t, func() bool { return !serves(pid, filepath.Join(cfg.Dir, "data")) }, time.Minute, 5*time.Millisecond,
-		"the server goes with its parent, before anyone starts another")
+		"the server must exit with its parent, before the next start")
 	require.Equal(t, "yes", query(t, begin(t, cfg), `SELECT word FROM kept`))
 }
 
@@ -165,33 +165,33 @@ func actAsParent(t *testing.T, dir string) {
 	<-s.Exited()
 }
 
-// Where parent death went unnoticed (another kernel, another init), a server may
-// outlive its parent: here one that was started without Pdeathsig.
-func TestALeftServerIsEndedBeforeTheNext(t *testing.T) {
+// A server may outlive its parent if the kernel does not deliver Pdeathsig. The test
+// starts one without Pdeathsig.
+func TestStart_endsLeftoverServer(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	s := begin(t, cfg)
 	require.NoError(t, s.Stop(t.Context()))
-	who, err := chooseIdentity(t.Context(), cfg.BinDir)
+	id, err := chooseIdentity(t.Context(), cfg.BinDir)
 	require.NoError(t, err)
 	c := &cluster{cfg: cfg, data: filepath.Join(cfg.Dir, "data")}
-	cmd := command(t.Context(), who, cfg.BinDir, "postgres", c.settings(s.Port())...)
+	cmd := command(t.Context(), id, cfg.BinDir, "postgres", c.settings(s.Port())...)
 	cmd.SysProcAttr.Pdeathsig = 0
 	left, err := spawn(cmd)
 	require.NoError(t, err)
 	require.NoError(t, c.awaitOpen(t.Context(), left, s.Port(), s.AdminURL()))
 	again := begin(t, cfg)
 	<-left.done
-	require.Equal(t, s.Port(), again.Port(), "the port was free again")
+	require.Equal(t, s.Port(), again.Port(), "the port is free again")
 	require.Equal(t, "1", query(t, again, `SELECT '1'`))
 }
 
-func TestAStalePidFileDoesNotBlock(t *testing.T) {
+func TestStart_stalePidFile(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"of a process that is not Postgres": fmt.Sprintf("%d\n", os.Getpid()),
-		"of a process that is gone":         "4194303\n",
-		"cut short":                         "",
+		"process is not Postgres": fmt.Sprintf("%d\n", os.Getpid()),
+		"process has exited":      "4194303\n",
+		"truncated":               "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -205,7 +205,7 @@ func TestAStalePidFileDoesNotBlock(t *testing.T) {
 	}
 }
 
-func TestAKilledInitdbLeavesNothingInTheWay(t *testing.T) {
+func TestStart_afterKilledInitdb(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	half := filepath.Join(cfg.Dir, "data.new")
@@ -214,16 +214,16 @@ func TestAKilledInitdbLeavesNothingInTheWay(t *testing.T) {
 	require.Equal(t, "1", query(t, begin(t, cfg), `SELECT '1'`))
 }
 
-func TestAnotherVersionsClusterIsNamed(t *testing.T) {
+func TestStart_clusterOfOtherVersion(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(cfg.Dir, "data"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "data", "PG_VERSION"), []byte("9\n"), 0o600))
 	_, err := Start(t.Context(), cfg)
-	require.ErrorContains(t, err, "was made by Postgres 9")
+	require.ErrorContains(t, err, "was created by Postgres 9")
 }
 
-func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+func TestStart_errorHasServerLog(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	s := begin(t, cfg)
@@ -233,20 +233,20 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	require.ErrorContains(t, err, "no_such_setting")
 }
 
-// Both ways to run as root, and the change from one to the other.
-func TestAsRoot(t *testing.T) {
+// Tests both identities for root, and switching between them.
+func TestStart_asRoot(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		s := begin(t, config(t))
-		require.Equal(t, "1", query(t, s, `SELECT '1'`), "not root: started as oneself")
+		require.Equal(t, "1", query(t, s, `SELECT '1'`), "not root: runs as the current user")
 		return
 	}
 	cfg := config(t)
-	for _, who := range []*identity{inNamespace(), asNobody(), inNamespace()} {
-		cfg.identity = who
+	for _, id := range []*identity{inNamespace(), asNobody(), inNamespace()} {
+		cfg.identity = id
 		s, err := Start(t.Context(), cfg)
-		require.NoError(t, err, who.name)
+		require.NoError(t, err, id.name)
 		execute(t, s, `CREATE TABLE IF NOT EXISTS kept (word text)`)
-		require.NoError(t, s.Stop(t.Context()), who.name)
+		require.NoError(t, s.Stop(t.Context()), id.name)
 	}
 }

@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// lockPatience is how long a held lock may be that of a process just killed: a
-// child that it was starting shares the lock until its exec.
+// lockPatience is how long lockDir waits for a lock that may belong to a process that
+// was just killed: a child that it was starting keeps the lock until its exec.
 const lockPatience = 300 * time.Millisecond
 
-// lockDir keeps a second process out of the folder. The kernel frees the lock
-// when we die; the server does not inherit it.
+// lockDir locks the folder for this process. The kernel releases the lock when the
+// process dies; the server does not inherit it.
 func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock of the Postgres folder: %w", err)
+		return nil, fmt.Errorf("open the lock file of the Postgres folder: %w", err)
 	}
 	limited, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		if wait(limited, 10*time.Millisecond) != nil {
 			holder, _ := os.ReadFile(path)
-			return nil, errors.Join(fmt.Errorf("%w: %s is held by process %s", ErrInUse, dir, strings.TrimSpace(string(holder))), f.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s is locked by process %s", ErrInUse, dir, strings.TrimSpace(string(holder))), f.Close())
 		}
 	}
 	err = f.Truncate(0)
@@ -37,19 +37,19 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("write the lock of the Postgres folder: %w", err), unlock(f))
+		return nil, errors.Join(fmt.Errorf("write the lock file of the Postgres folder: %w", err), unlock(f))
 	}
 	return f, nil
 }
 
-// unlock says so to the kernel: closing alone frees nothing while a child that is
-// being started in this moment still has a copy of the descriptor.
+// unlock releases the lock explicitly: closing alone does not release it while a child
+// that is just being started still has a copy of the descriptor.
 func unlock(f *os.File) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); err != nil && !errors.Is(err, syscall.EBADF) {
-		return errors.Join(fmt.Errorf("free the Postgres folder: %w", err), f.Close())
+		return errors.Join(fmt.Errorf("unlock the Postgres folder: %w", err), f.Close())
 	}
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("free the Postgres folder: %w", err)
+		return fmt.Errorf("unlock the Postgres folder: %w", err)
 	}
 	return nil
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// nobody is the user that Postgres believes to be, or is, when started by root.
+// nobody is the user id that Postgres has, or sees in its namespace, when started by root.
 const nobody = 65534
 
-// capDACOverride lets a process pass file permissions (linux/capability.h).
+// capDACOverride lets a process bypass file permissions (linux/capability.h).
 const capDACOverride = 1
 
-// identity is under which user the programs run: Postgres refuses root.
+// identity is the user that the programs run as, because Postgres refuses to run as root.
 type identity struct {
 	name  string
-	owner int // of the files, seen from here
+	owner int // of the files, as seen by this process
 	attr  func() *syscall.SysProcAttr
 }
 
@@ -32,8 +32,8 @@ func asSelf() *identity {
 	return &identity{name: "self", owner: os.Geteuid(), attr: func() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }}
 }
 
-// inNamespace is a user namespace in which root is called nobody: no account,
-// no right and no file changes hands.
+// inNamespace uses a user namespace that maps root to nobody. It needs no account and
+// no additional rights, and files keep their owner.
 func inNamespace() *identity {
 	return &identity{name: "namespace", owner: 0, attr: func() *syscall.SysProcAttr {
 		mapping := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: 0, Size: 1}}
@@ -41,8 +41,8 @@ func inNamespace() *identity {
 	}}
 }
 
-// asNobody is for containers that forbid user namespaces. It may pass file
-// permissions, because the folders above the data may be closed to nobody.
+// asNobody is for containers that forbid user namespaces. It may bypass file
+// permissions, because nobody may lack access to the parent folders of the data.
 func asNobody() *identity {
 	return &identity{name: "nobody", owner: nobody, attr: func() *syscall.SysProcAttr {
 		return &syscall.SysProcAttr{
@@ -57,41 +57,41 @@ func chooseIdentity(ctx context.Context, binDir string) (*identity, error) {
 		return asSelf(), nil
 	}
 	var errs []error
-	for _, who := range []*identity{inNamespace(), asNobody()} {
-		if _, err := output(command(ctx, who, binDir, "postgres", "--version")); err != nil {
-			errs = append(errs, fmt.Errorf("as %s: %w", who.name, err))
+	for _, id := range []*identity{inNamespace(), asNobody()} {
+		if _, err := output(command(ctx, id, binDir, "postgres", "--version")); err != nil {
+			errs = append(errs, fmt.Errorf("as %s: %w", id.name, err))
 			continue
 		}
-		return who, nil
+		return id, nil
 	}
 	return nil, fmt.Errorf("run Postgres as root: %w", errors.Join(errs...))
 }
 
-// command prepares one of the programs: in a process group of its own, so that
-// Ctrl-C at the terminal reaches only us, and with next to no environment.
-func command(ctx context.Context, who *identity, binDir, name string, args ...string) *exec.Cmd {
+// command prepares one of the programs, in its own process group, so that Ctrl-C in the
+// terminal reaches only this process, and with a minimal environment.
+func command(ctx context.Context, id *identity, binDir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(binDir, name), args...)
 	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=" + binDir + ":/usr/local/bin:/usr/bin:/bin"}
 	lib := filepath.Join(filepath.Dir(binDir), "lib")
 	if found, _ := filepath.Glob(filepath.Join(lib, "libpq.so*")); len(found) > 0 {
 		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+lib)
 	}
-	cmd.SysProcAttr = who.attr()
+	cmd.SysProcAttr = id.attr()
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGINT
 	cmd.Dir = "/"
 	return cmd
 }
 
-// process is a started server.
+// process is a running program.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // valid once done is closed
 }
 
-// spawn starts cmd on a thread that lives as long as the process: the kernel
-// sends Pdeathsig when the starting thread ends, not only when we do.
+// spawn starts cmd on a thread that lives as long as the process: the kernel sends
+// Pdeathsig when the starting thread ends, not only when this process does.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -111,7 +111,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// output runs one of the short programs to its end.
+// output runs a short program and returns its output.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -139,7 +139,7 @@ func (p *process) exited() bool {
 	}
 }
 
-// stop asks for a fast shutdown and turns to harder ones when ctx is over.
+// stop requests a fast shutdown and, when ctx is done, sends SIGQUIT and then SIGKILL.
 func (p *process) stop(ctx context.Context) error {
 	if p.exited() {
 		return nil
@@ -156,9 +156,9 @@ func (p *process) stop(ctx context.Context) error {
 		select {
 		case <-p.done:
 			limit.Stop()
-			return fmt.Errorf("postgres did not stop in time and was ended by %s", sig)
+			return fmt.Errorf("postgres did not stop in time and was ended with signal %q", sig)
 		case <-limit.C():
 		}
 	}
-	return errors.New("postgres cannot be ended")
+	return errors.New("postgres does not exit")
 }

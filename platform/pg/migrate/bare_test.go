@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/platform/pg/role"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bare is an installation of a test's own whose one schema, jobs, has never been migrated.
-func bare(t *testing.T) map[string]role.Credentials {
+// bare creates a separate installation for the test, whose only schema, jobs, is not migrated.
+func bare(t *testing.T) map[string]migrate.Credentials {
 	t.Helper()
 	admin := pgtest.Admin(t)
 	h := fnv.New32a()
@@ -35,7 +35,7 @@ func bare(t *testing.T) map[string]role.Credentials {
 	}
 	clean()
 	t.Cleanup(clean)
-	creds, err := role.Bootstrap(t.Context(), role.Config{
+	creds, err := migrate.Bootstrap(t.Context(), migrate.RoleConfig{
 		AdminURL: admin, Database: unique, Prefix: unique + "_", Services: []string{"jobs"}, Seed: secret.New("0123456789abcdef"),
 	})
 	require.NoError(t, err)

@@ -1,9 +1,8 @@
-// Package migrate brings the schema of a service to the version of this binary: the tables that every
-// schema has (event, audit, idempotency, River's), then the service's own.
+// Package migrate owns schema migrations: it updates the schema of a service to the version of this binary,
+// first the tables of every schema (event, audit, idempotency, River's), then those of the service.
 //
-// It promises that it may be run again at any time, also by several at once and after a crash in the
-// middle, and that a server can tell, without a right to change anything, whether its schema has all that
-// it needs.
+// It promises that migrations may run again at any time, concurrently and after a crash, and that a server
+// can check with read-only access whether its schema is complete.
 package migrate
 
 import (
@@ -26,25 +25,24 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
-	"github.com/signalbox-dev/signalbox/platform/pg/internal/session"
-	"github.com/signalbox-dev/signalbox/platform/pg/role"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 //go:embed migrations/*.sql
 var commonFS embed.FS
 
-// ErrBehind is what Check answers for a schema that this binary's
-// migrations have not reached; a schema that is ahead is accepted.
-var ErrBehind = errors.New("the schema is older than this program: run the migrate command")
+// ErrBehind is the error of Check for a schema without all migrations of this
+// binary. A newer schema is accepted.
+var ErrBehind = errors.New("the schema is older than this program; run the migrate command")
 
-// set is one list of migrations with the table that counts them.
+// set is a list of migrations and the table that records its version.
 type set struct {
 	table string
 	files fs.FS
 }
 
-// sets are what a schema gets: the common tables, then the service's own.
+// sets returns the migrations of a schema: the common tables, then the service's own.
 func sets(schema string, files fs.FS) ([]set, error) {
 	common, err := rooted(commonFS)
 	if err != nil {
@@ -57,7 +55,7 @@ func sets(schema string, files fs.FS) ([]set, error) {
 	return []set{{schema + ".goose_common_version", common}, {schema + ".goose_db_version", own}}, nil
 }
 
-// rooted accepts files that hold *.sql at the root or in migrations/.
+// rooted returns the folder of files that holds *.sql: migrations/ if it exists, else the root.
 func rooted(files fs.FS) (fs.FS, error) {
 	if files == nil {
 		return embed.FS{}, nil
@@ -68,14 +66,14 @@ func rooted(files fs.FS) (fs.FS, error) {
 	return files, nil
 }
 
-// Up brings one schema to the version of this binary, as the role that owns
-// it: the tables every schema has (event, audit, idempotency, River's), then the
-// service's own files. It waits for another one that does the same, does nothing
-// when there is nothing to do, and takes up where a killed one stopped.
+// Up updates one schema to the version of this binary, as the role that owns it:
+// the tables of every schema (event, audit, idempotency, River's), then the files
+// of the service. It waits while another Up runs, does nothing if the schema is up
+// to date, and continues where a killed run stopped.
 //
-// A file marked NO TRANSACTION may run twice after a kill: it drops what it makes
-// first, or makes it IF NOT EXISTS. Indexes that a killed CREATE INDEX
-// CONCURRENTLY left half-made are dropped beforehand.
+// A file marked NO TRANSACTION may run twice after a kill, so it must drop first
+// what it creates, or create it IF NOT EXISTS. Up first drops invalid indexes that
+// a killed CREATE INDEX CONCURRENTLY left.
 func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS) error {
 	all, err := sets(schema, files)
 	if err != nil {
@@ -83,26 +81,27 @@ func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS)
 	}
 	return asOwner(ctx, ownerURL, schema, func(conn *pgx.Conn) error {
 		if err := apply(ctx, conn.Config(), all[0]); err != nil {
-			return fmt.Errorf("migrate the common tables of %s: %w", schema, err)
+			return fmt.Errorf("migrate the common tables of schema %s: %w", schema, err)
 		}
 		if err := riverUp(ctx, ownerURL, schema); err != nil {
-			return fmt.Errorf("migrate the queue of %s: %w", schema, err)
+			return fmt.Errorf("migrate the queue of schema %s: %w", schema, err)
 		}
 		if err := apply(ctx, conn.Config(), all[1]); err != nil {
-			return fmt.Errorf("migrate %s: %w", schema, err)
+			return fmt.Errorf("migrate schema %s: %w", schema, err)
 		}
 		return nil
 	})
 }
 
-// asOwner lets do have the schema as its owner, alone, and without what a killed one left half-made.
+// asOwner calls do with a connection of the schema's owner, under the migration lock and after dropping the
+// invalid indexes of a killed run.
 func asOwner(ctx context.Context, ownerURL secret.String, schema string, do func(*pgx.Conn) error) error {
-	conn, err := session.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
+	conn, err := pg.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
 	if err != nil {
-		return fmt.Errorf("connect as the owner of %s: %w", schema, err)
+		return fmt.Errorf("connect as the owner of schema %s: %w", schema, err)
 	}
-	defer session.Close(ctx, conn)
-	unlock, err := session.Lock(ctx, conn, lockKey(schema))
+	defer pg.CloseConn(ctx, conn)
+	unlock, err := pg.AdvisoryLock(ctx, conn, lockKey(schema))
 	if err != nil {
 		return err
 	}
@@ -128,21 +127,21 @@ func apply(ctx context.Context, cfg *pgx.ConnConfig, s set) (err error) {
 	return err
 }
 
-// dropInvalid removes what a killed CREATE INDEX or REINDEX CONCURRENTLY left.
+// dropInvalid drops the invalid indexes that a killed CREATE INDEX or REINDEX CONCURRENTLY left.
 func dropInvalid(ctx context.Context, conn *pgx.Conn, schema string) error {
 	rows, err := conn.Query(ctx, `
 		SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND NOT i.indisvalid ORDER BY c.relname`, schema)
 	if err != nil {
-		return fmt.Errorf("look for half-made indexes: %w", err)
+		return fmt.Errorf("find invalid indexes: %w", err)
 	}
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return fmt.Errorf("look for half-made indexes: %w", err)
+		return fmt.Errorf("find invalid indexes: %w", err)
 	}
 	for _, name := range names {
 		if _, err := conn.Exec(ctx, `DROP INDEX IF EXISTS `+pgx.Identifier{schema, name}.Sanitize()); err != nil {
-			return fmt.Errorf("drop the half-made index %s: %w", name, err)
+			return fmt.Errorf("drop the invalid index %s: %w", name, err)
 		}
 	}
 	return nil
@@ -151,7 +150,7 @@ func dropInvalid(ctx context.Context, conn *pgx.Conn, schema string) error {
 func riverUp(ctx context.Context, ownerURL secret.String, schema string) error {
 	cfg, err := pgxpool.ParseConfig(ownerURL.Reveal())
 	if err != nil {
-		return errors.New("the Postgres URL cannot be read")
+		return errors.New("the Postgres URL is not valid")
 	}
 	cfg.MaxConns = 2
 	cfg.ConnConfig.RuntimeParams["search_path"] = schema
@@ -172,8 +171,8 @@ func riverMigrator(pool *pgxpool.Pool, schema string) (*rivermigrate.Migrator[pg
 	return rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// Check tells a server whether its schema has all that it needs. It only
-// reads, as the server's role.
+// Check returns ErrBehind if the schema lacks migrations of this binary. It only
+// reads, with the role of the server.
 func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) error {
 	all, err := sets(schema, files)
 	if err != nil {
@@ -189,7 +188,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) 
 			return fmt.Errorf("read the version of %s: %w", s.table, err)
 		}
 		if have < want {
-			return fmt.Errorf("%w (%s is at %d, wanted %d)", ErrBehind, s.table, have, want)
+			return fmt.Errorf("%w (%s has version %d, want %d)", ErrBehind, s.table, have, want)
 		}
 	}
 	migrator, err := riverMigrator(pool, schema)
@@ -203,15 +202,15 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) 
 		return fmt.Errorf("read the version of the queue: %w", err)
 	}
 	if have < want {
-		return fmt.Errorf("%w (the queue is at %d, wanted %d)", ErrBehind, have, want)
+		return fmt.Errorf("%w (the queue has version %d, want %d)", ErrBehind, have, want)
 	}
 	return nil
 }
 
-// undefinedTable is the state of a statement that reads a table which is not there.
+// undefinedTable is the SQLSTATE of a statement that reads a missing table.
 const undefinedTable = "42P01"
 
-// reached reads a version; a table that is not there yet counts as version 0.
+// reached reads a version; a missing table counts as version 0.
 func reached(ctx context.Context, pool *pgxpool.Pool, sql string, want int64) (int64, error) {
 	if want == 0 {
 		return 0, nil
@@ -241,19 +240,20 @@ func newest(files fs.FS) (int64, error) {
 	return last, nil
 }
 
-// Reindex rebuilds the queue's indexes, which bloat, without blocking writers.
-// The `migrate` command does it, because River's own reindexer would need DDL.
+// Reindex rebuilds the indexes of the queue, which bloat, without blocking writers.
+// The `migrate` command calls it, because River's own reindexer would need DDL rights.
 func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
 	return asOwner(ctx, ownerURL, schema, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, `REINDEX TABLE CONCURRENTLY `+pgx.Identifier{schema, "river_job"}.Sanitize()); err != nil {
-			return fmt.Errorf("reindex the queue of %s: %w", schema, err)
+			return fmt.Errorf("reindex the queue of schema %s: %w", schema, err)
 		}
 		return nil
 	})
 }
 
-// Fingerprint names all that Up and role.Bootstrap would make of a schema: equal
-// fingerprints, equal schemas. pgtest keys its templates by it.
+// Fingerprint returns a hash of everything that Up and migrate.Bootstrap create in a
+// schema: schemas with equal fingerprints are equal. pgtest uses it as the key of its
+// template databases.
 func Fingerprint(schema string, files fs.FS) (string, error) {
 	all, err := sets(schema, files)
 	if err != nil {
@@ -274,7 +274,7 @@ func Fingerprint(schema string, files fs.FS) (string, error) {
 			_, _ = fmt.Fprintf(h, "%s %s %d\n%s\n", s.table, name, len(text), text)
 		}
 	}
-	_, _ = fmt.Fprintln(h, role.Grants(schema, "role", "owner"))
+	_, _ = fmt.Fprintln(h, Grants(schema, "role", "owner"))
 	migrator, err := riverMigrator(nil, schema)
 	if err != nil {
 		return "", err

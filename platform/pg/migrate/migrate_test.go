@@ -15,8 +15,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func files(pairs ...string) fstest.MapFS {
@@ -38,7 +38,7 @@ func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
 	return n
 }
 
-func TestMigrateFromEmptyAndAgain(t *testing.T) {
+func TestUp_emptySchemaAndRepeated(t *testing.T) {
 	t.Parallel()
 	creds := bare(t)
 	pool, err := pg.Open(t.Context(), pg.Config{URL: creds["jobs"].URL, AllowUnsafe: true}, "jobs", slog.New(slog.DiscardHandler))
@@ -48,7 +48,7 @@ func TestMigrateFromEmptyAndAgain(t *testing.T) {
 	check := func(f fstest.MapFS) error { return migrate.Check(t.Context(), pool, "jobs", f) }
 	up := func(f fstest.MapFS) { require.NoError(t, migrate.Up(t.Context(), creds["jobs"].OwnerURL, "jobs", f)) }
 
-	require.ErrorIs(t, check(one), migrate.ErrBehind, "an empty schema")
+	require.ErrorIs(t, check(one), migrate.ErrBehind, "empty schema")
 	up(nil)
 	require.NoError(t, check(nil))
 	require.ErrorIs(t, check(one), migrate.ErrBehind, "only the common tables")
@@ -66,7 +66,7 @@ func TestMigrateFromEmptyAndAgain(t *testing.T) {
 	require.NoError(t, migrate.Reindex(t.Context(), creds["jobs"].OwnerURL, "jobs"))
 }
 
-func TestManyStartersMigrateOnce(t *testing.T) {
+func TestUp_concurrentRuns(t *testing.T) {
 	t.Parallel()
 	creds := bare(t)
 	set := files("00001_a.sql", first, "00002_b.sql", second,
@@ -78,7 +78,7 @@ func TestManyStartersMigrateOnce(t *testing.T) {
 	require.NoError(t, group.Wait())
 }
 
-func TestAFailedFileLeavesItsVersionOpen(t *testing.T) {
+func TestUp_failedFileIsNotApplied(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	bad := files("00001_a.sql", first, "00002_b.sql", "-- +goose Up\nCREATE TABLE half (n int);\nSELECT 1/0;\n")
@@ -91,23 +91,23 @@ func TestAFailedFileLeavesItsVersionOpen(t *testing.T) {
 	require.NoError(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", good))
 }
 
-// killable sleeps in the middle of both kinds of file.
+// killable returns migrations with and without a transaction, with a long sleep in between.
 func killable(seconds string) fstest.MapFS {
 	return files("00001_a.sql", first,
 		"00002_b.sql", "-- +goose Up\nCREATE TABLE more (n int);\nSELECT pg_sleep("+seconds+");\n",
 		"00003_c.sql", "-- +goose NO TRANSACTION\n-- +goose Up\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS thing_unique ON thing (m);\n")
 }
 
-// A migrating process is killed with SIGKILL; the next one carries on at once.
-// The child process is this test binary again.
-func TestMigrateAfterAKill(t *testing.T) {
+// A migrating process is killed with SIGKILL; the next Up continues. The child
+// process is this test binary.
+func TestUp_afterKill(t *testing.T) {
 	if url := os.Getenv("PG_TEST_CHILD_URL"); url != "" {
 		_ = migrate.Up(t.Context(), secret.New(url), "jobs", killable("60"))
 		return
 	}
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
-	cmd := exec.Command(os.Args[0], "-test.run=^TestMigrateAfterAKill$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestUp_afterKill$")
 	cmd.Env = append(os.Environ(), "PG_TEST_CHILD_URL="+db.OwnerURL("jobs").Reveal())
 	require.NoError(t, cmd.Start())
 	admin, err := pg.Open(t.Context(), pg.Config{URL: db.AdminURL(), AllowUnsafe: true}, "jobs", slog.New(slog.DiscardHandler))
@@ -117,7 +117,7 @@ func TestMigrateAfterAKill(t *testing.T) {
 	require.Eventually(t, func() bool { return number(t, admin, sleeping) == 1 }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	// The server notices a lost client only between statements: end the sleep.
+	// The server detects a lost client only between statements, so end the sleep.
 	require.Eventually(t, func() bool {
 		return number(t, admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`) >= 0 &&
 			number(t, admin, sleeping) == 0
@@ -126,7 +126,7 @@ func TestMigrateAfterAKill(t *testing.T) {
 		"00001_a.sql", first, "00002_b.sql", "-- +goose Up\nCREATE TABLE more (n int);\n")))
 }
 
-func TestAHalfMadeIndexIsMadeAgain(t *testing.T) {
+func TestUp_invalidIndexIsRebuilt(t *testing.T) {
 	t.Parallel()
 	set := files("00001_a.sql", first, "00002_b.sql", second,
 		"00003_c.sql", "-- +goose NO TRANSACTION\n-- +goose Up\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS thing_unique ON thing (m);\n")
@@ -136,14 +136,14 @@ func TestAHalfMadeIndexIsMadeAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", set), "two equal values")
 	const valid = `SELECT count(*) FROM pg_index WHERE indexrelid = 'thing_unique'::regclass AND indisvalid`
-	require.Equal(t, 0, number(t, pool, valid), "left half-made")
+	require.Equal(t, 0, number(t, pool, valid), "the index is invalid")
 	_, err = pool.Exec(t.Context(), `DELETE FROM thing WHERE n = 2`)
 	require.NoError(t, err)
 	require.NoError(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", set))
 	require.Equal(t, 1, number(t, pool, valid))
 }
 
-func TestMigrateGivesUpWithItsContext(t *testing.T) {
+func TestUp_waitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	holder := make(chan error, 1)
@@ -156,15 +156,15 @@ func TestMigrateGivesUpWithItsContext(t *testing.T) {
 	short, stop := context.WithCancel(t.Context())
 	waiter := make(chan error, 1)
 	go func() { waiter <- migrate.Up(short, db.OwnerURL("jobs"), "jobs", nil) }()
-	const asking = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_try_advisory_lock%' AND pid <> pg_backend_pid()`
-	require.Eventually(t, func() bool { return number(t, pool, asking) == 1 }, time.Minute, 10*time.Millisecond, "the second one asks for the lock")
+	const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_try_advisory_lock%' AND pid <> pg_backend_pid()`
+	require.Eventually(t, func() bool { return number(t, pool, waiting) == 1 }, time.Minute, 10*time.Millisecond, "the second Up waits for the lock")
 	stop()
 	require.ErrorIs(t, <-waiter, context.Canceled)
 	cancel()
 	require.Error(t, <-holder)
 }
 
-func TestWhereMigrationsMayLie(t *testing.T) {
+func TestCheckAndFingerprint_rootAndMigrationsFolder(t *testing.T) {
 	t.Parallel()
 	flat, nested := files("00001_a.sql", first), files("migrations/00001_a.sql", first)
 	for _, set := range []fstest.MapFS{flat, nested} {
@@ -175,7 +175,7 @@ func TestWhereMigrationsMayLie(t *testing.T) {
 	one, err := migrate.Fingerprint("jobs", flat)
 	require.NoError(t, err)
 	for name, set := range map[string]fstest.MapFS{
-		"another text": files("00001_a.sql", first+" "), "another name": files("00001_b.sql", first), "one more": files("00001_a.sql", first, "00002_b.sql", second), "none": nil,
+		"other text": files("00001_a.sql", first+" "), "other name": files("00001_b.sql", first), "additional file": files("00001_a.sql", first, "00002_b.sql", second), "none": nil,
 	} {
 		other, err := migrate.Fingerprint("jobs", set)
 		require.NoError(t, err)

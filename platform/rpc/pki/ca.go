@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// DefaultCALife is how long a CA lives when nothing else is asked for.
+	// DefaultCALife is the default validity of a CA.
 	DefaultCALife = 10 * 365 * 24 * time.Hour
-	// DefaultServiceLife is how long a service's certificate lives.
+	// DefaultServiceLife is the validity of a service certificate.
 	DefaultServiceLife = 365 * 24 * time.Hour
-	// DefaultNodeLife is how long a node's certificate lives; agents renew at two thirds of it.
+	// DefaultNodeLife is the validity of a node certificate; agents renew it after two thirds of that time.
 	DefaultNodeLife = 30 * 24 * time.Hour
 
-	// backdate lets hosts whose clocks are behind accept a fresh certificate.
+	// backdate lets hosts with slow clocks accept a new certificate.
 	backdate = time.Minute
 
 	typeCert    = "CERTIFICATE"
@@ -32,29 +32,29 @@ const (
 	typeRequest = "CERTIFICATE REQUEST"
 )
 
-// CA is the installation's certificate authority.
+// CA is the certificate authority of the installation.
 type CA struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// Pair is a certificate with its key, as PEM.
+// Pair is a certificate and its key in PEM form.
 type Pair struct {
 	Cert []byte
 	Key  []byte
 }
 
-// String keeps the key out of logs.
+// String implements fmt.Stringer; it keeps the key out of logs.
 func (Pair) String() string { return "[certificate and key]" }
 
-// GoString keeps the key out of %#v.
+// GoString implements fmt.GoStringer; it keeps the key out of %#v.
 func (p Pair) GoString() string { return p.String() }
 
-// NewCA makes an authority that holds from now for life.
+// NewCA creates a CA that is valid from now for life.
 func NewCA(now time.Time, life time.Duration) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the CA's key: %w", err)
+		return nil, fmt.Errorf("create the CA key: %w", err)
 	}
 	serial, err := newSerial()
 	if err != nil {
@@ -70,19 +70,19 @@ func NewCA(now time.Time, life time.Duration) (*CA, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("sign the CA: %w", err)
+		return nil, fmt.Errorf("sign the CA certificate: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("read back the CA: %w", err)
+		return nil, fmt.Errorf("parse the CA certificate: %w", err)
 	}
 	return &CA{cert: cert, key: key}, nil
 }
 
-// CertPEM is the public half, which every service and agent trusts.
+// CertPEM returns the CA certificate, which all services and agents trust.
 func (ca *CA) CertPEM() []byte { return encode(typeCert, ca.cert.Raw) }
 
-// IssueService makes a key and certificate for a service.
+// IssueService creates a key and a certificate for a service.
 func (ca *CA) IssueService(service string, now time.Time, life time.Duration) (Pair, error) {
 	name, err := ServiceName(service)
 	if err != nil {
@@ -99,8 +99,8 @@ func (ca *CA) IssueService(service string, now time.Time, life time.Duration) (P
 	return Pair{Cert: cert, Key: keyPEM}, nil
 }
 
-// NewRequest makes a node's key and its certificate request. The request says nothing about who the
-// node is: that is for the authority to know.
+// NewRequest creates the key and the certificate request of a node. The request does not name the node: the
+// CA decides the identity.
 func NewRequest() (keyPEM, requestPEM []byte, err error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -113,8 +113,8 @@ func NewRequest() (keyPEM, requestPEM []byte, err error) {
 	return keyPEM, encode(typeRequest, der), nil
 }
 
-// SignNode makes the certificate of a node. Of the request only the public key is taken; the names
-// in it are the requester's wishes and are ignored.
+// SignNode returns the certificate of a node. It uses only the public key of the request and ignores all names
+// in it.
 func (ca *CA) SignNode(requestPEM []byte, nodeID string, now time.Time, life time.Duration) ([]byte, error) {
 	name, err := NodeName(nodeID)
 	if err != nil {
@@ -122,23 +122,23 @@ func (ca *CA) SignNode(requestPEM []byte, nodeID string, now time.Time, life tim
 	}
 	block, rest := pem.Decode(requestPEM)
 	if block == nil || block.Type != typeRequest || len(rest) > 0 {
-		return nil, errors.New("not one PEM certificate request")
+		return nil, errors.New("the request is not a single PEM certificate request")
 	}
 	request, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate request: %w", err)
+		return nil, fmt.Errorf("parse the certificate request: %w", err)
 	}
 	if err := request.CheckSignature(); err != nil {
-		return nil, fmt.Errorf("check the certificate request: %w", err)
+		return nil, fmt.Errorf("verify the signature of the certificate request: %w", err)
 	}
 	switch key := request.PublicKey.(type) {
 	case ed25519.PublicKey:
 	case *ecdsa.PublicKey:
 		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() {
-			return nil, errors.New("the key of the request is on an unusual curve")
+			return nil, errors.New("the key of the certificate request must be on the curve P-256 or P-384")
 		}
 	default:
-		return nil, errors.New("the key of the request is neither ECDSA nor Ed25519")
+		return nil, errors.New("the key of the certificate request must be ECDSA or Ed25519")
 	}
 	return ca.issue(name, request.PublicKey, now, life)
 }
@@ -172,7 +172,7 @@ func (ca *CA) issue(name string, public crypto.PublicKey, now time.Time, life ti
 func newKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a key: %w", err)
+		return nil, nil, fmt.Errorf("create a key: %w", err)
 	}
 	keyPEM, err := encodeKey(key)
 	return key, keyPEM, err
@@ -181,7 +181,7 @@ func newKey() (crypto.Signer, []byte, error) {
 func encodeKey(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("write a key: %w", err)
+		return nil, fmt.Errorf("encode a key: %w", err)
 	}
 	return encode(typeKey, der), nil
 }
@@ -189,7 +189,7 @@ func encodeKey(key crypto.Signer) ([]byte, error) {
 func newSerial() (*big.Int, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("create a serial number: %w", err)
 	}
 	return serial.Add(serial, big.NewInt(1)), nil
 }

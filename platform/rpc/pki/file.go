@@ -18,11 +18,11 @@ const (
 	caKeyFile  = "ca-key.pem"
 )
 
-// Save writes the authority into a folder: ca.pem and ca-key.pem, both 0600. It does not replace an
-// authority that is there.
+// Save writes ca.pem and ca-key.pem into a folder, both with mode 0600. It fails if the folder already holds
+// a CA.
 func (ca *CA) Save(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, caKeyFile)); err == nil {
-		return fmt.Errorf("%s holds a CA already", dir)
+		return fmt.Errorf("%s already holds a CA", dir)
 	}
 	keyPEM, err := encodeKey(ca.key)
 	if err != nil {
@@ -34,28 +34,28 @@ func (ca *CA) Save(dir string) error {
 	return WriteFile(filepath.Join(dir, caKeyFile), keyPEM)
 }
 
-// LoadCA reads what Save wrote.
+// LoadCA reads a CA that Save wrote.
 func LoadCA(dir string) (*CA, error) {
 	certPEM, err := os.ReadFile(filepath.Join(dir, caCertFile))
 	if err != nil {
-		return nil, fmt.Errorf("read the CA: %w", err)
+		return nil, fmt.Errorf("read the CA certificate: %w", err)
 	}
 	keyPEM, err := os.ReadFile(filepath.Join(dir, caKeyFile))
 	if err != nil {
-		return nil, fmt.Errorf("read the CA's key: %w", err)
+		return nil, fmt.Errorf("read the CA key: %w", err)
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("read the CA in %s: %w", dir, err)
+		return nil, fmt.Errorf("parse the CA in %s: %w", dir, err)
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || !pair.Leaf.IsCA {
-		return nil, fmt.Errorf("%s holds no CA", dir)
+		return nil, fmt.Errorf("%s does not hold a CA", dir)
 	}
 	return &CA{cert: pair.Leaf, key: key}, nil
 }
 
-// Save writes NAME.pem and NAME-key.pem into a folder, both 0600.
+// Save writes NAME.pem and NAME-key.pem into a folder, both with mode 0600.
 func (p Pair) Save(dir, name string) error {
 	if err := WriteFile(filepath.Join(dir, name+"-key.pem"), p.Key); err != nil {
 		return err
@@ -63,14 +63,14 @@ func (p Pair) Save(dir, name string) error {
 	return WriteFile(filepath.Join(dir, name+".pem"), p.Cert)
 }
 
-// WriteFile replaces a file in one step, readable by its owner only, in a folder that only he can
-// enter if it has to be made.
+// WriteFile replaces a file atomically. The file is readable by its owner only; if the folder does not exist,
+// WriteFile creates it with mode 0700.
 func WriteFile(path string, data []byte) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of %s: %w", path, err)
+		return fmt.Errorf("create the folder of %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(dir, ".pem-*") // CreateTemp makes files 0600.
+	f, err := os.CreateTemp(dir, ".pem-*") // CreateTemp uses mode 0600.
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -86,25 +86,25 @@ func WriteFile(path string, data []byte) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// Identity is who this process is, and the authority that it trusts.
+// Identity is the name, certificate and trusted CA of this process.
 type Identity struct {
-	// Name is `jobs`, or `node/<id>`.
+	// Name is the name of a service, such as `jobs`, or `node/<id>`.
 	Name string
-	// NotAfter is when the certificate ends.
+	// NotAfter is when the certificate expires.
 	NotAfter time.Time
 
 	cert  tls.Certificate
 	roots *x509.CertPool
 }
 
-// Current is the identity itself, so that one that never changes is a Source.
+// Current returns i, so that a fixed Identity is a Source.
 func (i *Identity) Current() *Identity { return i }
 
-// Parse reads an identity from PEM.
+// Parse parses an identity from PEM.
 func Parse(certPEM, keyPEM, caPEM []byte) (*Identity, error) {
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate: %w", err)
+		return nil, fmt.Errorf("parse the certificate: %w", err)
 	}
 	name, err := NameOf(cert.Leaf)
 	if err != nil {
@@ -118,7 +118,7 @@ func Parse(certPEM, keyPEM, caPEM []byte) (*Identity, error) {
 		}
 		root, err := x509.ParseCertificate(block.Bytes)
 		if err != nil || !root.IsCA {
-			return nil, errors.New("the CA file holds something that is no CA certificate")
+			return nil, errors.New("the CA file holds something other than CA certificates")
 		}
 		roots.AddCert(root)
 	}
@@ -128,8 +128,8 @@ func Parse(certPEM, keyPEM, caPEM []byte) (*Identity, error) {
 	return &Identity{Name: name, NotAfter: cert.Leaf.NotAfter, cert: cert, roots: roots}, nil
 }
 
-// Files is an identity kept in three files. A renewed certificate or CA is taken at the next
-// connection, without a restart; files that do not fit together yet are left for the next one.
+// Files is an identity that is stored in three files. It loads a renewed certificate or CA at the next
+// connection, without a restart. If the files do not match yet, it keeps the old identity until they do.
 type Files struct {
 	paths [3]string
 
@@ -138,7 +138,7 @@ type Files struct {
 	current *Identity
 }
 
-// OpenFiles reads the three files.
+// OpenFiles loads an identity from three files.
 func OpenFiles(cert, key, ca string) (*Files, error) {
 	f := &Files{paths: [3]string{cert, key, ca}}
 	if err := f.load(); err != nil {
@@ -147,12 +147,12 @@ func OpenFiles(cert, key, ca string) (*Files, error) {
 	return f, nil
 }
 
-// Current is the identity in the files now.
+// Current returns the identity, after reloading the files if they have changed.
 func (f *Files) Current() *Identity {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if stamps, err := f.stat(); err == nil && stamps != f.stamps {
-		// A half-written renewal keeps the old identity; the next connection looks again.
+		// An incomplete renewal keeps the old identity; the next connection tries again.
 		_ = f.load()
 	}
 	return f.current
@@ -162,7 +162,7 @@ func (f *Files) stat() (stamps [3]time.Time, err error) {
 	for i, path := range f.paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return stamps, fmt.Errorf("look at %s: %w", path, err)
+			return stamps, fmt.Errorf("stat %s: %w", path, err)
 		}
 		stamps[i] = info.ModTime()
 	}
@@ -185,7 +185,7 @@ func (f *Files) load() error {
 		return fmt.Errorf("%s: %w", f.paths[0], err)
 	}
 	if f.current != nil && f.current.Name != identity.Name {
-		return fmt.Errorf("%s is now of %s", f.paths[0], identity.Name)
+		return fmt.Errorf("%s now belongs to %s", f.paths[0], identity.Name)
 	}
 	f.stamps, f.current = stamps, identity
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-func TestFilesOfTheCA(t *testing.T) {
+func TestCA_SaveAndLoad(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "pki")
 	ca := newCA(t)
@@ -33,12 +33,12 @@ func TestFilesOfTheCA(t *testing.T) {
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
-	who, err := pki.OpenFiles(filepath.Join(dir, "jobs.pem"), filepath.Join(dir, "jobs-key.pem"), filepath.Join(dir, "ca.pem"))
+	ident, err := pki.OpenFiles(filepath.Join(dir, "jobs.pem"), filepath.Join(dir, "jobs-key.pem"), filepath.Join(dir, "ca.pem"))
 	require.NoError(t, err)
-	require.Equal(t, "jobs", who.Current().Name)
+	require.Equal(t, "jobs", ident.Current().Name)
 }
 
-func TestLoadCARefuses(t *testing.T) {
+func TestLoadCA_invalidFiles(t *testing.T) {
 	t.Parallel()
 	_, err := pki.LoadCA(t.TempDir())
 	require.Error(t, err)
@@ -50,10 +50,10 @@ func TestLoadCARefuses(t *testing.T) {
 	require.Error(t, err, "no key")
 	require.NoError(t, pki.WriteFile(filepath.Join(dir, "ca-key.pem"), pair.Key))
 	_, err = pki.LoadCA(dir)
-	require.ErrorContains(t, err, "holds no CA")
+	require.ErrorContains(t, err, "does not hold a CA")
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParse_invalidPEM(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	a, err := ca.IssueService("jobs", now(), time.Hour)
@@ -61,19 +61,19 @@ func TestParseRefuses(t *testing.T) {
 	b, err := ca.IssueService("jobs", now(), time.Hour)
 	require.NoError(t, err)
 	for name, in := range map[string][3][]byte{
-		"key of another":  {a.Cert, b.Key, ca.CertPEM()},
-		"no CA":           {a.Cert, a.Key, nil},
-		"leaf as CA":      {a.Cert, a.Key, a.Cert},
-		"key in CA file":  {a.Cert, a.Key, a.Key},
-		"no certificate":  {nil, a.Key, ca.CertPEM()},
-		"CA as a service": {ca.CertPEM(), a.Key, ca.CertPEM()},
+		"key of other certificate": {a.Cert, b.Key, ca.CertPEM()},
+		"no CA":                    {a.Cert, a.Key, nil},
+		"leaf as CA":               {a.Cert, a.Key, a.Cert},
+		"key in CA file":           {a.Cert, a.Key, a.Key},
+		"no certificate":           {nil, a.Key, ca.CertPEM()},
+		"CA as a service":          {ca.CertPEM(), a.Key, ca.CertPEM()},
 	} {
 		_, err := pki.Parse(in[0], in[1], in[2])
 		require.Error(t, err, name)
 	}
 }
 
-func TestRenewalIsTakenWithoutARestart(t *testing.T) {
+func TestFiles_Current_loadsRenewal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ca := newCA(t)
@@ -98,14 +98,14 @@ func TestRenewalIsTakenWithoutARestart(t *testing.T) {
 	require.True(t, second.NotAfter.After(first.NotAfter))
 
 	require.NoError(t, os.WriteFile(path("own.pem"), []byte("half"), 0o600))
-	require.Same(t, second, files.Current(), "files that do not fit together are left for later")
+	require.Same(t, second, files.Current(), "mismatching files keep the old identity")
 	save("auth", now().Add(time.Minute), time.Hour)
-	require.Same(t, second, files.Current(), "a process does not become another service")
+	require.Same(t, second, files.Current(), "a process keeps its name")
 	_, err = pki.OpenFiles(path("nope.pem"), path("own-key.pem"), path("ca.pem"))
 	require.Error(t, err)
 }
 
-func TestWriteFileLeavesNothingBehind(t *testing.T) {
+func TestWriteFile_failureLeavesNoTemporaryFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.pem")

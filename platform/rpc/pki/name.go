@@ -1,9 +1,9 @@
-// Package pki owns the internal certificate authority: who may be who on the wire between services
-// and agents. A certificate's identity is its one URI, spiffe://signalbox/<service> or
-// spiffe://signalbox/node/<node id>; DNS names and addresses mean nothing.
+// Package pki owns the internal certificate authority and the identities of services and agents in TLS. The
+// identity in a certificate is its only URI, spiffe://signalbox/<service> or
+// spiffe://signalbox/node/<node id>; DNS names and addresses are ignored.
 //
-// It promises TLS 1.3 with certificates on both sides, chains checked against the one internal CA in
-// both directions, identities checked by both ends, and key files that only their owner can read.
+// It promises TLS 1.3 with certificates on both sides, both verified against the one internal CA; identities
+// checked by both sides; and key files that only their owner can read.
 package pki
 
 import (
@@ -20,35 +20,35 @@ const (
 	nodePrefix  = "node/"
 )
 
-// ServiceName checks the name of a service, which is also its identity.
+// ServiceName checks and returns the name of a service, which is also its identity.
 func ServiceName(service string) (string, error) {
 	if !regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`).MatchString(service) || service == "node" {
-		return "", fmt.Errorf("%q is no name of a service", service)
+		return "", fmt.Errorf("%q is not a valid service name", service)
 	}
 	return service, nil
 }
 
-// NodeName is the identity of a node: node/<id>.
+// NodeName returns the identity of a node: node/<id>.
 func NodeName(nodeID string) (string, error) {
 	if !regexp.MustCompile(`^[a-z0-9_-]{1,64}$`).MatchString(nodeID) {
-		return "", fmt.Errorf("%q is no id of a node", nodeID)
+		return "", fmt.Errorf("%q is not a valid node id", nodeID)
 	}
 	return nodePrefix + nodeID, nil
 }
 
-// NodeID is the id in a node's identity; it is false for any other identity.
+// NodeID returns the id in the identity of a node; it returns false for other identities.
 func NodeID(name string) (string, bool) { return strings.CutPrefix(name, nodePrefix) }
 
-// NameOf is the identity that a certificate carries: `jobs`, or `node/<id>`. The chain must have been
-// checked before.
+// NameOf returns the identity in a certificate: the name of a service, such as `jobs`, or `node/<id>`. The
+// caller must have verified the chain.
 func NameOf(cert *x509.Certificate) (string, error) {
 	if len(cert.URIs) != 1 {
-		return "", errors.New("certificate does not carry exactly one URI")
+		return "", errors.New("the certificate does not have exactly one URI")
 	}
 	u := cert.URIs[0]
 	name := strings.TrimPrefix(u.Path, "/")
 	if want := uriOf(name); u.String() != want.String() {
-		return "", errors.New("certificate's URI is not of this installation")
+		return "", errors.New("the URI of the certificate is not a Signalbox identity")
 	}
 	if id, isNode := NodeID(name); isNode {
 		return NodeName(id)

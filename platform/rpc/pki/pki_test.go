@@ -44,12 +44,12 @@ func service(t *testing.T, ca *pki.CA, name string) *pki.Identity {
 	t.Helper()
 	pair, err := ca.IssueService(name, now(), time.Hour)
 	require.NoError(t, err)
-	who, err := pki.Parse(pair.Cert, pair.Key, ca.CertPEM())
+	ident, err := pki.Parse(pair.Cert, pair.Key, ca.CertPEM())
 	require.NoError(t, err)
-	return who
+	return ident
 }
 
-func TestServiceCertificates(t *testing.T) {
+func TestCA_IssueService(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	pair, err := ca.IssueService("jobs", now(), time.Hour)
@@ -68,7 +68,7 @@ func TestServiceCertificates(t *testing.T) {
 	}
 }
 
-func TestLifeEndsWithTheCA(t *testing.T) {
+func TestCA_IssueService_expiresWithCA(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	pair, err := ca.IssueService("jobs", now(), pki.DefaultServiceLife)
@@ -78,18 +78,18 @@ func TestLifeEndsWithTheCA(t *testing.T) {
 	require.ErrorContains(t, err, "expired")
 }
 
-func TestNodeCertificates(t *testing.T) {
+func TestCA_SignNode(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	key, request, err := pki.NewRequest()
 	require.NoError(t, err)
 	cert, err := ca.SignNode(request, "nod_1", now(), time.Hour)
 	require.NoError(t, err)
-	who, err := pki.Parse(cert, key, ca.CertPEM())
+	ident, err := pki.Parse(cert, key, ca.CertPEM())
 	require.NoError(t, err)
-	require.Equal(t, "node/nod_1", who.Name)
-	require.Same(t, who, who.Current())
-	id, ok := pki.NodeID(who.Name)
+	require.Equal(t, "node/nod_1", ident.Name)
+	require.Same(t, ident, ident.Current())
+	id, ok := pki.NodeID(ident.Name)
 	require.True(t, ok)
 	require.Equal(t, "nod_1", id)
 
@@ -106,7 +106,7 @@ func csr(t *testing.T, template *x509.CertificateRequest, key any) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-func TestARequestCannotChooseItsNames(t *testing.T) {
+func TestCA_SignNode_ignoresNamesOfRequest(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestARequestCannotChooseItsNames(t *testing.T) {
 	require.Equal(t, "spiffe://signalbox/node/nod_1", got.URIs[0].String())
 }
 
-func TestBadRequests(t *testing.T) {
+func TestCA_SignNode_badRequests(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	_, good, err := pki.NewRequest()
@@ -137,18 +137,18 @@ func TestBadRequests(t *testing.T) {
 	require.NoError(t, err)
 	for name, request := range map[string][]byte{
 		"empty": nil, "no PEM": []byte("hello"), "two": append(append([]byte{}, good...), good...),
-		"a certificate":    ca.CertPEM(),
-		"no request in it": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: []byte("x")}),
-		"broken signature": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: broken}),
-		"unusual curve":    csr(t, &x509.CertificateRequest{}, odd),
-		"rsa":              csr(t, &x509.CertificateRequest{}, weak),
+		"certificate":       ca.CertPEM(),
+		"malformed request": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: []byte("x")}),
+		"broken signature":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: broken}),
+		"unusual curve":     csr(t, &x509.CertificateRequest{}, odd),
+		"rsa":               csr(t, &x509.CertificateRequest{}, weak),
 	} {
 		_, err := ca.SignNode(request, "nod_1", now(), time.Hour)
 		require.Error(t, err, name)
 	}
 }
 
-func TestNameOfIsStrict(t *testing.T) {
+func TestNameOf_strict(t *testing.T) {
 	t.Parallel()
 	parse := func(s string) *url.URL {
 		u, err := url.Parse(s)
@@ -192,7 +192,7 @@ func TestNameOfIsStrict(t *testing.T) {
 	require.Error(t, err)
 }
 
-// shake does one TLS handshake and says how it went for both ends.
+// shake does one TLS handshake and returns the errors of both ends.
 func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error) {
 	t.Helper()
 	a, b := net.Pipe()
@@ -210,13 +210,13 @@ func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error
 	clientErr = c.HandshakeContext(t.Context())
 	if clientErr == nil {
 		require.EqualValues(t, tls.VersionTLS13, c.ConnectionState().Version)
-		_, clientErr = c.Read(make([]byte, 1)) // the server judges after the client is done
+		_, clientErr = c.Read(make([]byte, 1)) // the server checks the client after the client's handshake is complete
 	}
 	_ = b.Close()
 	return <-done, clientErr
 }
 
-func TestHandshakes(t *testing.T) {
+func TestTLS_handshakes(t *testing.T) {
 	t.Parallel()
 	ca, other := newCA(t), newCA(t)
 	jobs, auth := service(t, ca, "jobs"), service(t, ca, "auth")
@@ -232,7 +232,7 @@ func TestHandshakes(t *testing.T) {
 		server, client *tls.Config
 		ok             bool
 	}{
-		{"both of ours", services, pki.ClientTLS(jobs, "auth"), true},
+		{"valid certificates", services, pki.ClientTLS(jobs, "auth"), true},
 		{"wrong server", services, pki.ClientTLS(jobs, "registry"), false},
 		{"client of another CA", services, pki.ClientTLS(service(t, other, "jobs"), "auth"), false},
 		{"server of another CA", pki.ServerTLS(service(t, other, "auth"), pki.OnlyServices), pki.ClientTLS(jobs, "auth"), false},
@@ -241,8 +241,8 @@ func TestHandshakes(t *testing.T) {
 		{"no certificate", services, &tls.Config{InsecureSkipVerify: true}, false},
 		{"TLS 1.2", services, old, false},
 		{"not a node", pki.ServerTLS(auth, pki.OnlyNodes), pki.ClientTLS(jobs, "auth"), false},
-		{"named", pki.ServerTLS(auth, pki.Only("x", "jobs")), pki.ClientTLS(jobs, "auth"), true},
-		{"not named", pki.ServerTLS(auth, pki.Only("x")), pki.ClientTLS(jobs, "auth"), false},
+		{"listed service", pki.ServerTLS(auth, pki.Only("x", "jobs")), pki.ClientTLS(jobs, "auth"), true},
+		{"unlisted service", pki.ServerTLS(auth, pki.Only("x")), pki.ClientTLS(jobs, "auth"), false},
 	} {
 		serverErr, clientErr := shake(t, c.server, c.client)
 		require.Equal(t, c.ok, serverErr == nil && clientErr == nil, "%s: %v, %v", c.name, serverErr, clientErr)

@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// Source gives the identity that holds now.
+// Source returns the current identity.
 type Source interface{ Current() *Identity }
 
-// ServerTLS is the TLS of a listener: TLS 1.3, a client certificate of our CA required, and its
-// identity accepted by allow.
+// ServerTLS returns the config of a listener: TLS 1.3, with a client certificate of our CA whose identity
+// allow accepts.
 func ServerTLS(src Source, allow func(name string) error) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return &src.Current().cert, nil
 		},
-		// The chain is checked below against the roots that hold now.
+		// VerifyConnection verifies the chain against the current roots.
 		ClientAuth:             tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(cs tls.ConnectionState) error {
@@ -28,17 +28,17 @@ func ServerTLS(src Source, allow func(name string) error) *tls.Config {
 	}
 }
 
-// ClientTLS is the TLS of a connection to one service: TLS 1.3, our certificate, and a server that
-// proves to be want.
+// ClientTLS returns the config of a connection to one service: TLS 1.3, with our certificate, to a server with
+// the identity want.
 func ClientTLS(src Source, want string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &src.Current().cert, nil
 		},
-		// Identities are URIs, which the standard check of host names does not know;
-		// VerifyConnection checks chain and identity, on every handshake.
-		InsecureSkipVerify: true, //nolint:gosec // see the sentence above
+		// Identities are URIs, which the standard host name check does not support.
+		// VerifyConnection verifies chain and identity on every handshake.
+		InsecureSkipVerify: true, //nolint:gosec // see above
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			return verify(src, cs, x509.ExtKeyUsageServerAuth, func(name string) error {
 				if name != want {
@@ -50,35 +50,35 @@ func ClientTLS(src Source, want string) *tls.Config {
 	}
 }
 
-// OnlyServices allows the identities of services.
+// OnlyServices accepts the identities of services.
 func OnlyServices(name string) error {
 	if _, isNode := NodeID(name); isNode {
-		return errors.New("a node may not connect here")
+		return errors.New("nodes may not connect to this listener")
 	}
 	return nil
 }
 
-// OnlyNodes allows the identities of nodes.
+// OnlyNodes accepts the identities of nodes.
 func OnlyNodes(name string) error {
 	if _, isNode := NodeID(name); !isNode {
-		return errors.New("only nodes may connect here")
+		return errors.New("only nodes may connect to this listener")
 	}
 	return nil
 }
 
-// Only allows the named services.
+// Only accepts the given services.
 func Only(services ...string) func(name string) error {
 	return func(name string) error {
 		if slices.Contains(services, name) {
 			return nil
 		}
-		return fmt.Errorf("%s may not connect here", name)
+		return fmt.Errorf("%s may not connect to this listener", name)
 	}
 }
 
 func verify(src Source, cs tls.ConnectionState, usage x509.ExtKeyUsage, allow func(string) error) error {
 	if len(cs.PeerCertificates) == 0 {
-		return errors.New("no certificate")
+		return errors.New("the peer has no certificate")
 	}
 	between := x509.NewCertPool()
 	for _, cert := range cs.PeerCertificates[1:] {
@@ -88,7 +88,7 @@ func verify(src Source, cs tls.ConnectionState, usage x509.ExtKeyUsage, allow fu
 		Roots: src.Current().roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage},
 	})
 	if err != nil {
-		return fmt.Errorf("check the peer's certificate: %w", err)
+		return fmt.Errorf("verify the peer certificate: %w", err)
 	}
 	name, err := NameOf(cs.PeerCertificates[0])
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// signed makes a certificate that no method of the authority would make, with the key of parent.
+// signed creates a certificate that the CA would not issue, signed with the key of parent.
 func signed(t *testing.T, parent pki.Pair, change func(*x509.Certificate)) pki.Pair {
 	t.Helper()
 	signer, err := tls.X509KeyPair(parent.Cert, parent.Key)
@@ -47,7 +47,7 @@ func signed(t *testing.T, parent pki.Pair, change func(*x509.Certificate)) pki.P
 	}
 }
 
-// authority is a CA of which the test has the key too.
+// authority returns a CA and its key.
 func authority(t *testing.T) (*pki.CA, pki.Pair) {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,22 +58,22 @@ func authority(t *testing.T) (*pki.CA, pki.Pair) {
 	return ca, pki.Pair{Cert: ca.CertPEM(), Key: key}
 }
 
-// client is the TLS of one who shows the certificate, whatever it says, and checks nothing.
+// client returns the config of a client that presents the certificate and verifies nothing.
 func client(t *testing.T, p pki.Pair, chain ...[]byte) *tls.Config {
 	t.Helper()
-	cert, err := tls.X509KeyPair(append(p.Cert, chain0(chain)...), p.Key)
+	cert, err := tls.X509KeyPair(append(p.Cert, join(chain)...), p.Key)
 	require.NoError(t, err)
 	return &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}}
 }
 
-func chain0(chain [][]byte) (out []byte) {
+func join(chain [][]byte) (out []byte) {
 	for _, c := range chain {
 		out = append(out, c...)
 	}
 	return out
 }
 
-func TestOnlyCertificatesForThisUseAreAccepted(t *testing.T) {
+func TestServerTLS_certificateUsage(t *testing.T) {
 	t.Parallel()
 	ca, root := authority(t)
 	services := pki.ServerTLS(service(t, ca, "auth"), pki.OnlyServices)
@@ -86,24 +86,24 @@ func TestOnlyCertificatesForThisUseAreAccepted(t *testing.T) {
 		change func(*x509.Certificate)
 		ok     bool
 	}{
-		"as the authority makes them": {func(*x509.Certificate) {}, true},
-		"for servers only":            {func(c *x509.Certificate) { c.ExtKeyUsage = c.ExtKeyUsage[:1] }, false},
-		"for mail":                    {func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection} }, false},
-		"two identities":              {func(c *x509.Certificate) { c.URIs = append(c.URIs, extra("spiffe://signalbox/registry")) }, false},
-		"no identity":                 {func(c *x509.Certificate) { c.URIs = nil }, false},
-		"a DNS name for one":          {func(c *x509.Certificate) { c.URIs, c.DNSNames = nil, []string{"jobs"} }, false},
-		"of another installation":     {func(c *x509.Certificate) { c.URIs = []*url.URL{extra("spiffe://other/jobs")} }, false},
-		"a node's":                    {func(c *x509.Certificate) { c.URIs = []*url.URL{extra("spiffe://signalbox/node/nod_1")} }, false},
-		"not yet":                     {func(c *x509.Certificate) { c.NotBefore = now().Add(time.Hour); c.NotAfter = now().Add(2 * time.Hour) }, false},
-		"over":                        {func(c *x509.Certificate) { c.NotAfter = now().Add(-time.Second) }, false},
+		"as the CA issues them":   {func(*x509.Certificate) {}, true},
+		"server usage only":       {func(c *x509.Certificate) { c.ExtKeyUsage = c.ExtKeyUsage[:1] }, false},
+		"email usage":             {func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection} }, false},
+		"two identities":          {func(c *x509.Certificate) { c.URIs = append(c.URIs, extra("spiffe://signalbox/registry")) }, false},
+		"no identity":             {func(c *x509.Certificate) { c.URIs = nil }, false},
+		"DNS name instead of URI": {func(c *x509.Certificate) { c.URIs, c.DNSNames = nil, []string{"jobs"} }, false},
+		"other trust domain":      {func(c *x509.Certificate) { c.URIs = []*url.URL{extra("spiffe://other/jobs")} }, false},
+		"node":                    {func(c *x509.Certificate) { c.URIs = []*url.URL{extra("spiffe://signalbox/node/nod_1")} }, false},
+		"not yet valid":           {func(c *x509.Certificate) { c.NotBefore = now().Add(time.Hour); c.NotAfter = now().Add(2 * time.Hour) }, false},
+		"expired":                 {func(c *x509.Certificate) { c.NotAfter = now().Add(-time.Second) }, false},
 	} {
 		serverErr, clientErr := shake(t, services, client(t, signed(t, root, c.change)))
 		require.Equal(t, c.ok, serverErr == nil && clientErr == nil, "%s: %v, %v", name, serverErr, clientErr)
 	}
 }
 
-// Whoever takes over a service has its key, and must not become an authority by it.
-func TestAServiceCannotIssueCertificates(t *testing.T) {
+// An attacker with the key of a service must not be able to issue certificates.
+func TestServerTLS_serviceCannotIssueCertificates(t *testing.T) {
 	t.Parallel()
 	ca, root := authority(t)
 	services := pki.ServerTLS(service(t, ca, "auth"), pki.OnlyServices)
@@ -113,20 +113,20 @@ func TestAServiceCannotIssueCertificates(t *testing.T) {
 	between := signed(t, root, func(c *x509.Certificate) { c.IsCA, c.KeyUsage = true, x509.KeyUsageCertSign })
 	below := signed(t, between, func(*x509.Certificate) {})
 	for name, c := range map[string]*tls.Config{
-		"signed by a service":             client(t, forged),
-		"with the service in the chain":   client(t, forged, jobs.Cert),
-		"with the authority in the chain": client(t, forged, jobs.Cert, ca.CertPEM()),
-		"below an authority in between":   client(t, below, between.Cert),
+		"signed by a service":           client(t, forged),
+		"with the service in the chain": client(t, forged, jobs.Cert),
+		"with the CA in the chain":      client(t, forged, jobs.Cert, ca.CertPEM()),
+		"below an intermediate CA":      client(t, below, between.Cert),
 	} {
 		serverErr, clientErr := shake(t, services, c)
 		require.Error(t, serverErr, "%s: %v", name, clientErr)
 	}
 }
 
-func TestASessionOfAReplacedAuthorityIsNotResumed(t *testing.T) {
+func TestTLS_sessionOfReplacedCAIsNotResumed(t *testing.T) {
 	t.Parallel()
 	old, next := newCA(t), newCA(t)
-	source := &switching{who: service(t, old, "auth")}
+	source := &switching{ident: service(t, old, "auth")}
 	server := pki.ServerTLS(source, pki.OnlyServices)
 	dialer := pki.ClientTLS(service(t, old, "jobs"), "auth")
 	dialer.ClientSessionCache = tls.NewLRUClientSessionCache(4)
@@ -138,27 +138,27 @@ func TestASessionOfAReplacedAuthorityIsNotResumed(t *testing.T) {
 	}
 	source.set(service(t, next, "auth"))
 	serverErr, clientErr := shake(t, server, dialer)
-	require.False(t, serverErr == nil && clientErr == nil, "trust is judged at every connection")
+	require.False(t, serverErr == nil && clientErr == nil, "every connection verifies the chain")
 }
 
 type switching struct {
-	mu  sync.Mutex
-	who *pki.Identity
+	mu    sync.Mutex
+	ident *pki.Identity
 }
 
 func (s *switching) Current() *pki.Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.who
+	return s.ident
 }
 
-func (s *switching) set(who *pki.Identity) {
+func (s *switching) set(ident *pki.Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.who = who
+	s.ident = ident
 }
 
-func TestNamesAtTheirBounds(t *testing.T) {
+func TestServiceNameAndNodeName(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{
 		"jobs": true, "a": true, "a-b-2": true, strings.Repeat("a", 40): true, strings.Repeat("a", 41): false, "2a": false, "-a": false,
@@ -181,11 +181,11 @@ func TestNamesAtTheirBounds(t *testing.T) {
 		require.True(t, isNode)
 		require.Equal(t, id, back)
 		_, err = pki.ServiceName(name)
-		require.Error(t, err, "a node is never a service")
+		require.Error(t, err, "the name of a node is not a service name")
 	}
 }
 
-func TestCertificatesDifferAndHoldFromAMinuteBefore(t *testing.T) {
+func TestCA_IssueService_uniqueSerialAndBackdated(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
 	serials := map[string]bool{}
@@ -195,13 +195,13 @@ func TestCertificatesDifferAndHoldFromAMinuteBefore(t *testing.T) {
 		cert := leaf(t, pair.Cert)
 		require.Positive(t, cert.SerialNumber.Sign())
 		require.LessOrEqual(t, cert.SerialNumber.BitLen(), 128)
-		require.True(t, cert.NotBefore.Before(now()), "a host whose clock is behind accepts it")
+		require.True(t, cert.NotBefore.Before(now()), "a host with a slow clock must accept it")
 		serials[cert.SerialNumber.String()] = true
 	}
 	require.Len(t, serials, 50)
 }
 
-func TestARenewalInTheMiddleOfManyConnections(t *testing.T) {
+func TestFiles_Current_renewalUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ca := newCA(t)
@@ -224,7 +224,7 @@ func TestARenewalInTheMiddleOfManyConnections(t *testing.T) {
 		}
 	}()
 	for {
-		require.Equal(t, "jobs", files.Current().Name, "key and certificate always fit")
+		require.Equal(t, "jobs", files.Current().Name, "key and certificate always match")
 		select {
 		case <-done:
 			serverErr, clientErr := shake(t, pki.ServerTLS(files, pki.OnlyServices), pki.ClientTLS(service(t, ca, "auth"), "jobs"))

@@ -9,7 +9,7 @@ import (
 
 const requestID = "X-Request-Id"
 
-// compare tells every difference between an answer and what is expected; want is the expected body.
+// compare returns every difference between a response and the expected one; want is the expected body.
 func (p *player) compare(r Response, want, method string, a Answer, keep func(name, value string)) []Fault {
 	m := &matching{keep: keep}
 	if a.Status != r.Status {
@@ -35,7 +35,7 @@ func (p *player) compare(r Response, want, method string, a Answer, keep func(na
 	return m.faults
 }
 
-// header wants one of the fields of that name to match.
+// header requires that one of the fields of that name matches.
 func (m *matching) header(name, want string, got http.Header) {
 	values := got.Values(name)
 	if want == "<<absent>>" {
@@ -59,7 +59,7 @@ func (m *matching) header(name, want string, got http.Header) {
 	m.faults = append(m.faults, faults...)
 }
 
-// body compares as JSON where both sides are, else as text.
+// body compares the bodies as JSON if the expected one is JSON, otherwise as text.
 func (m *matching) body(want string, a Answer) {
 	switch {
 	case want == "<<any>>":
@@ -94,14 +94,14 @@ func (m *matching) body(want string, a Answer) {
 
 var textual = regexp.MustCompile(`(?s)^<<text (like|LIKE) (.*?)(?: as ([a-z][a-z0-9_]*))?>>$`)
 
-// isText tells that a body is expected as text.
+// isText reports whether the expected body is a text matcher.
 func isText(want string) bool { return textual.MatchString(want) }
 
-// textFault compares a whole text, with an expression where `<<text LIKE …>>` stands; empty where it fits.
+// textFault compares a whole text with want, which may be the matcher `<<text LIKE …>>`. It returns "" if they match.
 func textFault(want, got string, keep func(name, value string)) string {
 	found := textual.FindStringSubmatch(want)
 	if found == nil {
-		return told(strings.TrimRight(got, "\n") == want)
+		return faultUnless(strings.TrimRight(got, "\n") == want)
 	}
 	fault, kept := like(found[2], got, true)
 	if fault == "" && found[3] != "" && keep != nil {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// shortest is the length from which on a variable's value is looked for in an answer.
+// shortest is the minimum length of a variable's value that draft replaces by its name.
 const shortest = 6
 
-// draft is an answer as a golden would expect it: what differs from run to run is a matcher or a variable. It is for
-// its writer to judge.
+// draft turns a response into an expected body: values that differ from run to run become matchers or variables. The
+// author of the golden must review it.
 func (p *player) draft(body []byte) string {
 	v, err := Decode(body)
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *player) generalText(text string) string {
 	}
 }
 
-// Fill puts the drafts of steps, by their number, in the places of the question marks of a golden's text.
+// Fill replaces the question marks in a golden's text by drafts, which are keyed by the number of their step.
 func Fill(text string, drafts map[int]string) string {
 	const sign = "-- request"
 	parts := strings.Split(text, sign)

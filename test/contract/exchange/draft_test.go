@@ -8,10 +8,10 @@ import (
 
 const unfinished = "-- request --\nGET /x\n-- response --\n200\n\n{}\n-- request --\nGET /{{unique}}\n-- response --\n200\n\n?\n"
 
-func TestADraftKeepsWhatStaysAndNamesTheRest(t *testing.T) {
+func TestGolden_Play_draft(t *testing.T) {
 	t.Parallel()
 	s := served(t, writes(200, "", `{}`))
-	require.Error(t, played(t, s, unfinished), "nobody fills it in by the way")
+	require.Error(t, played(t, s, unfinished), "without Draft a question mark does not match")
 	s = served(t, writes(200, "", `{"id":"job_`+aULID+`","n":1.0,"at":"2026-11-21T03:00:00.123456+00:00","url":"`+"http://x/"+`","list":["sha256:`+
 		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"+`"],"token":"eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhIn0.AAAA","by":"mine-12345"}`))
 	drafts := map[int]string{}

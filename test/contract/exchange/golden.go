@@ -1,6 +1,6 @@
-// Package exchange reads and plays golden contract tests: files of requests and of what is answered to them, told
-// apart from any particular product. A request is sent byte by byte as it is written; an answer is compared as
-// parsed JSON, by value and kind, member for member, and every difference is told with its path.
+// Package exchange reads and plays golden contract tests: files of requests and the responses expected to them. It is
+// independent of any particular product. A request is sent byte by byte as it is written; a response is compared as
+// parsed JSON, by value and kind, member by member, and every difference is reported with its path.
 package exchange
 
 import (
@@ -16,42 +16,42 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// Golden is one file.
+// Golden is one file of requests and responses.
 type Golden struct {
-	// Name is the path below the folder of all goldens, without its ending: auth/login.
+	// Name is the path relative to the folder of all goldens, without the extension: auth/login.
 	Name  string
 	About string
-	// Routes are those that it covers, as gen/route names them: POST /api/jobs.
+	// Routes lists the routes that the golden covers, as gen/route names them: POST /api/jobs.
 	Routes []string
 	Rules  []string
-	// World are pieces of the world that it needs besides those whose variables it names.
+	// World lists the pieces of the world that the golden needs besides those whose variables it uses.
 	World []string
-	// Shape is the only one in which it has a meaning; empty for both.
+	// Shape is the only shape in which the golden is played; empty for both.
 	Shape string
-	// Each selects the routes for each of which it is played; empty where it is played once.
+	// Each selects the routes for which the golden is played; empty if it is played once.
 	Each string
-	// Alone says that it changes what all others see, so that nothing is played beside it.
+	// Alone marks a golden that changes what all others see, so that no other one is played at the same time.
 	Alone bool
 	Steps []Step
 
 	files map[string][]byte
 }
 
-// Step is a request and its answer.
+// Step is a request and its expected response.
 type Step struct {
 	Request  Request
 	Response Response
-	// Until asks again until the answer is the expected one.
+	// Until repeats the request until the response is the expected one.
 	Until bool
-	// Covers says that this step's status counts, beside the last one's.
+	// Covers marks a step whose status counts as covered; that of the last step always counts.
 	Covers bool
-	// Once is played before all routes, and Finally after them, where a golden is played for each of several.
+	// Once and Finally mark steps that are played before and after all routes, if Each is set.
 	Once, Finally bool
-	// Times is how often it is sent; each answer must be the expected one.
+	// Times is how often the request is sent; each response must be the expected one.
 	Times int
 }
 
-// Load reads all goldens below a folder.
+// Load reads all goldens in a folder and its subfolders.
 func Load(dir string) ([]*Golden, error) {
 	var all []*Golden
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -60,11 +60,11 @@ func Load(dir string) ([]*Golden, error) {
 		}
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("read a golden: %w", err)
+			return fmt.Errorf("read golden: %w", err)
 		}
 		rel, err := filepath.Rel(dir, path)
 		if err != nil {
-			return fmt.Errorf("name a golden: %w", err)
+			return fmt.Errorf("name golden: %w", err)
 		}
 		g, err := Parse(strings.TrimSuffix(filepath.ToSlash(rel), ".txtar"), raw)
 		all = append(all, g)
@@ -88,7 +88,7 @@ func Parse(name string, raw []byte) (*Golden, error) {
 	return g, g.complete()
 }
 
-// comment reads the words at the top and the keys among them.
+// comment parses the archive's comment: the description and the `key: value` lines.
 func (g *Golden) comment(text string) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -110,7 +110,7 @@ func (g *Golden) comment(text string) error {
 		case key == "alone" && value == "yes":
 			g.Alone = true
 		default:
-			return fmt.Errorf("the comment's key %q is not known", key)
+			return fmt.Errorf("unknown key %q in the comment", key)
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func (g *Golden) section(name string, data []byte) error {
 			case "finally":
 				step.Finally = true
 			default:
-				return fmt.Errorf("the word %q is not known", w)
+				return fmt.Errorf("unknown word %q", w)
 			}
 		}
 		err := step.request(string(data))
@@ -140,7 +140,7 @@ func (g *Golden) section(name string, data []byte) error {
 		return err
 	case name == "response":
 		if len(g.Steps) == 0 || g.Steps[len(g.Steps)-1].Response.Status != 0 {
-			return errors.New("there is no request before it")
+			return errors.New("a response must follow its request")
 		}
 		return g.Steps[len(g.Steps)-1].response(string(data))
 	default:
@@ -149,27 +149,27 @@ func (g *Golden) section(name string, data []byte) error {
 	}
 }
 
-// complete says what a golden lacks.
+// complete returns an error for each part that the golden lacks.
 func (g *Golden) complete() error {
 	var faults []error
 	if g.About == "" {
-		faults = append(faults, errors.New("it does not say what it holds"))
+		faults = append(faults, errors.New("the description is missing"))
 	}
 	if len(g.Steps) == 0 {
-		faults = append(faults, errors.New("it has no request"))
+		faults = append(faults, errors.New("the golden has no request"))
 	}
 	if g.Shape != "" && !slices.Contains([]string{"single", "split"}, g.Shape) {
-		faults = append(faults, fmt.Errorf("the shape %q is not known", g.Shape))
+		faults = append(faults, fmt.Errorf("unknown shape %q", g.Shape))
 	}
 	for i, s := range g.Steps {
 		if s.Response.Status == 0 {
 			faults = append(faults, fmt.Errorf("request %d has no response", i+1))
 		}
 		if g.Each == "" && (s.Once || s.Finally) {
-			faults = append(faults, fmt.Errorf("request %d is for before or after many routes, and there is one", i+1))
+			faults = append(faults, fmt.Errorf("request %d: once and finally need the key routes", i+1))
 		}
 		if s.Until && s.Times > 1 {
-			faults = append(faults, fmt.Errorf("request %d is sent until and several times", i+1))
+			faults = append(faults, fmt.Errorf("request %d: until and @times cannot be combined", i+1))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -178,7 +178,7 @@ func (g *Golden) complete() error {
 	return nil
 }
 
-// Parts are what is played before all routes, for each, and after all of them.
+// Parts splits the golden into the steps played before all routes, for each route, and after all routes.
 func (g *Golden) Parts() (once, each, finally *Golden) {
 	part := func(takes func(Step) bool) *Golden {
 		out := *g
@@ -188,21 +188,21 @@ func (g *Golden) Parts() (once, each, finally *Golden) {
 	return part(func(s Step) bool { return s.Once }), part(func(s Step) bool { return !s.Once && !s.Finally }), part(func(s Step) bool { return s.Finally })
 }
 
-// counts tells whether a step's status counts for the routes.
+// counts reports whether a step's status counts as covered.
 func (g *Golden) counts(i int) bool { return i == len(g.Steps)-1 || g.Steps[i].Covers }
 
 func (s *Step) request(text string) error {
 	first, rest, _ := strings.Cut(text, "\n")
 	s.Request.Method, s.Request.Target, _ = strings.Cut(strings.TrimSpace(first), " ")
 	if s.Request.Target == "" {
-		return fmt.Errorf("%q is no request line", first)
+		return fmt.Errorf("%q is not a valid request line", first)
 	}
 	var err error
 	s.Request.Header, s.Request.Body, err = message(rest, s.directive)
 	return err
 }
 
-// directive is a line of the request's head that says how it is sent.
+// directive parses a header line that begins with @ and controls how the request is sent.
 func (s *Step) directive(name, value string) error {
 	switch name {
 	case "@body":
@@ -212,11 +212,11 @@ func (s *Step) directive(name, value string) error {
 	case "@times":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 2 {
-			return fmt.Errorf("%q is no number of times", value)
+			return fmt.Errorf("%q is not a valid number of times", value)
 		}
 		s.Times = n
 	default:
-		return fmt.Errorf("the directive %s is not known", name)
+		return fmt.Errorf("unknown directive %s", name)
 	}
 	return nil
 }
@@ -225,16 +225,16 @@ func (s *Step) response(text string) error {
 	first, rest, _ := strings.Cut(text, "\n")
 	status, err := strconv.Atoi(strings.TrimSpace(first))
 	if err != nil || status < 100 || status > 599 {
-		return fmt.Errorf("%q is no status", first)
+		return fmt.Errorf("%q is not a valid status", first)
 	}
 	s.Response.Status = status
 	s.Response.Header, s.Response.Body, err = message(rest, func(name, _ string) error {
-		return fmt.Errorf("a response has no %s", name)
+		return fmt.Errorf("%s is not allowed in a response", name)
 	})
 	return err
 }
 
-// message reads header fields up to an empty line, and the body behind it without its last line ends.
+// message parses header fields up to an empty line, and the body after it without its trailing newlines.
 func message(text string, directive func(name, value string) error) (header []Field, body string, err error) {
 	for text != "" {
 		var line string
@@ -244,7 +244,7 @@ func message(text string, directive func(name, value string) error) (header []Fi
 		}
 		name, value, found := strings.Cut(line, ":")
 		if !found {
-			return nil, "", fmt.Errorf("%q is no header field", line)
+			return nil, "", fmt.Errorf("%q is not a valid header field", line)
 		}
 		value = strings.TrimSpace(value)
 		if !strings.HasPrefix(name, "@") {

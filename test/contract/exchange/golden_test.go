@@ -7,7 +7,7 @@ import (
 )
 
 const whole = `Two requests, and a
-rule: that colons in a sentence are no keys is one of them.
+rule: that a colon in a sentence makes no key is one of them.
 route: POST /api/jobs
 route: GET  /api/jobs/{job_id}
 rules: a.b c.d
@@ -35,17 +35,17 @@ GET /api/jobs/{{mine}}
 {"a": 1}
 `
 
-func TestAGoldenIsReadAsItIsWritten(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("jobs/whole", []byte(whole))
-	require.ErrorContains(t, err, `"rule" is not known`)
+	require.ErrorContains(t, err, `unknown key "rule"`)
 	g, err := Parse("jobs/whole", []byte(`Two requests.
 route: POST /api/jobs
 route: GET  /api/jobs/{job_id}
 rules: a.b c.d
 world: gpu
 shape: split
-`+whole[len("Two requests, and a\nrule: that colons in a sentence are no keys is one of them.\nroute: POST /api/jobs\nroute: GET  /api/jobs/{job_id}\nrules: a.b c.d\nworld: gpu\nshape: split\n"):]))
+`+whole[len("Two requests, and a\nrule: that a colon in a sentence makes no key is one of them.\nroute: POST /api/jobs\nroute: GET  /api/jobs/{job_id}\nrules: a.b c.d\nworld: gpu\nshape: split\n"):]))
 	require.NoError(t, err)
 	require.Equal(t, "Two requests.", g.About)
 	require.Equal(t, []string{"POST /api/jobs", "GET /api/jobs/{job_id}"}, g.Routes)
@@ -70,26 +70,26 @@ shape: split
 	require.Equal(t, []string{"mine"}, g.Names())
 }
 
-func TestWhatIsNoGoldenIsToldSo(t *testing.T) {
+func TestParse_invalid(t *testing.T) {
 	t.Parallel()
 	ask := "-- request --\nGET /\n"
 	for text, words := range map[string]string{
-		"":                              "does not say what it holds",
-		"About.\n":                      "it has no request",
+		"":                              "the description is missing",
+		"About.\n":                      "the golden has no request",
 		"About.\n" + ask:                "request 1 has no response",
-		"About.\n-- response --\n200\n": "no request before it",
-		"About.\nshape: round\n" + ask + "-- response --\n200\n":               `shape "round" is not known`,
-		"About.\nroot: GET /\n":                                                `"root" is not known`,
-		"About.\n-- request soon --\nGET /":                                    `"soon" is not known`,
-		"About.\n-- request --\nGET\n":                                         "is no request line",
-		"About.\n-- request --\nGET /\nX\n":                                    "is no header field",
-		"About.\n-- request --\nGET /\n@slowly: yes\n":                         "@slowly is not known",
-		"About.\n-- request --\nGET /\n@times: 1\n":                            "no number of times",
-		"About.\n-- request until --\nGET /\n@times: 2\n-- response --\n200\n": "until and several times",
-		"About.\n" + ask + "-- response --\nfine\n":                            "is no status",
-		"About.\n" + ask + "-- response --\n99\n":                              "is no status",
-		"About.\n" + ask + "-- response --\n200\n@times: 2\n":                  "a response has no @times",
-		"About.\n" + ask + "-- response --\n200\n-- response --\n200\n":        "no request before it",
+		"About.\n-- response --\n200\n": "a response must follow its request",
+		"About.\nshape: round\n" + ask + "-- response --\n200\n":               `unknown shape "round"`,
+		"About.\nroot: GET /\n":                                                `unknown key "root"`,
+		"About.\n-- request soon --\nGET /":                                    `unknown word "soon"`,
+		"About.\n-- request --\nGET\n":                                         "is not a valid request line",
+		"About.\n-- request --\nGET /\nX\n":                                    "is not a valid header field",
+		"About.\n-- request --\nGET /\n@slowly: yes\n":                         "unknown directive @slowly",
+		"About.\n-- request --\nGET /\n@times: 1\n":                            "is not a valid number of times",
+		"About.\n-- request until --\nGET /\n@times: 2\n-- response --\n200\n": "until and @times cannot be combined",
+		"About.\n" + ask + "-- response --\nfine\n":                            "is not a valid status",
+		"About.\n" + ask + "-- response --\n99\n":                              "is not a valid status",
+		"About.\n" + ask + "-- response --\n200\n@times: 2\n":                  "@times is not allowed in a response",
+		"About.\n" + ask + "-- response --\n200\n-- response --\n200\n":        "a response must follow its request",
 	} {
 		_, err := Parse("x/y", []byte(text))
 		require.ErrorContains(t, err, words, text)
@@ -97,11 +97,11 @@ func TestWhatIsNoGoldenIsToldSo(t *testing.T) {
 	}
 }
 
-func TestWhatIsPlayedBeforeAndAfterManyRoutes(t *testing.T) {
+func TestGolden_Parts(t *testing.T) {
 	t.Parallel()
 	text := "-- request once --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n200\n-- request finally --\nGET /c\n-- response --\n200\n"
 	_, err := Parse("x", []byte("About.\n"+text))
-	require.ErrorContains(t, err, "request 1 is for before or after many routes")
+	require.ErrorContains(t, err, "request 1: once and finally need the key routes")
 	g, err := Parse("x", []byte("About.\nroutes: list\n"+text))
 	require.NoError(t, err)
 	once, each, finally := g.Parts()
@@ -112,11 +112,11 @@ func TestWhatIsPlayedBeforeAndAfterManyRoutes(t *testing.T) {
 	require.Len(t, g.Steps, 3)
 }
 
-func TestACoveredRouteIsAskedByAStepThatCounts(t *testing.T) {
+func TestGolden_Covers_routeWithoutCountingStep(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"About.\nroute: GET /a\n-- request --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n404\n": "no step that counts asks GET /a",
-		"About.\nroute: PUT /a\n-- request --\nGET /a\n-- response --\n200\n":                                             "no step that counts asks PUT /a",
+		"About.\nroute: GET /a\n-- request --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n404\n": "no counting step requests GET /a",
+		"About.\nroute: PUT /a\n-- request --\nGET /a\n-- response --\n200\n":                                             "no counting step requests PUT /a",
 	} {
 		g, err := Parse("x", []byte(text))
 		require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestACoveredRouteIsAskedByAStepThatCounts(t *testing.T) {
 	}
 }
 
-func TestPathsFitPatterns(t *testing.T) {
+func TestRequestLineMatchesRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		target, route string

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Fault is one difference.
+// Fault is one difference between a response and the expected one.
 type Fault struct {
-	// Path is where: `items[0].id`, `header X-Request-Id`, `status`.
+	// Path is the place of the difference: `items[0].id`, `header X-Request-Id`, `status`.
 	Path      string
 	Want, Got string
 }
@@ -22,16 +22,16 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s: want %s, got %s", f.Path, f.Want, f.Got)
 }
 
-// nothing is what stands in a fault for what is not there.
+// nothing stands for a missing value in a Fault.
 const nothing = "nothing"
 
-// matching compares and collects; captures are kept as they are met.
+// matching collects faults while it compares; it calls keep for each capture.
 type matching struct {
 	faults []Fault
 	keep   func(name, value string)
 }
 
-// Match compares a value with what is expected of it.
+// Match compares a value with the expected one and calls keep for each capture.
 func Match(want, got any, keep func(name, value string)) []Fault {
 	m := &matching{keep: keep}
 	m.value("", want, got)
@@ -67,7 +67,7 @@ func (m *matching) value(path string, want, got any) {
 	}
 }
 
-// text compares with a string, which may be a matcher.
+// text compares a value with a string, which may be a matcher.
 func (m *matching) text(path, want string, got any) {
 	matcher, found := asMatcher(want)
 	if !found {
@@ -135,7 +135,7 @@ func (m *matching) array(path string, want, got []any) {
 	}
 }
 
-// directives are pairs: `<<each>>` or `<<some>>`, and what elements are compared with.
+// directives compares a list with pairs of `<<each>>` or `<<some>>` and an expected element.
 func (m *matching) directives(path string, want, got []any) {
 	for i := 0; i < len(want); i += 2 {
 		if i+1 == len(want) || (want[i] != each && want[i] != some) {
@@ -159,7 +159,7 @@ func (m *matching) every(path string, want any, got []any) {
 	}
 }
 
-// one looks for an element that matches, and keeps its captures alone.
+// one requires an element that matches, and keeps only the captures of that element.
 func (m *matching) one(path string, want any, got []any) {
 	var nearest []Fault
 	for i, v := range got {
@@ -180,7 +180,7 @@ func (m *matching) one(path string, want any, got []any) {
 	m.faults = append(m.faults, nearest...)
 }
 
-// faults joins differences into a message.
+// faultLines joins the faults into a message.
 func faultLines(faults []Fault) string {
 	lines := make([]string, len(faults))
 	for i, f := range faults {

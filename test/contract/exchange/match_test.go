@@ -11,8 +11,8 @@ func cut(line string) (before, after string, found bool) { return strings.Cut(li
 
 const aULID = "01jd8f4v3yqk7m2n5p6r8s9t0w"
 
-// TestEveryDifferenceIsTold compares what is expected with what came; the third column is every message.
-func TestEveryDifferenceIsTold(t *testing.T) {
+// TestMatch_reportsEveryDifference compares the first column with the second; the third holds all faults.
+func TestMatch_reportsEveryDifference(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][3]string{
 		{`{"a": 1}`, `{"a": 1}`, ``},
@@ -61,22 +61,22 @@ func TestEveryDifferenceIsTold(t *testing.T) {
 		{`"<<like [a-c]+>>"`, `"abc"`, ``},
 		{`"<<like [a-c]+>>"`, `"abcd"`, `body: want <<like [a-c]+>>, got "abcd"`},
 		{`"<<like [>>"`, `"x"`, `body: want <<like [>> (error parsing regexp: missing closing ]: ` + "`[)$`" + `), got "x"`},
-		{`"<<wrong>>"`, `"x"`, `body: want <<wrong>> (the matcher "wrong" is not known), got "x"`},
+		{`"<<wrong>>"`, `"x"`, `body: want <<wrong>> (unknown matcher "wrong"), got "x"`},
 		{`"a << b >>"`, `"a << b >>"`, ``},
 	} {
 		want, err := Decode([]byte(c[0]))
 		require.NoError(t, err)
 		got, err := Decode([]byte(c[1]))
 		require.NoError(t, err)
-		var said []string
+		var faults []string
 		for _, f := range Match(want, got, func(string, string) {}) {
-			said = append(said, f.String())
+			faults = append(faults, f.String())
 		}
-		require.Equal(t, c[2], strings.Join(said, "; "), "%s against %s", c[0], c[1])
+		require.Equal(t, c[2], strings.Join(faults, "; "), "%s against %s", c[0], c[1])
 	}
 }
 
-func TestCapturesKeepWhatMatched(t *testing.T) {
+func TestMatch_keepsCaptures(t *testing.T) {
 	t.Parallel()
 	want, err := Decode([]byte(`{"list": ["<<some>>", {"name": "mine", "id": "<<id run as run>>"}], "n": "<<int as n>>",
 		"c": "<<like x=([0-9]+);.* as cookie>>", "o": "<<any as whole>>"}`))
@@ -89,23 +89,23 @@ func TestCapturesKeepWhatMatched(t *testing.T) {
 	require.Equal(t, map[string]string{"run": "run_" + aULID[:25] + "x", "n": "12", "cookie": "7", "whole": `{"b":1}`}, kept)
 }
 
-func TestOnlyOneWholeJSONValueIsRead(t *testing.T) {
+func TestDecode(t *testing.T) {
 	t.Parallel()
 	for text, words := range map[string]string{
-		`{"a": 1, "a": 1}`:          `a is there twice`,
-		`{"a": [{"b": 1, "b": 2}]}`: `a[0].b is there twice`,
-		`{"a": 1, "\u0061": 2}`:     `a is there twice`,
-		`{} {}`:                     `something stands behind the JSON value`,
-		`{}x`:                       `something stands behind the JSON value`,
-		`{"a": }`:                   `it is not JSON`,
+		`{"a": 1, "a": 1}`:          `duplicate member a`,
+		`{"a": [{"b": 1, "b": 2}]}`: `duplicate member a[0].b`,
+		`{"a": 1, "\u0061": 2}`:     `duplicate member a`,
+		`{} {}`:                     `data after the JSON value`,
+		`{}x`:                       `data after the JSON value`,
+		`{"a": }`:                   `invalid JSON`,
 		`{"a": 1`:                   `EOF`,
 		``:                          `EOF`,
-		"\"\xff\"":                  `it is not UTF-8`,
+		"\"\xff\"":                  `invalid UTF-8`,
 	} {
 		_, err := Decode([]byte(text))
 		require.ErrorContains(t, err, words, text)
 	}
 	v, err := Decode([]byte("{\"a\": 1, \"A\": 1}\n"))
-	require.NoError(t, err, "names are what they are")
+	require.NoError(t, err, "member names are case-sensitive")
 	require.Len(t, v, 2)
 }

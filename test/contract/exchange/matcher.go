@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// matcher is an expectation that is no value: `<<int>>`, `<<id job as mine>>`, `<<null or time>>`.
+// matcher is an expectation that matches more than one value: `<<int>>`, `<<id job as mine>>`, `<<null or time>>`.
 type matcher struct {
 	null bool
 	kind string
 	arg  string
-	// as is the variable that the value is kept in.
+	// as is the variable that captures the value.
 	as string
 }
 
 var captured = regexp.MustCompile(`^(.*) as ([a-z][a-z0-9_]*)$`)
 
-// asMatcher reads a matcher out of the text between its signs; found is false for any other text.
+// asMatcher parses a matcher between << and >>; found is false for any other text.
 func asMatcher(text string) (m matcher, found bool) {
 	if !strings.HasPrefix(text, "<<") || !strings.HasSuffix(text, ">>") || len(text) < 5 {
 		return matcher{}, false
@@ -33,13 +33,13 @@ func asMatcher(text string) (m matcher, found bool) {
 
 const ulid = `[0-7][0-9a-hjkmnp-tv-z]{25}`
 
-// patterns are the kinds of strings.
+// patterns holds the matchers that are fixed patterns of strings.
 var patterns = map[string]*regexp.Regexp{
 	"time":   regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$`),
 	"digest": regexp.MustCompile(`^sha256:[0-9a-f]{64}$`),
 }
 
-// takes says what is wrong about a value; empty where nothing is. kept is what a capture keeps of it.
+// takes returns why the value does not match, or "" if it does. kept is the captured text.
 func (m matcher) takes(v any) (fault, kept string) {
 	text, isText := v.(string)
 	kept = text
@@ -53,32 +53,32 @@ func (m matcher) takes(v any) (fault, kept string) {
 	case "any":
 		return "", kept
 	case "string", "int", "bool":
-		return told(kind(v) == m.kind), kept
+		return faultUnless(kind(v) == m.kind), kept
 	case "number":
-		return told(kind(v) == "int" || kind(v) == "float"), kept
+		return faultUnless(kind(v) == "int" || kind(v) == "float"), kept
 	case "time", "digest":
-		return told(isText && patterns[m.kind].MatchString(text)), kept
+		return faultUnless(isText && patterns[m.kind].MatchString(text)), kept
 	case "id":
 		re, err := regexp.Compile(`^` + regexp.QuoteMeta(m.arg) + `_` + ulid + `$`)
-		return told(err == nil && isText && re.MatchString(text)), kept
+		return faultUnless(err == nil && isText && re.MatchString(text)), kept
 	case "like", "LIKE":
 		return like(m.arg, text, isText)
 	default:
-		return fmt.Sprintf("the matcher %q is not known", m.kind), kept
+		return fmt.Sprintf("unknown matcher %q", m.kind), kept
 	}
 }
 
-func told(holds bool) string {
+func faultUnless(holds bool) string {
 	if holds {
 		return ""
 	}
 	return mismatch
 }
 
-// mismatch is the fault that needs no words: what was wanted stands beside what was there.
+// mismatch is the fault without a reason of its own: the wanted and the actual value suffice.
 const mismatch = "differs"
 
-// like matches the whole text. A capture keeps the first group where there is one.
+// like matches the whole text. A capture keeps the first group, if there is one, otherwise the whole text.
 func like(expression, text string, isText bool) (fault, kept string) {
 	re, err := regexp.Compile(`^(?s:` + expression + `)$`)
 	if err != nil {

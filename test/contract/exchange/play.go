@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Response is what is expected.
+// Response is the expected response.
 type Response struct {
 	Status int
 	Header []Field
@@ -22,24 +22,24 @@ type Response struct {
 
 // Document is the API's description.
 type Document interface {
-	// CheckResponse says what the description does not know of an answer to a request; routes that it does not
-	// describe are none of its business.
+	// CheckResponse returns an error if the response differs from the description of its route. It returns nil for
+	// routes that are not described.
 	CheckResponse(method, target string, status int, header http.Header, body []byte) error
 }
 
-// Stage is where goldens are played.
+// Stage is the installation and the client settings with which goldens are played.
 type Stage struct {
 	URL string
-	// From is the client's address, so that nobody's attempts count against another's.
+	// From is the client's address. Each golden has its own, so that rate limits by address do not add up.
 	From string
-	// Patience is how long one request, and what is asked for again, may take.
+	// Patience limits the time of one request, and of one step with Until.
 	Patience time.Duration
-	// World answers the variables that the installation's world has.
+	// World returns the value of one of the installation's variables.
 	World func(name string) (string, error)
-	// Vars are the golden's own before it begins; what it keeps is added to them where there are any.
+	// Vars holds the golden's initial variables. If it is not nil, Play adds the captured ones to it.
 	Vars     map[string]string
 	Document Document
-	// Draft is told the answer to a step whose expected body is still a question mark; nil where that is a fault.
+	// Draft receives the response to a step whose expected body is a question mark. If nil, such a step fails.
 	Draft func(step int, body string)
 }
 
@@ -49,14 +49,14 @@ type player struct {
 
 	stage Stage
 	vars  map[string]string
-	// last is told the next answer.
+	// last, if not nil, receives the next response.
 	last func(Answer)
 }
 
-// unwritten is the expected body of a golden that is being written.
+// unwritten is the placeholder for an expected body that Draft fills in.
 const unwritten = "?"
 
-// Play sends the requests in order and tells the first step whose answer is not the expected one.
+// Play sends the requests in order and returns an error for the first response that is not the expected one.
 func (g *Golden) Play(ctx context.Context, s Stage) error {
 	p := &player{Golden: g, stage: s, vars: map[string]string{"base_url": s.URL, "address": s.From, "unique": word(5), "random": word(16)}}
 	maps.Copy(p.vars, s.Vars)
@@ -81,7 +81,7 @@ func (g *Golden) Play(ctx context.Context, s Stage) error {
 	return nil
 }
 
-// word is a fresh word of letters and digits that begins with a letter.
+// word returns a random word of letters and digits that begins with a letter.
 func word(n int) string {
 	raw := make([]byte, n)
 	_, _ = rand.Read(raw) // never fails
@@ -102,7 +102,7 @@ const (
 	lastPause  = time.Second
 )
 
-// until asks again, ever less often, until the answer is the expected one.
+// until repeats a step with growing pauses until the response is the expected one.
 func (p *player) until(ctx context.Context, s Step) error {
 	ctx, cancel := context.WithTimeout(ctx, p.stage.Patience)
 	defer cancel()
@@ -121,7 +121,7 @@ func (p *player) until(ctx context.Context, s Step) error {
 	}
 }
 
-// once sends a request and compares.
+// once sends a request and compares the response.
 func (p *player) once(ctx context.Context, s Step) error {
 	w, err := p.wire(s.Request)
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *player) once(ctx context.Context, s Step) error {
 	kept := map[string]string{}
 	faults := p.compare(s.Response, want, w.method, a, func(name, value string) { kept[name] = value })
 	if len(faults) > 0 {
-		return fmt.Errorf("the answer differs:\n%s\nwhole answer: %d %v\n%s", faultLines(faults), a.Status, a.Header, clip(a.Body))
+		return fmt.Errorf("unexpected response:\n%s\nwhole response: %d %v\n%s", faultLines(faults), a.Status, a.Header, clip(a.Body))
 	}
 	if p.last != nil {
 		p.last(a)
@@ -147,7 +147,7 @@ func (p *player) once(ctx context.Context, s Step) error {
 	maps.Copy(p.vars, kept)
 	if p.stage.Document != nil {
 		if err := p.stage.Document.CheckResponse(w.method, w.target, a.Status, a.Header, a.Body); err != nil {
-			return fmt.Errorf("the answer is not what the API's description says: %w\nwhole answer: %d %v\n%s", err, a.Status, a.Header, clip(a.Body))
+			return fmt.Errorf("the response differs from the API description: %w\nwhole response: %d %v\n%s", err, a.Status, a.Header, clip(a.Body))
 		}
 	}
 	return nil
@@ -163,7 +163,7 @@ func clip(body []byte) string {
 
 var variable = regexp.MustCompile(`\{\{([a-z][a-z0-9_]*)\}\}`)
 
-// Names are the variables that a golden uses and does not keep itself, in no order.
+// Names returns the variables that the golden uses, each once.
 func (g *Golden) Names() []string {
 	var texts []string
 	for _, s := range g.Steps {
@@ -183,7 +183,7 @@ func (g *Golden) Names() []string {
 	return names
 }
 
-// fill replaces variables.
+// fill replaces the variables in text.
 func (p *player) fill(text string) (string, error) {
 	var faults []error
 	out := variable.ReplaceAllStringFunc(text, func(sign string) string {
@@ -192,7 +192,7 @@ func (p *player) fill(text string) (string, error) {
 			return v
 		}
 		if p.stage.World == nil {
-			faults = append(faults, fmt.Errorf("nothing is named %s", sign))
+			faults = append(faults, fmt.Errorf("unknown variable %s", sign))
 			return sign
 		}
 		v, err := p.stage.World(name)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// served answers what a handler serves, on a stage of its own.
+// served returns a stage whose server runs the handler.
 func served(t *testing.T, h http.HandlerFunc) Stage {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -21,7 +21,7 @@ func served(t *testing.T, h http.HandlerFunc) Stage {
 	}))
 	t.Cleanup(server.Close)
 	return Stage{URL: server.URL, Patience: 10 * time.Second, World: func(name string) (string, error) {
-		return "", errors.New("the world has no " + name)
+		return "", errors.New("unknown variable " + name)
 	}}
 }
 
@@ -45,8 +45,8 @@ func writes(status int, header, body string) http.HandlerFunc {
 
 const get = "-- request --\nGET /x\n-- response --\n"
 
-// TestEveryLieOfAnAnswerIsTold breaks an answer in each way that a golden must see.
-func TestEveryLieOfAnAnswerIsTold(t *testing.T) {
+// TestGolden_Play_reportsEveryDifference changes the response in each way that a golden must detect.
+func TestGolden_Play_reportsEveryDifference(t *testing.T) {
 	t.Parallel()
 	want := get + "200\nX-Marked: yes\nX-Never: <<absent>>\n\n{\"a\": 1}\n"
 	require.NoError(t, played(t, served(t, writes(200, "yes", `{"a":1}`)), want))
@@ -57,8 +57,8 @@ func TestEveryLieOfAnAnswerIsTold(t *testing.T) {
 		"a: want 1, got 2":                         writes(200, "yes", `{"a":2}`),
 		"a: want 1, got 1.0":                       writes(200, "yes", `{"a":1.0}`),
 		"b: want nothing, got 2":                   writes(200, "yes", `{"a":1,"b":2}`),
-		"a is there twice":                         writes(200, "yes", `{"a":1,"a":1}`),
-		"something stands behind the JSON value":   writes(200, "yes", `{"a":1}{}`),
+		"duplicate member a":                       writes(200, "yes", `{"a":1,"a":1}`),
+		"data after the JSON value":                writes(200, "yes", `{"a":1}{}`),
 		`body: want "{\"a\": 1}", got nothing`:     writes(200, "yes", ``),
 		"header X-Never: want nothing, got": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Never", "x")
@@ -82,22 +82,22 @@ func TestEveryLieOfAnAnswerIsTold(t *testing.T) {
 	require.ErrorContains(t, err, "body: want nothing, got")
 }
 
-// broken is a description that refuses every answer.
+// broken is a description that rejects every response.
 type broken struct{}
 
 func (broken) CheckResponse(method, target string, status int, _ http.Header, body []byte) error {
 	return errors.New(method + " " + target + ": no " + http.StatusText(status) + " " + string(body))
 }
 
-func TestTheDescriptionJudgesToo(t *testing.T) {
+func TestGolden_Play_checksDescription(t *testing.T) {
 	t.Parallel()
 	s := served(t, writes(200, "", "{}"))
 	require.NoError(t, played(t, s, get+"200\n\n{}\n"))
 	s.Document = broken{}
-	require.ErrorContains(t, played(t, s, get+"200\n\n{}\n"), "not what the API's description says: GET /x: no OK {}")
+	require.ErrorContains(t, played(t, s, get+"200\n\n{}\n"), "differs from the API description: GET /x: no OK {}")
 }
 
-func TestARequestIsSentAsItIsWritten(t *testing.T) {
+func TestGolden_Play_sendsRequestUnchanged(t *testing.T) {
 	t.Parallel()
 	var body string
 	var seen *http.Request
@@ -134,7 +134,7 @@ of {{mine}}`))
 	require.Equal(t, "/jobs/job_"+aULID, seen.RequestURI)
 	require.Equal(t, []string{"chunked"}, seen.TransferEncoding)
 	require.Equal(t, "a=secret", seen.Header.Get("Cookie"))
-	require.ErrorContains(t, played(t, s, "-- request --\nGET /{{nowhere}}\n-- response --\n200\n"), "{{nowhere}}: the world has no nowhere")
+	require.ErrorContains(t, played(t, s, "-- request --\nGET /{{nowhere}}\n-- response --\n200\n"), "{{nowhere}}: unknown variable nowhere")
 	require.NoError(t, played(t, s, "-- request --\nPUT {{base_url}}/whole?a\n@body: zeros 12\n-- response --\n200\n\n<<any>>\n"))
 	require.Equal(t, "/whole?a", seen.RequestURI)
 	require.Equal(t, "000000000000", body)
@@ -142,41 +142,41 @@ of {{mine}}`))
 	require.Equal(t, "\x00\xff", body)
 }
 
-func TestUntilAsksAgainAndGivesUp(t *testing.T) {
+func TestGolden_Play_until(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
+	var requests atomic.Int32
 	s := served(t, func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) < 4 {
+		if requests.Add(1) < 4 {
 			writes(503, "", `{"detail": "soon"}`)(w, r)
 			return
 		}
 		writes(200, "", `{"n": 4}`)(w, r)
 	})
 	require.NoError(t, played(t, s, "-- request until --\nGET /x\n-- response --\n200\n\n{\"n\": \"<<int as n>>\"}\n"))
-	require.EqualValues(t, 4, asked.Load())
+	require.EqualValues(t, 4, requests.Load())
 	s.Patience = 100 * time.Millisecond
 	err := played(t, s, "-- request until --\nGET /x\n-- response --\n404\n\n<<any>>\n")
 	require.ErrorContains(t, err, "not within 100ms")
 	require.ErrorContains(t, err, "status: want 404, got 200")
 }
 
-func TestSeveralTimes(t *testing.T) {
+func TestGolden_Play_times(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
+	var requests atomic.Int32
 	s := served(t, func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) > 3 {
+		if requests.Add(1) > 3 {
 			writes(429, "", `{}`)(w, r)
 			return
 		}
 		writes(200, "", `{}`)(w, r)
 	})
 	require.NoError(t, played(t, s, "-- request --\nGET /x\n@times: 3\n-- response --\n200\n\n{}\n-- request --\nGET /x\n-- response --\n429\n\n{}\n"))
-	asked.Store(0)
+	requests.Store(0)
 	require.ErrorContains(t, played(t, s, "-- request --\nGET /x\n@times: 4\n-- response --\n200\n\n{}\n"), "status: want 200, got 429")
 }
 
-// TestStreamsAreReadAsFarAsIsWanted follows a stream that never ends.
-func TestStreamsAreReadAsFarAsIsWanted(t *testing.T) {
+// TestGolden_Play_stream reads a stream that never ends up to the expected text.
+func TestGolden_Play_stream(t *testing.T) {
 	t.Parallel()
 	s := served(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -189,7 +189,7 @@ func TestStreamsAreReadAsFarAsIsWanted(t *testing.T) {
 	require.ErrorContains(t, played(t, s, get+"200\n\n<<text LIKE id: 2.*>>\n"), "id: 1")
 }
 
-func TestTextIsComparedAsText(t *testing.T) {
+func TestGolden_Play_text(t *testing.T) {
 	t.Parallel()
 	s := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello, world\n") })
 	require.NoError(t, played(t, s, get+"200\n\nhello, world\n"))
@@ -200,7 +200,7 @@ func TestTextIsComparedAsText(t *testing.T) {
 	require.ErrorContains(t, played(t, s, get+"200\n\n<<text LIKE h>>\n"), "body: want")
 }
 
-func TestACallerHasItsOwnAddress(t *testing.T) {
+func TestGolden_Play_clientAddress(t *testing.T) {
 	t.Parallel()
 	s := served(t, func(w http.ResponseWriter, r *http.Request) { writes(200, "", `"`+r.RemoteAddr+`"`)(w, r) })
 	s.From = "127.7.7.7"

@@ -6,51 +6,51 @@ import (
 	"strings"
 )
 
-// Covered is a route and a status that a golden shows.
+// Covered is a route and a status that a golden covers.
 type Covered struct {
 	Route  string
 	Status int
 }
 
-// Covers lists what a golden that is played once covers: of each route that it names, the statuses of the counting
-// steps whose request is one of that route. A route that no such step asks is an error.
+// Covers returns the routes and statuses that a golden covers when it is played once: for each of its routes, the
+// statuses of the counting steps that request it. A route without such a step is an error.
 func (g *Golden) Covers() ([]Covered, error) {
 	var all []Covered
-	asked := map[string]bool{}
+	requested := map[string]bool{}
 	for i, s := range g.Steps {
 		if !g.counts(i) {
 			continue
 		}
 		for _, route := range g.Routes {
 			if Asks(s.Request.Method, s.Request.Target, route) {
-				asked[route] = true
+				requested[route] = true
 				all = append(all, Covered{route, s.Response.Status})
 			}
 		}
 	}
 	for _, route := range g.Routes {
-		if !asked[route] {
-			return nil, fmt.Errorf("%s: no step that counts asks %s", g.Name, route)
+		if !requested[route] {
+			return nil, fmt.Errorf("%s: no counting step requests %s", g.Name, route)
 		}
 	}
 	return slices.Compact(all), nil
 }
 
-// Asks tells whether a request line, with variables in it or not, is one of a route `METHOD PATTERN`.
+// Asks reports whether a request line, with or without variables, belongs to a route `METHOD PATTERN`.
 func Asks(method, target, route string) bool {
 	routeMethod, pattern, _ := strings.Cut(route, " ")
 	if routeMethod != "*" && method != routeMethod {
 		return false
 	}
 	if variable.ReplaceAllString(target, "") == "" {
-		return true // a whole address that an answer gave
+		return true // a whole URL taken from a response
 	}
 	path, _, _ := strings.Cut(target, "?")
 	return Matches(path, pattern)
 }
 
-// Matches tells whether a path fits a pattern of gen/route. A place for one segment takes a variable or any text,
-// a written segment only itself.
+// Matches reports whether a path matches a pattern of gen/route. A placeholder for one segment matches a variable or
+// any text that is not empty, a literal segment only itself.
 func Matches(path, pattern string) bool {
 	have, want := strings.Split(path, "/"), strings.Split(pattern, "/")
 	for i, w := range want {
@@ -64,12 +64,12 @@ func Matches(path, pattern string) bool {
 	return len(have) == len(want)
 }
 
-// Find answers which of the patterns a path is of: the one with the most written segments.
+// Find returns the pattern that matches a path. If several do, it is the one with the most literal segments.
 func Find(path string, patterns []string) (pattern string, found bool) {
 	most := -1
 	for _, p := range patterns {
-		if written := strings.Count(p, "/") - strings.Count(p, "{"); Matches(path, p) && written > most {
-			pattern, found, most = p, true, written
+		if literal := strings.Count(p, "/") - strings.Count(p, "{"); Matches(path, p) && literal > most {
+			pattern, found, most = p, true, literal
 		}
 	}
 	return pattern, found

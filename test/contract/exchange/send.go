@@ -19,19 +19,19 @@ import (
 // Field is one header field as it is written.
 type Field struct{ Name, Value string }
 
-// Request is what is sent, as it is written.
+// Request is a request as it is written in the golden.
 type Request struct {
 	Method, Target string
 	Header         []Field
 	Body           string
-	// Made are the words of a body that is made rather than written: zeros N, nested N, file NAME, hex DIGITS.
+	// Made holds the words of a generated body: zeros N, nested N, file NAME, hex DIGITS.
 	Made []string
-	// Length is `none` for a body of unknown length, `spelled` for one that spells its own chunks, a number for a
-	// claimed one, else empty.
+	// Length is `none` for a chunked body, `spelled` for a body that contains its own chunk framing, or a number for
+	// that Content-Length. If it is empty, the Content-Length is that of the body.
 	Length string
 }
 
-// Answer is what came back.
+// Answer is a received response.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -46,7 +46,7 @@ type wire struct {
 	length         string
 }
 
-// bytes writes the request out, byte by byte as a hostile client would.
+// bytes encodes the request without any cleaning, as a hostile client would send it.
 func (w wire) bytes(host string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", w.method, w.target)
@@ -89,14 +89,14 @@ func (w wire) has(name string) bool {
 	return false
 }
 
-// send sends the request and reads the answer. Of an event stream it reads until enough says so or its end.
+// send sends the request and reads the response. It reads an event stream until enough returns true or it ends.
 func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) (Answer, error) {
 	base, err := url.Parse(s.URL)
 	if err != nil {
-		return Answer{}, fmt.Errorf("the stage's address: %w", err)
+		return Answer{}, fmt.Errorf("parse the stage's URL: %w", err)
 	}
 	host := base.Host
-	// A signed URL is told whole; what it names is reached where the installation listens.
+	// A signed URL is absolute. The Host header is taken from it; the connection goes to the installation.
 	if whole, err := url.Parse(w.target); err == nil && whole.Scheme == "http" && whole.Host != "" {
 		host, w.target = whole.Host, w.target[len("http://")+len(whole.Host):]
 	}
@@ -115,12 +115,12 @@ func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) 
 	wrote := make(chan struct{})
 	go func() {
 		defer close(wrote)
-		_, _ = conn.Write(w.bytes(host)) // a server that has seen enough answers and closes
+		_, _ = conn.Write(w.bytes(host)) // a server may respond and close before it has read everything
 	}()
-	answer, err := read(conn, w.method, enough)
+	a, err := read(conn, w.method, enough)
 	_ = conn.Close()
 	<-wrote
-	return answer, err
+	return a, err
 }
 
 func read(conn io.Reader, method string, enough func([]byte) bool) (Answer, error) {
@@ -140,7 +140,7 @@ func read(conn io.Reader, method string, enough func([]byte) bool) (Answer, erro
 		case !interim:
 			a.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
 		}
-		// Not before the connection: closing a body reads what is left of it.
+		// Leave the body open: closing it would read the rest. send closes the connection.
 		if err != nil {
 			return a, fmt.Errorf("read the body: %w", err)
 		}
@@ -148,10 +148,10 @@ func read(conn io.Reader, method string, enough func([]byte) bool) (Answer, erro
 	}
 }
 
-// maxBody is what is read of an answer.
+// maxBody limits the bytes read of a response and those of a generated body.
 const maxBody = 64 << 20
 
-// prefix reads a stream until enough of it is there.
+// prefix reads a stream until enough returns true or it ends.
 func prefix(body io.Reader, enough func([]byte) bool) ([]byte, error) {
 	var all []byte
 	chunk := make([]byte, 4096)
@@ -169,7 +169,7 @@ func prefix(body io.Reader, enough func([]byte) bool) ([]byte, error) {
 	}
 }
 
-// made is a body that a directive describes.
+// made generates the body that a directive describes.
 func (g *Golden) made(words []string, fill func(string) (string, error)) ([]byte, error) {
 	if len(words) != 2 {
 		return nil, fmt.Errorf("@body takes two words, not %q", words)
@@ -178,20 +178,20 @@ func (g *Golden) made(words []string, fill func(string) (string, error)) ([]byte
 	case "zeros":
 		n, err := strconv.Atoi(words[1])
 		if err != nil || n < 0 || n > maxBody {
-			return nil, fmt.Errorf("%q is no size", words[1])
+			return nil, fmt.Errorf("%q is not a valid size", words[1])
 		}
 		return bytes.Repeat([]byte("0"), n), nil
 	case "file":
 		data, ok := g.files[words[1]]
 		if !ok {
-			return nil, fmt.Errorf("there is no section %s", words[1])
+			return nil, fmt.Errorf("section %s is missing", words[1])
 		}
 		text, err := fill(strings.TrimRight(string(data), "\n"))
 		return []byte(text), err
 	case "nested":
 		n, err := strconv.Atoi(words[1])
 		if err != nil || n < 0 || n > maxBody/2 {
-			return nil, fmt.Errorf("%q is no depth", words[1])
+			return nil, fmt.Errorf("%q is not a valid depth", words[1])
 		}
 		return append(bytes.Repeat([]byte("["), n), bytes.Repeat([]byte("]"), n)...), nil
 	case "hex":
@@ -201,6 +201,6 @@ func (g *Golden) made(words []string, fill func(string) (string, error)) ([]byte
 		}
 		return raw, nil
 	default:
-		return nil, fmt.Errorf("@body %s is not known", words[0])
+		return nil, fmt.Errorf("unknown kind of @body %s", words[0])
 	}
 }

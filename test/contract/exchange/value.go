@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// Decode reads one JSON value: nil, bool, string, json.Number, []any or map[string]any. A member that is there
-// twice, something behind the value, and bytes that are no UTF-8 are errors.
+// Decode parses one JSON value: nil, bool, string, json.Number, []any or map[string]any. A duplicate member, data after
+// the value, and invalid UTF-8 are errors.
 func Decode(raw []byte) (any, error) {
 	if !utf8.Valid(raw) {
-		return nil, errors.New("it is not UTF-8")
+		return nil, errors.New("invalid UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -25,7 +25,7 @@ func Decode(raw []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands behind the JSON value")
+		return nil, errors.New("data after the JSON value")
 	}
 	return v, nil
 }
@@ -33,7 +33,7 @@ func Decode(raw []byte) (any, error) {
 func decode(d *json.Decoder, path string) (any, error) {
 	token, err := d.Token()
 	if err != nil {
-		return nil, fmt.Errorf("it is not JSON: %w", err)
+		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 	switch token {
 	case json.Delim('{'):
@@ -59,12 +59,12 @@ func decodeObject(d *json.Decoder, path string) (any, error) {
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return nil, fmt.Errorf("it is not JSON: %w", err)
+			return nil, fmt.Errorf("invalid JSON: %w", err)
 		}
 		name, _ := key.(string)
 		at := member(path, name)
 		if _, there := object[name]; there {
-			return nil, fmt.Errorf("%s is there twice", at)
+			return nil, fmt.Errorf("duplicate member %s", at)
 		}
 		if object[name], err = decode(d, at); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func decodeObject(d *json.Decoder, path string) (any, error) {
 	return object, err
 }
 
-// member is the path of an object's member.
+// member returns the path of an object's member.
 func member(path, name string) string {
 	if path == "" {
 		return name
@@ -82,7 +82,7 @@ func member(path, name string) string {
 	return path + "." + name
 }
 
-// kind names what a value is; 1 is an integer, 1.0 and 1e0 are not.
+// kind returns the kind of a value; 1 is an int, 1.0 and 1e0 are floats.
 func kind(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -117,7 +117,7 @@ func equal(a, b any) bool {
 	return ok && ok2 && p.Cmp(q) == 0
 }
 
-// show is a value as it is told in a message.
+// show formats a value for a message.
 func show(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

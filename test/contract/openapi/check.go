@@ -16,10 +16,10 @@ import (
 	"golang.org/x/text/message"
 )
 
-// CheckResponse says what of an answer is not as the operation declares it, or nil.
+// CheckResponse returns an error if the response differs from what the operation declares.
 func (op *Operation) CheckResponse(status int, header http.Header, body []byte) error {
 	if err := op.checkResponse(status, header, body); err != nil {
-		return fmt.Errorf("%s %s (%s) answers %d: %w", op.Method, op.Path, op.ID, status, err)
+		return fmt.Errorf("%s %s (%s), status %d: %w", op.Method, op.Path, op.ID, status, err)
 	}
 	return nil
 }
@@ -32,7 +32,7 @@ func (op *Operation) checkResponse(status int, header http.Header, body []byte) 
 		name, node = "default", object(responses, "default")
 	}
 	if node == nil {
-		return fmt.Errorf("this status is not declared (%v are)", op.Statuses())
+		return fmt.Errorf("the status is not declared; declared are %v", op.Statuses())
 	}
 	response, pointer := op.doc.resolve(node, op.pointer+"/responses/"+name)
 	if err := op.checkHeaders(response, pointer, header); err != nil {
@@ -58,7 +58,7 @@ func (op *Operation) checkHeaders(response map[string]any, pointer string, heade
 	return nil
 }
 
-// typed is a header's value as its schema has it: the digits of an integer are one.
+// typed converts a header's value to the type of its schema: a number if the schema is an integer.
 func typed(schema map[string]any, value string) any {
 	if schema["type"] == "integer" {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -72,13 +72,13 @@ func (op *Operation) checkBody(response map[string]any, pointer, contentType str
 	content := object(response, "content")
 	switch {
 	case len(content) == 0 && len(body) > 0:
-		return fmt.Errorf("no body is declared, and one of %d bytes came", len(body))
+		return fmt.Errorf("no body is declared, but got one of %d bytes", len(body))
 	case len(content) == 0:
 		return nil
 	}
 	declared, ok := media(content, contentType)
 	if !ok {
-		return fmt.Errorf("content type %q is none of %v", contentType, slices.Sorted(maps.Keys(content)))
+		return fmt.Errorf("content type %q is not one of %v", contentType, slices.Sorted(maps.Keys(content)))
 	}
 	if declared != "application/json" || object(content, declared)["schema"] == nil {
 		return nil
@@ -90,7 +90,7 @@ func (op *Operation) checkBody(response map[string]any, pointer, contentType str
 	return op.doc.fits(pointer+"/content/"+escaped(declared)+"/schema", value)
 }
 
-// media finds the declared type that a content type is.
+// media returns the declared media type that matches a content type.
 func media(content map[string]any, contentType string) (string, bool) {
 	if _, any := content["*/*"]; any {
 		return "*/*", true
@@ -109,7 +109,7 @@ func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
 	return d.compiler.Compile(location + "#" + pointer)
 }
 
-// fits holds a value against the schema at a pointer.
+// fits validates a value against the schema at a pointer.
 func (d *Document) fits(pointer string, value any) error {
 	schema, err := d.schema(pointer)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *Document) fits(pointer string, value any) error {
 	return errors.New(strings.Join(leaves(wrong, message.NewPrinter(language.English)), "; "))
 }
 
-// leaves are the faults themselves, each with the place of the value that has it.
+// leaves returns the innermost errors, each with the location of its value.
 func leaves(e *jsonschema.ValidationError, in *message.Printer) []string {
 	if len(e.Causes) == 0 {
 		at := "/" + strings.Join(e.InstanceLocation, "/")

@@ -1,10 +1,11 @@
-// Package openapi holds answers of a running installation against the document that describes them
-// (gen/openapi): the status must be declared, the headers and the content type be those of the declared
-// answer, and the body must fit its schema by JSON Schema 2020-12.
+// Package openapi checks responses of a running installation against the OpenAPI document (gen/openapi): the status
+// must be declared, the headers and the content type must match the declared response, and the body must be valid
+// against its schema by JSON Schema 2020-12.
 package openapi
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -18,15 +19,15 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/openapi"
 )
 
-// location is the name under which the document's parts refer to each other.
+// location is the URL under which the schema compiler knows the document.
 const location = "openapi.json"
 
-// Document is the whole description.
+// Document is a parsed OpenAPI document.
 type Document struct {
 	root map[string]any
 	all  []*Operation
 
-	mu       sync.Mutex // the compiler takes one caller at a time
+	mu       sync.Mutex // guards the compiler, which is not safe for concurrent use
 	compiler *jsonschema.Compiler
 }
 
@@ -34,7 +35,7 @@ type Document struct {
 type Operation struct {
 	// Method is upper case, Path the document's template, ID the operationId.
 	Method, Path, ID string
-	// Passthrough says that the answer may be anything: an engine gave it.
+	// Passthrough marks an operation whose responses come from an engine and may be anything.
 	Passthrough bool
 
 	doc     *Document
@@ -42,10 +43,10 @@ type Operation struct {
 	pointer string
 }
 
-// Load reads the document that this build has.
+// Load parses the document of this build.
 func Load() (*Document, error) { return Parse(openapi.Document) }
 
-// Parse reads a document.
+// Parse parses a document.
 func Parse(data []byte) (*Document, error) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
@@ -53,7 +54,7 @@ func Parse(data []byte) (*Document, error) {
 	}
 	root, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("read document: no object")
+		return nil, errors.New("read document: not a JSON object")
 	}
 	d := &Document{root: root, compiler: jsonschema.NewCompiler()}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
@@ -80,11 +81,12 @@ func Parse(data []byte) (*Document, error) {
 	return d, nil
 }
 
-// Operations lists all of them by path and method.
+// Operations returns all operations, ordered by path and method.
 func (d *Document) Operations() []*Operation { return d.all }
 
-// Operation finds the operation of a method and a path: a request's path without its query, or a route's pattern
-// as gen/route has it. A route of any method ("*") is found by its GET. Literal segments win over variables.
+// Operation returns the operation of a method and a path. The path is that of a request without its query, or a route's
+// pattern as in gen/route. For a route of any method ("*") it returns the GET operation. Literal segments win over
+// variables.
 func (d *Document) Operation(method, path string) (*Operation, bool) {
 	if method == "*" {
 		method = http.MethodGet
@@ -98,8 +100,8 @@ func (d *Document) Operation(method, path string) (*Operation, bool) {
 	return best, best != nil
 }
 
-// matches compares segment by segment; the last variable of a path that runs through to an engine or to the object
-// store takes several.
+// matches compares segment by segment. The last variable of a path to an engine or to the object store matches several
+// segments.
 func (op *Operation) matches(path string) bool {
 	want, given := strings.Split(op.Path, "/"), strings.Split(path, "/")
 	for i, segment := range want {
@@ -123,7 +125,7 @@ func (op *Operation) several() bool {
 
 func literals(path string) int { return strings.Count(path, "/") - strings.Count(path, "{") }
 
-// Statuses are those that the operation declares, in order; `default` is none of them.
+// Statuses returns the statuses that the operation declares, in order, without `default`.
 func (op *Operation) Statuses() []int {
 	var out []int
 	for status := range object(op.node, "responses") {
@@ -135,7 +137,7 @@ func (op *Operation) Statuses() []int {
 	return out
 }
 
-// Takes says whether requests are described with a header.
+// Takes reports whether the operation describes a request header.
 func (op *Operation) Takes(name string) bool {
 	list, _ := op.node["parameters"].([]any)
 	return slices.ContainsFunc(list, func(one any) bool {
@@ -145,25 +147,25 @@ func (op *Operation) Takes(name string) bool {
 	})
 }
 
-// Tells says whether answers of a status are described with a header.
+// Tells reports whether the response of a status describes a header.
 func (op *Operation) Tells(status int, name string) bool {
 	node, _ := op.doc.resolve(object(object(op.node, "responses"), strconv.Itoa(status)), "")
 	return object(object(node, "headers"), name) != nil
 }
 
-// object is a member that is an object, or nil.
+// object returns a member that is an object, or nil.
 func object(in map[string]any, name string) map[string]any {
 	out, _ := in[name].(map[string]any)
 	return out
 }
 
-// escaped is a name as a JSON pointer in a URL's fragment has it.
+// escaped escapes a name for a JSON pointer in a URL's fragment.
 func escaped(name string) string {
 	name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D", " ", "%20", "*", "%2A").Replace(name)
 }
 
-// resolve follows a reference to the part that it means, and to where that stands.
+// resolve follows references and returns the referenced node with its pointer.
 func (d *Document) resolve(node map[string]any, pointer string) (map[string]any, string) {
 	for {
 		ref, ok := node["$ref"].(string)

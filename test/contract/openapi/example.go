@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Example is the smallest body that the operation takes: what is required, each with the smallest value that fits.
-// It is nil where the operation takes none, or none of JSON. Values of fields that are named in with (by their path,
-// `spec.name`, without indices) are taken from there.
+// Example returns the smallest body that the operation accepts: the required members, each with the smallest valid value.
+// It is nil if the operation takes no JSON body. Values in with, keyed by the path of their member (`spec.name`,
+// without indices), take precedence.
 func (op *Operation) Example(with map[string]any) ([]byte, error) {
 	content := object(object(op.node, "requestBody"), "content")
 	media := object(content, "application/json")
@@ -103,7 +103,7 @@ func (d *Document) exampleArray(schema map[string]any, at string, with map[strin
 	return out, nil
 }
 
-// first is a schema's type, the first one where it has several.
+// first returns a schema's type, or the first one if it has several.
 func first(typ any) any {
 	if list, ok := typ.([]any); ok && len(list) > 0 {
 		return list[0]
@@ -145,7 +145,7 @@ func text(schema map[string]any) (string, error) {
 	return strings.Repeat("a", int(n)), nil
 }
 
-// spelled is a short text that matches a pattern without looking around.
+// spelled returns a short text that matches a pattern, which must not contain assertions.
 func spelled(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -167,6 +167,6 @@ func spelled(re *syntax.Regexp) string {
 	case syntax.OpAlternate:
 		return spelled(re.Sub[0])
 	default:
-		return "" // what may be left out, and what has no width
+		return "" // optional parts and empty matches
 	}
 }

@@ -42,8 +42,8 @@ func header(pairs ...string) http.Header {
 	return h
 }
 
-// TestEveryRouteIsDescribedAndEveryOperationIsARoute holds the document against the table that is served.
-func TestEveryRouteIsDescribedAndEveryOperationIsARoute(t *testing.T) {
+// TestDocument_matchesRouteTable compares the document with the table of served routes.
+func TestDocument_matchesRouteTable(t *testing.T) {
 	t.Parallel()
 	d := load(t)
 	served := map[string]bool{}
@@ -52,8 +52,8 @@ func TestEveryRouteIsDescribedAndEveryOperationIsARoute(t *testing.T) {
 		require.Equal(t, strings.ReplaceAll(r.Pattern, "...}", "}"), op.Path, "%s %s", r.Method, r.Pattern)
 		require.NotEmpty(t, op.Statuses(), "%s %s", r.Method, r.Pattern)
 		if r.Status != 0 {
-			// A service may always answer another one than the table's: the overlay says so then.
-			require.True(t, slices.ContainsFunc(op.Statuses(), succeeds), "%s %s has no success", r.Method, r.Pattern)
+			// The overlay may declare another success status than the table.
+			require.True(t, slices.ContainsFunc(op.Statuses(), succeeds), "%s %s declares no success status", r.Method, r.Pattern)
 		}
 		if r.Credential == "user" {
 			require.Contains(t, op.Statuses(), http.StatusUnauthorized, "%s %s", r.Method, r.Pattern)
@@ -63,14 +63,14 @@ func TestEveryRouteIsDescribedAndEveryOperationIsARoute(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, op := range d.Operations() {
-		require.True(t, served[op.Method+" "+op.Path] || served["* "+op.Path], "%s %s is no route", op.Method, op.Path)
+		require.True(t, served[op.Method+" "+op.Path] || served["* "+op.Path], "%s %s is not a route", op.Method, op.Path)
 		require.NotEmpty(t, op.ID)
-		require.False(t, ids[op.ID], "%s is two operations", op.ID)
+		require.False(t, ids[op.ID], "operation id %s is used twice", op.ID)
 		ids[op.ID] = true
 	}
 }
 
-func TestAPathFindsItsOperation(t *testing.T) {
+func TestDocument_Operation(t *testing.T) {
 	t.Parallel()
 	d := load(t)
 	for target, want := range map[string]string{
@@ -88,7 +88,7 @@ func TestAPathFindsItsOperation(t *testing.T) {
 	}
 }
 
-func TestAnswersAreHeldToWhatIsDeclared(t *testing.T) {
+func TestOperation_CheckResponse(t *testing.T) {
 	t.Parallel()
 	d := load(t)
 	const me = `{"username":"a","role":"admin","email":null,"teams":["t"],"quota":{"gpu_limit":1,"gpu_held":0,"gpu_queued":0,"gpu_available":1}}`
@@ -99,37 +99,37 @@ func TestAnswersAreHeldToWhatIsDeclared(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"as declared":            {"GET /api/auth/me", 200, header(), me, ""},
-		"another status":         {"GET /api/auth/me", 418, header(), me, "not declared"},
-		"an unexpected failure":  {"GET /api/auth/me", 500, header(), `{"detail":"x"}`, "not declared"},
-		"no request id":          {"GET /api/auth/me", 200, header("X-Request-Id", ""), me, "X-Request-Id is missing"},
-		"a malformed request id": {"GET /api/auth/me", 200, header("X-Request-Id", "1"), me, "X-Request-Id"},
-		"another content type":   {"GET /api/auth/me", 200, header("Content-Type", "text/plain"), me, "content type"},
-		"no content type":        {"GET /api/auth/me", 200, header("Content-Type", ""), me, "content type"},
-		"a missing member":       {"GET /api/auth/me", 200, header(), strings.Replace(me, `"email":null,`, "", 1), "email"},
-		"a null that may not be": {"GET /api/auth/me", 200, header(), strings.Replace(me, `"role":"admin"`, `"role":null`, 1), "/role"},
-		"a string for a number":  {"GET /api/auth/me", 200, header(), strings.Replace(me, `"gpu_held":0`, `"gpu_held":"0"`, 1), "/quota/gpu_held"},
-		"a fraction":             {"GET /api/auth/me", 200, header(), strings.Replace(me, `"gpu_held":0`, `"gpu_held":0.5`, 1), "/quota/gpu_held"},
-		"more than declared":     {"GET /api/auth/me", 200, header(), strings.Replace(me, `{"username"`, `{"more":1,"username"`, 1), ""},
-		"two values":             {"GET /api/auth/me", 200, header(), me + me, "not JSON"},
-		"no body":                {"GET /api/auth/me", 200, header(), "", "not JSON"},
-		"a refusal":              {"GET /api/auth/me", 401, header("WWW-Authenticate", "Bearer"), `{"detail":"Not authenticated"}`, ""},
-		"a bare refusal":         {"GET /api/auth/me", 401, header(), `{"detail":"Not authenticated"}`, "WWW-Authenticate is missing"},
-		"a list for a sentence":  {"GET /api/auth/me", 401, header("WWW-Authenticate", "Bearer"), `{"detail":[]}`, "/detail"},
-		"no detail":              {"GET /api/auth/me", 401, header("WWW-Authenticate", "Bearer"), `{"error":"x"}`, "detail"},
-		"what is wrong":          {"GET /api/jobs", 422, header(), `{"detail":[{"loc":["query",0],"msg":"m","type":"t"}]}`, ""},
-		"a sentence for a list":  {"GET /api/jobs", 422, header(), `{"detail":"no"}`, "/detail"},
-		"a loc of objects":       {"GET /api/jobs", 422, header(), `{"detail":[{"loc":[{}],"msg":"m","type":"t"}]}`, "/detail/0/loc/0"},
-		"a list":                 {"GET /api/jobs", 200, header("X-Total-Count", "3"), `[]`, ""},
-		"a word for a total":     {"GET /api/jobs", 200, header("X-Total-Count", "many"), `[]`, "X-Total-Count"},
-		"an envelope":            {"GET /api/jobs", 200, header(), `{"jobs":[]}`, "got object"},
-		"nothing":                {"DELETE /api/teams/team_1", 204, header("Content-Type", ""), "", ""},
-		"something for nothing":  {"DELETE /api/teams/team_1", 204, header(), "{}", "no body is declared"},
-		"events":                 {"GET /api/jobs/j/stream", 200, header("Content-Type", "text/event-stream"), "id: 1\n\n", ""},
-		"JSON for events":        {"GET /api/jobs/j/stream", 200, header(), "{}", "content type"},
-		"an engine's answer":     {"POST /inference/d/v1/x", 418, header("Content-Type", "image/png", "X-Request-Id", requestID), "\x89PNG", ""},
-		"no deployment":          {"POST /inference/d/v1/x", 404, header(), `{"detail":"no","error":{"message":"no","type":"t","code":null,"param":null}}`, ""},
-		"a plain refusal there":  {"POST /inference/d/v1/x", 404, header(), `{"detail":"no"}`, "error"},
+		"as declared":                       {"GET /api/auth/me", 200, header(), me, ""},
+		"another status":                    {"GET /api/auth/me", 418, header(), me, "not declared"},
+		"an unexpected failure":             {"GET /api/auth/me", 500, header(), `{"detail":"x"}`, "not declared"},
+		"no request id":                     {"GET /api/auth/me", 200, header("X-Request-Id", ""), me, "X-Request-Id is missing"},
+		"a malformed request id":            {"GET /api/auth/me", 200, header("X-Request-Id", "1"), me, "X-Request-Id"},
+		"another content type":              {"GET /api/auth/me", 200, header("Content-Type", "text/plain"), me, "content type"},
+		"no content type":                   {"GET /api/auth/me", 200, header("Content-Type", ""), me, "content type"},
+		"a missing member":                  {"GET /api/auth/me", 200, header(), strings.Replace(me, `"email":null,`, "", 1), "email"},
+		"null for a required value":         {"GET /api/auth/me", 200, header(), strings.Replace(me, `"role":"admin"`, `"role":null`, 1), "/role"},
+		"a string for a number":             {"GET /api/auth/me", 200, header(), strings.Replace(me, `"gpu_held":0`, `"gpu_held":"0"`, 1), "/quota/gpu_held"},
+		"a fraction":                        {"GET /api/auth/me", 200, header(), strings.Replace(me, `"gpu_held":0`, `"gpu_held":0.5`, 1), "/quota/gpu_held"},
+		"an undeclared member":              {"GET /api/auth/me", 200, header(), strings.Replace(me, `{"username"`, `{"more":1,"username"`, 1), ""},
+		"two JSON values":                   {"GET /api/auth/me", 200, header(), me + me, "not JSON"},
+		"no body":                           {"GET /api/auth/me", 200, header(), "", "not JSON"},
+		"an error":                          {"GET /api/auth/me", 401, header("WWW-Authenticate", "Bearer"), `{"detail":"Not authenticated"}`, ""},
+		"an error without WWW-Authenticate": {"GET /api/auth/me", 401, header(), `{"detail":"Not authenticated"}`, "WWW-Authenticate is missing"},
+		"a list for a string":               {"GET /api/auth/me", 401, header("WWW-Authenticate", "Bearer"), `{"detail":[]}`, "/detail"},
+		"no detail":                         {"GET /api/auth/me", 401, header("WWW-Authenticate", "Bearer"), `{"error":"x"}`, "detail"},
+		"validation errors":                 {"GET /api/jobs", 422, header(), `{"detail":[{"loc":["query",0],"msg":"m","type":"t"}]}`, ""},
+		"a string for a list":               {"GET /api/jobs", 422, header(), `{"detail":"no"}`, "/detail"},
+		"a loc of objects":                  {"GET /api/jobs", 422, header(), `{"detail":[{"loc":[{}],"msg":"m","type":"t"}]}`, "/detail/0/loc/0"},
+		"a list":                            {"GET /api/jobs", 200, header("X-Total-Count", "3"), `[]`, ""},
+		"a total that is not a number":      {"GET /api/jobs", 200, header("X-Total-Count", "many"), `[]`, "X-Total-Count"},
+		"an envelope":                       {"GET /api/jobs", 200, header(), `{"jobs":[]}`, "got object"},
+		"an empty response":                 {"DELETE /api/teams/team_1", 204, header("Content-Type", ""), "", ""},
+		"an undeclared body":                {"DELETE /api/teams/team_1", 204, header(), "{}", "no body is declared"},
+		"events":                            {"GET /api/jobs/j/stream", 200, header("Content-Type", "text/event-stream"), "id: 1\n\n", ""},
+		"JSON for events":                   {"GET /api/jobs/j/stream", 200, header(), "{}", "content type"},
+		"a response of an engine":           {"POST /inference/d/v1/x", 418, header("Content-Type", "image/png", "X-Request-Id", requestID), "\x89PNG", ""},
+		"an unknown deployment":             {"POST /inference/d/v1/x", 404, header(), `{"detail":"no","error":{"message":"no","type":"t","code":null,"param":null}}`, ""},
+		"an error without the OpenAI form":  {"POST /inference/d/v1/x", 404, header(), `{"detail":"no"}`, "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,14 +140,14 @@ func TestAnswersAreHeldToWhatIsDeclared(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, c.want)
-			require.ErrorContains(t, err, method+" ", "the operation is named")
+			require.ErrorContains(t, err, method+" ", "the error names the operation")
 		})
 	}
 }
 
-// TestSchemasOfAllAnswersCompile holds an empty answer of every declared status against its schema: whatever it
-// says of the answer, the schema itself must be one.
-func TestSchemasOfAllAnswersCompile(t *testing.T) {
+// TestResponseSchemasCompile checks an empty object against the schema of every declared status. The object may be
+// invalid, but the schema must compile.
+func TestResponseSchemasCompile(t *testing.T) {
 	t.Parallel()
 	for _, op := range load(t).Operations() {
 		for _, status := range op.Statuses() {
@@ -159,7 +159,7 @@ func TestSchemasOfAllAnswersCompile(t *testing.T) {
 	}
 }
 
-func TestExamplesHoldWhatIsRequired(t *testing.T) {
+func TestOperation_Example(t *testing.T) {
 	t.Parallel()
 	d := load(t)
 	for target, want := range map[string]string{
@@ -202,7 +202,7 @@ func TestEveryBodyHasAnExample(t *testing.T) {
 	require.Greater(t, bodies, 30)
 }
 
-func TestDocumentsThatAreNone(t *testing.T) {
+func TestParse_invalidDocument(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{``, `[]`, `{"paths":`, `3`} {
 		_, err := openapi.Parse([]byte(text))
@@ -214,7 +214,7 @@ func TestDocumentsThatAreNone(t *testing.T) {
 	require.Error(t, op.CheckResponse(200, header(), []byte(`{}`)))
 }
 
-func TestNothingIsSaidOfWhereItRuns(t *testing.T) {
+func TestOperationPathsHaveNoHost(t *testing.T) {
 	t.Parallel()
 	d := load(t)
 	paths := make([]string, 0, len(d.Operations()))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // Services in processes of their own tell auth their part of the audit; where one is away there is no list
@@ -15,7 +15,7 @@ import (
 func TestTheAuditOfServicesApart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s := stand.Split(t, stand.Options{})
+	s := testenv.Split(t, testenv.Options{})
 	h := open(ctx, t, s)
 	rows := h.auditRows(ctx, t)
 	services := map[string]bool{}
@@ -37,10 +37,10 @@ func TestTheAuditOfServicesApart(t *testing.T) {
 		a, err := h.admin.Call(ctx, method, path, body)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, a.Status, "%s: %s", path, a.Body)
-		require.Contains(t, string(a.Body), "registry does not answer")
+		require.Contains(t, string(a.Body), "registry does not respond")
 		require.Contains(t, string(a.Body), "audit_incomplete")
 	}
 	text, code := h.verified(ctx, t)
 	require.Equal(t, 1, code)
-	require.Contains(t, text, "registry does not answer")
+	require.Contains(t, text, "registry does not respond")
 }

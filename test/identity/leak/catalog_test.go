@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/test/sample"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // do is a call of the admin's that must succeed.
@@ -53,7 +53,7 @@ func (h *house) catalog(ctx context.Context, t *testing.T) {
 	t.Helper()
 	refs := map[string]string{}
 	for _, split := range []string{"train", "held"} {
-		l := &loop.Loop{Client: h.admin, Clock: clock.Real(), Patience: stand.Patience, Name: h.loop.Name + "-" + split}
+		l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Patience: testenv.Patience, Name: h.loop.Name + "-" + split}
 		pushed, err := l.PushDataset(ctx, "v1", "a.jsonl", []byte(`{"question": "to be `+split+`"}`+"\n"))
 		require.NoError(t, err)
 		refs[split], refs["dataset"] = pushed.Ref, pushed.ID
@@ -64,9 +64,9 @@ func (h *house) catalog(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodPost, "/api/rubrics/"+rubric+"/versions", map[string]any{"content": criteria}, nil)
 	h.do(ctx, t, http.MethodPost, "/api/rubrics/"+rubric+"/versions/1/publish", nil, nil)
 
-	_, version, err := h.loop.Lock(ctx, loop.Recipe)
+	_, version, err := h.loop.Lock(ctx, e2eflow.Recipe)
 	require.NoError(t, err)
-	h.made(ctx, t, "/api/solutions", map[string]any{"manifest": map[string]any{"name": h.loop.Name, "version": "1", "recipe": loop.Recipe + "@" + version}})
+	h.made(ctx, t, "/api/solutions", map[string]any{"manifest": map[string]any{"name": h.loop.Name, "version": "1", "recipe": e2eflow.Recipe + "@" + version}})
 	h.made(ctx, t, "/api/solution-applications", map[string]any{"solution": h.loop.Name + "@1", "bindings": map[string]string{
 		"model": fmt.Sprintf("mdl/default/%s@%d", h.loop.Name, h.version.Version), "train_dataset": refs["train"],
 		"validation_dataset": refs["held"], "taskset": "env/default/" + h.loop.Name + "@v1", "rubric": "rub/default/" + h.loop.Name + "@1",
@@ -147,8 +147,8 @@ func (h *house) served(ctx context.Context, t *testing.T) {
 // deployed walks a deployment through everything that can be done to one.
 func (h *house) deployed(ctx context.Context, t *testing.T, model string) {
 	t.Helper()
-	l := &loop.Loop{Client: h.admin, Clock: clock.Real(), Patience: stand.Patience, Name: h.loop.Name + "-kept"}
-	of, serving := loop.ModelVersion{ModelID: model, Version: 1}, map[string]any{"engine": "command", "command": sample.Engine()}
+	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Patience: testenv.Patience, Name: h.loop.Name + "-kept"}
+	of, serving := e2eflow.ModelVersion{ModelID: model, Version: 1}, map[string]any{"engine": "command", "command": fixtures.Engine()}
 	require.NoError(t, l.Deploy(ctx, l.Name, of, serving))
 	at := "/api/model-deployments/" + l.Deployment.ID
 	for again := range 2 {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/sample"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // orders changes fleets, nodes, hardware and public links, as an admin.
@@ -23,7 +23,7 @@ func (h *house) orders(ctx context.Context, t *testing.T) {
 	at := "/api/fleets/" + fleet.ID
 	do(http.MethodPost, at+"/join-tokens", map[string]any{}, &join)
 	h.hoard.add("join token of a fleet", join.Token)
-	request, err := sample.CertificateRequest()
+	request, err := fixtures.CertificateRequest()
 	require.NoError(t, err)
 	var node struct {
 		ID string `json:"node_id"`

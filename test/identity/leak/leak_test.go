@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // leastSpans is how many spans a whole walk sends at the least.
@@ -25,7 +25,7 @@ func TestAUsedInstallation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	traces := collect(t)
-	s := stand.Single(t, stand.Options{Env: map[string]string{"SERVICE_OTLP_ENDPOINT": traces.URL, "SERVICE_LOG_LEVEL": "debug"}})
+	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_OTLP_ENDPOINT": traces.URL, "SERVICE_LOG_LEVEL": "debug"}})
 	arguments := watchArguments(t, s.Dir)
 	h := open(ctx, t, s)
 	h.identities(ctx, t)
@@ -52,7 +52,7 @@ func TestAUsedInstallation(t *testing.T) {
 	require.Contains(t, string(seen), "--data", "signalboxd's own")
 	require.Greater(t, strings.Count(string(seen), "\n"), 5, "those of training and of the engine")
 	require.Empty(t, h.hoard.search("the arguments", seen))
-	_, ended := s.Processes["signalboxd"].Stop(stand.Patience) // what it has not sent yet goes now
+	_, ended := s.Processes["signalboxd"].Stop(testenv.Patience) // what it has not sent yet goes now
 	require.True(t, ended)
 	spans, n := traces.held()
 	require.Greater(t, n, leastSpans)

@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // admin is how the superuser reaches the database of the one process.
-func admin(t *testing.T, s *stand.Stand) string {
+func admin(t *testing.T, s *testenv.Stand) string {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
@@ -40,7 +40,7 @@ func admin(t *testing.T, s *stand.Stand) string {
 }
 
 // connect opens the database as its superuser.
-func connect(ctx context.Context, t *testing.T, s *stand.Stand) *pgx.Conn {
+func connect(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, admin(t, s))
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func connect(ctx context.Context, t *testing.T, s *stand.Stand) *pgx.Conn {
 
 // dump is what a dump of the database holds: every row of every table of every schema, as text, and bytes
 // besides as they are. Where pg_dump is to be had, its own output follows.
-func dump(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) []byte {
+func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) []byte {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT nspname, relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
 		WHERE relkind = 'r' AND nspname NOT IN ('pg_catalog', 'information_schema')`)
@@ -75,9 +75,9 @@ func dump(ctx context.Context, t *testing.T, s *stand.Stand, conn *pgx.Conn) []b
 }
 
 // pgDump is the output of pg_dump, which lies beside the server where a whole Postgres is installed.
-func pgDump(ctx context.Context, t *testing.T, s *stand.Stand) []byte {
+func pgDump(ctx context.Context, t *testing.T, s *testenv.Stand) []byte {
 	t.Helper()
-	bin, err := local.Find("", filepath.Join(stand.Root(t), ".cache", "postgres"))
+	bin, err := local.Find("", filepath.Join(testenv.Root(t), ".cache", "postgres"))
 	require.NoError(t, err)
 	program := filepath.Join(bin, "pg_dump")
 	if _, err := os.Stat(program); err != nil {
@@ -98,7 +98,7 @@ func pgDump(ctx context.Context, t *testing.T, s *stand.Stand) []byte {
 }
 
 // logs are all that the processes of the installation have logged, the database's server among them.
-func logs(t *testing.T, s *stand.Stand) []byte {
+func logs(t *testing.T, s *testenv.Stand) []byte {
 	t.Helper()
 	var all bytes.Buffer
 	for _, p := range s.Processes {
@@ -152,7 +152,7 @@ func watchArguments(t *testing.T, dir string) *watch {
 
 // look keeps the arguments of every process that belongs to the installation.
 func (w *watch) look() {
-	for _, pid := range stand.Left(w.dir) {
+	for _, pid := range testenv.Left(w.dir) {
 		raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if err != nil || len(raw) == 0 {
 			continue // it has ended

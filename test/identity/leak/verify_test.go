@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // verified has the command verify the audit, as an admin's program would.
@@ -19,7 +19,7 @@ func (h *house) verified(ctx context.Context, t *testing.T) (out string, code in
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(h.token), 0o600))
-	raw, err := exec.CommandContext(ctx, stand.Bin(t, "signalbox"), "audit", "verify", "--server", h.URL, "--token-file", file).CombinedOutput()
+	raw, err := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "audit", "verify", "--server", h.URL, "--token-file", file).CombinedOutput()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(raw), ended.ExitCode()
 	}
@@ -38,7 +38,7 @@ func (h *house) tampering(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	const row = ` WHERE id = (SELECT audit_id FROM jobs.audit_seal WHERE position = 2)`
 	for name, c := range map[string]struct{ do, undo, want string }{
 		"edited":  {`UPDATE jobs.audit SET actor_name = actor_name || 'x'` + row, `UPDATE jobs.audit SET actor_name = left(actor_name, -1)` + row, "row 2 (aud_"},
-		"put in":  {`INSERT INTO jobs.audit OVERRIDING SYSTEM VALUE SELECT 'aud_x', 9000, at, actor_kind, actor_id, actor_name, session_id, client_addr, action, target_kind, target_id, before, after, request_id FROM jobs.audit` + row, `DELETE FROM jobs.audit WHERE id = 'aud_x'`, "the row stands outside the chain"},
+		"put in":  {`INSERT INTO jobs.audit OVERRIDING SYSTEM VALUE SELECT 'aud_x', 9000, at, actor_kind, actor_id, actor_name, session_id, client_addr, action, target_kind, target_id, before, after, request_id FROM jobs.audit` + row, `DELETE FROM jobs.audit WHERE id = 'aud_x'`, "the row is not in the chain"},
 		"cut":     {`CREATE TABLE jobs.kept AS SELECT * FROM jobs.audit_checkpoint; CREATE TABLE jobs.seals AS SELECT * FROM jobs.audit_seal; DELETE FROM jobs.audit_checkpoint; DELETE FROM jobs.audit_seal`, `INSERT INTO jobs.audit_checkpoint SELECT * FROM jobs.kept; INSERT INTO jobs.audit_seal SELECT * FROM jobs.seals; DROP TABLE jobs.kept, jobs.seals`, "the end of the log was cut off"},
 		"deleted": {`CREATE TABLE jobs.kept AS SELECT * FROM jobs.audit` + row + `; DELETE FROM jobs.audit` + row, `INSERT INTO jobs.audit OVERRIDING SYSTEM VALUE SELECT * FROM jobs.kept; DROP TABLE jobs.kept`, "the row was deleted"},
 	} {

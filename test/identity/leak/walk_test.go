@@ -19,34 +19,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/internal/client"
-	"github.com/signalbox-dev/signalbox/internal/loop"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/test/stand"
+	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
 // house is an installation that is used through a hook.
 type house struct {
-	*stand.Stand
+	*testenv.Stand
 
 	hoard  *hoard
 	calls  *calls
 	hook   *hook
 	token  string // of the admin
 	admin  *client.Client
-	loop   *loop.Loop
+	loop   *e2eflow.Loop
 	people byte
 	// version is that of the model which the walk made, of this artifact.
-	version  loop.ModelVersion
+	version  e2eflow.ModelVersion
 	artifact string
 }
 
-func open(ctx context.Context, t *testing.T, s *stand.Stand) *house {
+func open(ctx context.Context, t *testing.T, s *testenv.Stand) *house {
 	t.Helper()
 	h := &house{Stand: s, hoard: &hoard{}, calls: &calls{}}
 	h.hook = newHook(h.hoard, h.calls, 1)
 	h.hoard.add("first password", s.Password.Reveal())
-	h.loop = &loop.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Patience: stand.Patience}
+	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Patience: testenv.Patience}
 	var in struct{ Token string }
 	require.NoError(t, h.loop.Client.Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": s.Password.Reveal()}, &in), s.Tail())
 	h.token, h.admin = in.Token, h.loop.Client.With(secret.New(in.Token))
@@ -65,7 +65,7 @@ func draw(t *testing.T) string {
 // serve walks from a dataset to an answer of a deployed model.
 func (h *house) serve(ctx context.Context, t *testing.T) {
 	t.Helper()
-	l, lesson := h.loop, loop.OneDigit()
+	l, lesson := h.loop, e2eflow.OneDigit()
 	rows, err := lesson.Rows(1)
 	require.NoError(t, err)
 	dataset, err := l.PushDataset(ctx, "v1", "additions.jsonl", rows)
@@ -143,9 +143,9 @@ func (h *house) device(ctx context.Context, t *testing.T) {
 // ingest runs a command that gives the token of its run away.
 func (h *house) ingest(ctx context.Context, t *testing.T) {
 	t.Helper()
-	l := &loop.Loop{Client: h.admin, Clock: clock.Real(), Patience: stand.Patience, Name: h.loop.Name + "-own"}
+	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Patience: testenv.Patience, Name: h.loop.Name + "-own"}
 	const name = "given-away"
-	spec := stand.Command(ctx, h.Stand, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
+	spec := testenv.Command(ctx, h.Stand, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
 		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
 	within, ok := spec["spec"].(map[string]any)
 	require.True(t, ok)
@@ -179,7 +179,7 @@ func (h *house) report(ctx context.Context, t *testing.T, token, method, path, b
 }
 
 // moved pauses a job that runs, lets it go on, stops it, and has it twice more.
-func (h *house) moved(ctx context.Context, t *testing.T, l *loop.Loop) {
+func (h *house) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	at := "/api/jobs/" + l.Job.ID
 	h.do(ctx, t, http.MethodPatch, at, map[string]any{"name": "renamed"}, nil)
@@ -193,7 +193,7 @@ func (h *house) moved(ctx context.Context, t *testing.T, l *loop.Loop) {
 		if way == "/clone" {
 			body = map[string]any{}
 		}
-		again := &loop.Loop{Client: l.Client, Clock: l.Clock, Patience: l.Patience}
+		again := &e2eflow.Loop{Client: l.Client, Clock: l.Clock, Patience: l.Patience}
 		h.do(ctx, t, http.MethodPost, at+way, body, &again.Job)
 		h.do(ctx, t, http.MethodPost, "/api/jobs/"+again.Job.ID+"/stop?force=true", nil, nil)
 		require.NoError(t, again.AwaitState(ctx, "stopped"), h.Tail())

@@ -112,7 +112,7 @@ const tab = async (page, id) => {
 const approve = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device?user_code=" + task.approve);
-  await page.getByRole("heading", { name: "Let this device in?" }).waitFor();
+  await page.getByRole("heading", { name: "Allow this device to sign in?" }).waitFor();
   seen.shown.request = await page.locator("#decide").innerText();
   seen.shown.spoken = await page.locator("#spoken-code").textContent();
   seen.shown.decideFocus = await page.evaluate(() => document.activeElement.id);
@@ -138,7 +138,7 @@ const deny = async (v) => {
   seen.shown.ledTo = at(page);
   await look(v, "login");
   await signIn(page, task.password);
-  await page.getByRole("heading", { name: "Let this device in?" }).waitFor();
+  await page.getByRole("heading", { name: "Allow this device to sign in?" }).waitFor();
   seen.shown.ledBack = at(page);
   await look(v, "device");
   await page.getByRole("button", { name: "Deny" }).click();
@@ -158,7 +158,7 @@ const typed = async (v) => {
   await look(v, "device-unknown");
   await page.getByLabel("Code").fill(task.look.toLowerCase().replace("-", ""));
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "Let this device in?" }).waitFor();
+  await page.getByRole("heading", { name: "Allow this device to sign in?" }).waitFor();
   await page.reload();
 };
 

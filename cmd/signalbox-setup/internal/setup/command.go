@@ -16,20 +16,20 @@ const usage = `usage: signalbox-setup certs    [--dir DIR] [--group GROUP] [--ro
        signalbox-setup secrets  [--dir DIR] [--group GROUP] [--root ROOT]
        signalbox-setup database [--dir DIR] [--group GROUP] [--root ROOT] --admin-url-file FILE [--name signalbox]
 
-certs     makes DIR/ca (the internal authority) and DIR/tls/<service>.pem with its key
-secrets   makes DIR/secrets: the keyring, the audit's key and the key of signed URLs
-database  makes the database, schemas and roles, and DIR/secrets/<service>.database-url
+certs     Creates DIR/ca (the internal CA) and DIR/tls/<service>.pem with its key.
+secrets   Creates DIR/secrets: the keyring, the audit key and the key of signed URLs.
+database  Creates the database, schemas and roles, and DIR/secrets/<service>.database-url.
 
-DIR is /etc/signalbox. Files belong to who runs the command, and nobody else reads them without --group:
---group   lets the services read, as root: what all share is given to GROUP, and what one service alone needs
-          to GROUP-<service>, the keyring to GROUP-keyring, the audit's key to GROUP-audit
---root    prepares an installation below ROOT: DIR lies in it, and its etc/group names the groups
+DIR is /etc/signalbox by default. The user who runs the command owns the files; only with --group can others read them.
+--group   Lets the services read the files (requires root). Shared files get the group GROUP, files of one service
+          GROUP-<service>, the keyring GROUP-keyring and the audit key GROUP-audit.
+--root    Prepares an installation below ROOT: DIR is below ROOT, and ROOT/etc/group defines the groups.
 `
 
-// databaseTimeout is what making roles and schemas may take.
+// databaseTimeout limits how long creating roles and schemas may take.
 const databaseTimeout = 2 * time.Minute
 
-// Main does what the first argument names; flag.ErrHelp where the usage was shown.
+// Main runs the command that the first argument names. It returns flag.ErrHelp if it has shown the usage.
 func Main(ctx context.Context, args []string, clk clock.Clock, errOut io.Writer) error {
 	if len(args) == 0 {
 		fmt.Fprint(errOut, usage)
@@ -39,8 +39,8 @@ func Main(ctx context.Context, args []string, clk clock.Clock, errOut io.Writer)
 	f.SetOutput(errOut)
 	f.Usage = func() { fmt.Fprint(errOut, usage) }
 	dir := f.String("dir", "/etc/signalbox", "folder of the installation's settings")
-	group := f.String("group", "", "group of the services, which lets them read")
-	root := f.String("root", "", "folder of an installation that is prepared from outside")
+	group := f.String("group", "", "group of the services, which may read the files")
+	root := f.String("root", "", "root folder of the installation to prepare")
 	adminFile := f.String("admin-url-file", "", "file with the URL of a Postgres role that may create databases and roles")
 	name := f.String("name", "signalbox", "name of the database")
 	if err := f.Parse(args[1:]); err != nil {

@@ -23,13 +23,13 @@ func setUp(t *testing.T, args ...string) (string, error) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"certificates"}, {"certs", "--frobnicate"}, {"--help"}, {"secrets", "-h"}} {
-		said, err := setUp(t, args...)
+		printed, err := setUp(t, args...)
 		require.ErrorIs(t, err, flag.ErrHelp, "%v", args)
-		require.Contains(t, said, "usage: signalbox-setup certs", "%v", args)
+		require.Contains(t, printed, "usage: signalbox-setup certs", "%v", args)
 	}
 }
 
-func TestEachCommandMakesItsFolder(t *testing.T) {
+func TestMain_commandCreatesOnlyItsFolder(t *testing.T) {
 	t.Parallel()
 	for command, made := range map[string]string{"certs": "tls", "secrets": "secrets"} {
 		dir := filepath.Join(t.TempDir(), "etc")
@@ -39,7 +39,7 @@ func TestEachCommandMakesItsFolder(t *testing.T) {
 		entries, err := filepath.Glob(filepath.Join(dir, "*"))
 		require.NoError(t, err)
 		for _, e := range entries {
-			require.NotEqual(t, command == "certs", filepath.Base(e) == "secrets", "%s makes nothing else", command)
+			require.NotEqual(t, command == "certs", filepath.Base(e) == "secrets", "%s creates nothing else", command)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestArguments(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-func TestTheGroupsComeFromTheRootThatIsPrepared(t *testing.T) {
+func TestMain_groupsFromRoot(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	_, err := setUp(t, "certs", "--root", root, "--group", "signalbox")
@@ -62,8 +62,8 @@ func TestTheGroupsComeFromTheRootThatIsPrepared(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc", "group"), []byte("signalbox:x:60900:\n"), 0o600))
 	_, err = setUp(t, "certs", "--root", root, "--group", "signalbox")
-	require.ErrorContains(t, err, "there is no group signalbox-auth, ")
-	require.NoDirExists(t, filepath.Join(root, "etc", "signalbox"), "nothing is made for readers that are not there")
+	require.ErrorContains(t, err, "missing groups: signalbox-auth, ")
+	require.NoDirExists(t, filepath.Join(root, "etc", "signalbox"), "nothing is created if groups are missing")
 	_, err = setUp(t, "certs", "--root", root)
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(root, "etc", "signalbox", "tls", "jobs-key.pem"))

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The readers that are no service: everyone, those who open sealed values, those who seal the audit.
+// The readers that are not single services: all processes, those that open sealed values, those that seal the audit.
 const (
 	everyone = ""
 	keyring  = "keyring"
@@ -24,13 +24,13 @@ const (
 	sharedFolder fs.FileMode = 0o750
 )
 
-// Readers are the groups of an installation, by reader: GROUP for everyone, GROUP-<service>, GROUP-keyring
-// and GROUP-audit. A process is in those that it needs and in no other, so that who takes over one service
-// reads no other's key.
+// Readers are the group IDs of an installation, by reader: GROUP for everyone, GROUP-<service>, GROUP-keyring
+// and GROUP-audit. A process is only in the groups that it needs, so that an attacker who controls one service
+// cannot read the keys of another.
 type Readers struct{ gids map[string]int }
 
-// LookupReaders finds the groups, in the machine's database or in that of an installation below root. Those
-// that are missing are named, all together.
+// LookupReaders finds the groups in the machine's database or, if root is not empty, in root's etc/group. The
+// error names all missing groups.
 func LookupReaders(root, group string) (*Readers, error) {
 	lookup := func(name string) (int, error) {
 		g, err := user.LookupGroup(name)
@@ -70,12 +70,12 @@ func LookupReaders(root, group string) (*Readers, error) {
 		r.gids[reader] = gid
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("there is no group %s: systemd-sysusers makes them from deploy/sysusers.d/signalbox.conf", strings.Join(missing, ", "))
+		return nil, fmt.Errorf("missing groups: %s; systemd-sysusers creates them from deploy/sysusers.d/signalbox.conf", strings.Join(missing, ", "))
 	}
 	return r, nil
 }
 
-// groupsOf reads a group file.
+// groupsOf reads a group file and returns group IDs by name.
 func groupsOf(path string) (map[string]int, error) {
 	f, err := os.Open(path) // #nosec G304 -- the operator's own argument
 	if err != nil {
@@ -96,8 +96,8 @@ func groupsOf(path string) (map[string]int, error) {
 	return known, scan.Err()
 }
 
-// readerOf tells who reads each file and folder of an installation beside root. What is not named is root's
-// alone: the seed of the database's passwords.
+// readerOf maps each file and folder of an installation to the reader that may read it. Only root reads a file that
+// is not listed, namely the seed of the database passwords.
 func readerOf() map[string]string {
 	of := map[string]string{
 		"ca/ca.pem": "jobs", "ca/ca-key.pem": "jobs", "ca": "jobs",
@@ -113,7 +113,7 @@ func readerOf() map[string]string {
 	return of
 }
 
-// share lets the readers read. The files stay those of who runs the setup: no service changes its own key.
+// share lets the readers read. The owner of the files does not change, so no service can change its own key.
 func (s Setup) share() error {
 	if s.Readers == nil {
 		return nil
@@ -123,40 +123,40 @@ func (s Setup) share() error {
 			return err
 		}
 	}
-	// A folder that all may enter is left as it is: it may be the machine's own.
+	// Do not change a folder that everyone may enter: it may belong to the system.
 	if info, err := os.Stat(s.Dir); err != nil || info.Mode().Perm()&0o001 != 0 {
 		return err
 	}
 	return give(s.Dir, s.Readers.gids[everyone])
 }
 
-// give hands a file or folder to a group before its mode lets a group read.
+// give sets the group of a file or folder, and only then the mode that lets the group read it.
 func give(path string, gid int) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", path, err)
+		return fmt.Errorf("stat %s: %w", path, err)
 	}
 	mode := sharedFile
 	switch {
 	case info.IsDir():
 		mode = sharedFolder
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no plain file", path)
+		return fmt.Errorf("%s is not a regular file", path)
 	}
 	if err := os.Lchown(path, -1, gid); err != nil {
-		return fmt.Errorf("give %s to its group (as root?): %w", path, err)
+		return fmt.Errorf("change the group of %s (requires root): %w", path, err)
 	}
 	if err := os.Chmod(path, mode); err != nil {
-		return fmt.Errorf("let its group read %s: %w", path, err)
+		return fmt.Errorf("change the mode of %s: %w", path, err)
 	}
 	return nil
 }
 
-// agree refuses to write files for their owner only where services read them through a group already: they
-// would not start again.
+// agree refuses to write owner-only files if services already read the files through a group: the services could
+// not start again.
 func (s Setup) agree() error {
 	if s.Readers != nil {
 		return nil
@@ -164,7 +164,7 @@ func (s Setup) agree() error {
 	for _, folder := range []string{s.in("tls"), s.in("secrets")} {
 		info, err := os.Stat(folder)
 		if err == nil && info.Mode().Perm()&0o070 != 0 {
-			return fmt.Errorf("%s is read by a group: name it with --group", folder)
+			return fmt.Errorf("%s is readable by a group; name the group with --group", folder)
 		}
 	}
 	return nil

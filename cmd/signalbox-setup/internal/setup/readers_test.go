@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
 )
 
-// groupNames are those of deploy/sysusers.d, in the order of their ids in a test's installation.
+// groupNames returns the groups of deploy/sysusers.d, in the order of their IDs in a test's installation.
 func groupNames() []string {
 	names := []string{"signalbox", "signalbox-keyring", "signalbox-audit"}
 	for _, one := range setup.Identities() {
@@ -30,7 +30,7 @@ func groupNames() []string {
 
 const firstGID = 60900
 
-// installation is a root with the groups, some of which may be left out.
+// installation creates a root folder whose etc/group has all groups except without.
 func installation(t *testing.T, without ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -45,13 +45,14 @@ func installation(t *testing.T, without ...string) string {
 	return root
 }
 
-// asRoot tells whether files can be given away here; who cannot sees that this is said.
+// asRoot reports whether the test runs as root and so can change the group of files. If not, it requires that the
+// error names the reason.
 func asRoot(t *testing.T, s setup.Setup) bool {
 	t.Helper()
 	if os.Geteuid() == 0 {
 		return true
 	}
-	require.ErrorContains(t, s.Certs(), "as root?")
+	require.ErrorContains(t, s.Certs(), "requires root")
 	return false
 }
 
@@ -62,7 +63,7 @@ func shared(t *testing.T, root string) setup.Setup {
 	return setup.Setup{Dir: filepath.Join(root, "etc", "signalbox"), Clock: clock.Real(), Readers: readers}
 }
 
-// access is who owns a file, which group reads it, and its mode, of everything in the folder.
+// access returns the group and the mode of everything in the folder, and requires that root owns it.
 func access(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -84,7 +85,7 @@ func access(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func TestEachServiceReadsItsOwnKeyAndNoOthers(t *testing.T) {
+func TestSetup_shareGroupsAndModes(t *testing.T) {
 	t.Parallel()
 	root := installation(t)
 	s := shared(t, root)
@@ -103,11 +104,11 @@ func TestEachServiceReadsItsOwnKeyAndNoOthers(t *testing.T) {
 	for range 2 {
 		require.NoError(t, s.Certs())
 		require.NoError(t, s.Secrets())
-		require.Equal(t, want, access(t, s.Dir), "the second run finds files that a group reads")
+		require.Equal(t, want, access(t, s.Dir), "a second run accepts files that a group reads")
 	}
 }
 
-func TestADatabasesURLIsReadByItsServiceAlone(t *testing.T) {
+func TestSetup_Database_urlReadableByItsService(t *testing.T) {
 	t.Parallel()
 	root := installation(t)
 	s := shared(t, root)
@@ -131,7 +132,7 @@ func TestADatabasesURLIsReadByItsServiceAlone(t *testing.T) {
 	}
 }
 
-func TestAGroupReadsAndWhoIsInAnotherDoesNot(t *testing.T) {
+func TestSetup_shareDeniesOtherGroups(t *testing.T) {
 	t.Parallel()
 	root := installation(t)
 	s := shared(t, root)
@@ -163,22 +164,22 @@ func TestAGroupReadsAndWhoIsInAnotherDoesNot(t *testing.T) {
 	require.NoError(t, reads("tls/ca.pem", gid("signalbox-auth"), all))
 	require.Error(t, reads("tls/jobs-key.pem", gid("signalbox-auth"), all))
 	require.Error(t, reads("ca/ca-key.pem", gid("signalbox-auth"), all))
-	require.Error(t, reads("tls/ca.pem", gid("signalbox-auth")), "and who is of the installation enters at all")
+	require.Error(t, reads("tls/ca.pem", gid("signalbox-auth")), "only members of the installation's group can enter the folder")
 	require.Error(t, reads("tls/ca.pem", user))
 }
 
-func TestGroupsThatAreMissingAreNamedTogether(t *testing.T) {
+func TestLookupReaders_missingGroups(t *testing.T) {
 	t.Parallel()
 	_, err := setup.LookupReaders(installation(t, "signalbox-jobs", "signalbox-audit"), "signalbox")
-	require.ErrorContains(t, err, "there is no group signalbox-jobs, signalbox-audit:")
+	require.ErrorContains(t, err, "missing groups: signalbox-jobs, signalbox-audit;")
 	require.ErrorContains(t, err, "sysusers.d")
 	_, err = setup.LookupReaders("", "no-such-group-of-signalbox")
-	require.ErrorContains(t, err, "there is no group no-such-group-of-signalbox-auth, ", "in the machine's own database")
+	require.ErrorContains(t, err, "missing groups: no-such-group-of-signalbox-auth, ", "in the machine's own database")
 	_, err = setup.LookupReaders(t.TempDir(), "signalbox")
 	require.ErrorContains(t, err, "read the groups")
 }
 
-func TestARunWithoutTheGroupLocksNobodyOut(t *testing.T) {
+func TestSetup_refusesRunWithoutGroup(t *testing.T) {
 	t.Parallel()
 	root := installation(t)
 	s := shared(t, root)
@@ -189,13 +190,13 @@ func TestARunWithoutTheGroupLocksNobodyOut(t *testing.T) {
 	require.NoError(t, s.Secrets())
 	before := access(t, s.Dir)
 	s.Readers = nil
-	require.ErrorContains(t, s.Certs(), "name it with --group")
-	require.ErrorContains(t, s.Secrets(), "name it with --group")
-	require.ErrorContains(t, s.Database(t.Context(), "absent", "x"), "name it with --group")
+	require.ErrorContains(t, s.Certs(), "name the group with --group")
+	require.ErrorContains(t, s.Secrets(), "name the group with --group")
+	require.ErrorContains(t, s.Database(t.Context(), "absent", "x"), "name the group with --group")
 	require.Equal(t, before, access(t, s.Dir))
 }
 
-func TestFilesThatOneUserMadeAreSharedLater(t *testing.T) {
+func TestSetup_sharesExistingFiles(t *testing.T) {
 	t.Parallel()
 	root := installation(t)
 	s := shared(t, root)
@@ -209,10 +210,10 @@ func TestFilesThatOneUserMadeAreSharedLater(t *testing.T) {
 	require.Equal(t, "signalbox-jobs 640", access(t, s.Dir)["tls/jobs-key.pem"])
 	raw, err := os.ReadFile(filepath.Join(s.Dir, "tls", "jobs-key.pem"))
 	require.NoError(t, err)
-	require.Equal(t, first[filepath.Join(s.Dir, "tls", "jobs-key.pem")], string(raw), "and are the same")
+	require.Equal(t, first[filepath.Join(s.Dir, "tls", "jobs-key.pem")], string(raw), "the file is unchanged")
 }
 
-func TestTheMachinesOwnFolderIsLeftAsItIsAndALinkIsNotFollowed(t *testing.T) {
+func TestSetup_keepsPublicFolderAndRejectsSymlink(t *testing.T) {
 	t.Parallel()
 	root := installation(t)
 	s := shared(t, root)
@@ -227,6 +228,6 @@ func TestTheMachinesOwnFolderIsLeftAsItIsAndALinkIsNotFollowed(t *testing.T) {
 	key := filepath.Join(s.Dir, "secrets", "blob-key")
 	require.NoError(t, os.Remove(key))
 	require.NoError(t, os.Symlink(outside, key))
-	require.ErrorContains(t, s.Secrets(), "no plain file")
+	require.ErrorContains(t, s.Secrets(), "not a regular file")
 	require.Equal(t, "root 600", access(t, root)["shadow"])
 }

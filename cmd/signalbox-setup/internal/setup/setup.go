@@ -1,8 +1,7 @@
-// Package setup makes the files that separate services start from. Every step keeps what it finds, so
-// that an interrupted setup is run again. Every secret is readable by its owner only, or, where the
-// installation's groups are given, also by the processes that need it, and written by its owner only. Only
-// what nears its end is renewed: a certificate in the last third of its life, which the running services
-// then take.
+// Package setup creates the files that separate services start from. Every step keeps existing files, so that an
+// interrupted setup can be run again. Only its owner can write a secret. Only its owner can read it or, if the
+// installation's groups are given, also the processes that need it. The only files that are renewed are
+// certificates in the last third of their life; the running services then pick up the new ones.
 package setup
 
 import (
@@ -18,16 +17,16 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/pg/role"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Setup makes one installation's folder.
+// Setup creates one installation's folder.
 type Setup struct {
 	Dir   string
 	Clock clock.Clock
-	// Readers are the groups of the services; nil where one user makes and reads everything.
+	// Readers are the groups of the services; nil if one user creates and reads everything.
 	Readers *Readers
 }
 
@@ -44,18 +43,18 @@ func Identities() []string { return append(Schemas(), "gateway") }
 
 func (s Setup) in(names ...string) string { return filepath.Join(append([]string{s.Dir}, names...)...) }
 
-// Certs makes the authority and the certificates that are missing.
+// Certs creates the CA and certificates if they are missing, and renews certificates that expire soon.
 func (s Setup) Certs() error { return s.step(s.certs) }
 
-// Secrets makes the secrets that are missing.
+// Secrets creates the secrets that are missing.
 func (s Setup) Secrets() error { return s.step(s.secrets) }
 
-// Database makes the database, its schemas and roles, and writes the URL of each role.
+// Database creates the database, its schemas and roles, and writes the URL of each role.
 func (s Setup) Database(ctx context.Context, adminFile, name string) error {
 	return s.step(func() error { return s.database(ctx, adminFile, name) })
 }
 
-// step makes files and lets their readers read them.
+// step creates files and lets their readers read them.
 func (s Setup) step(files func() error) error {
 	if err := s.agree(); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (s Setup) certs() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("make the internal CA: %w", err)
+		return fmt.Errorf("create the internal CA: %w", err)
 	}
 	if err := pki.WriteFile(s.in("tls", "ca.pem"), ca.CertPEM()); err != nil {
 		return fmt.Errorf("write the CA's certificate: %w", err)
@@ -95,21 +94,21 @@ func (s Setup) certs() error {
 	return nil
 }
 
-// holds reports whether a process's certificate is there, whole, and has a third of its life left.
+// holds reports whether a process's certificate exists, is valid, and has at least a third of its life left.
 func (s Setup) holds(name string, now time.Time) bool {
 	files, err := pki.OpenFiles(s.in("tls", name+".pem"), s.in("tls", name+"-key.pem"), s.in("tls", "ca.pem"))
 	return err == nil && now.Add(pki.DefaultServiceLife/3).Before(files.Current().NotAfter)
 }
 
-// signingKeyBytes is the length of the key of signed URLs before it is written as text.
+// signingKeyBytes is the length of the key of signed URLs before it is encoded as text.
 const signingKeyBytes = 32
 
 func (s Setup) secrets() error {
 	if err := os.MkdirAll(s.in("secrets"), 0o700); err != nil {
-		return fmt.Errorf("make the folder of secrets: %w", err)
+		return fmt.Errorf("create the folder for secrets: %w", err)
 	}
 	if err := s.keyring(); err != nil {
-		return fmt.Errorf("make the keyring: %w", err)
+		return fmt.Errorf("create the keyring: %w", err)
 	}
 	for name, size := range map[string]int{"audit-key": ed25519.SeedSize, "blob-key": signingKeyBytes, "database-seed": signingKeyBytes} {
 		if err := s.draw(name, size); err != nil {
@@ -119,8 +118,8 @@ func (s Setup) secrets() error {
 	return nil
 }
 
-// keyring makes the ring, or makes sure that the one that is there opens. Who may read it is not asked: its
-// group may.
+// keyring creates the keyring, or checks that the existing one is valid. It does not check who can read the file,
+// because the file's group may.
 func (s Setup) keyring() error {
 	path := s.in("secrets", "keyring")
 	if !exists(path) {
@@ -142,7 +141,7 @@ func (s Setup) draw(name string, size int) error {
 	}
 	raw := make([]byte, size)
 	if _, err := rand.Read(raw); err != nil {
-		return fmt.Errorf("draw %s: %w", name, err)
+		return fmt.Errorf("generate %s: %w", name, err)
 	}
 	if err := pki.WriteFile(path, []byte(base64.StdEncoding.EncodeToString(raw))); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -153,7 +152,7 @@ func (s Setup) draw(name string, size int) error {
 func (s Setup) database(ctx context.Context, adminFile, name string) error {
 	raw, err := os.ReadFile(adminFile)
 	if err != nil {
-		return fmt.Errorf("read the admin's URL: %w", err)
+		return fmt.Errorf("read the file with the admin's URL: %w", err)
 	}
 	if err := s.secrets(); err != nil {
 		return err
@@ -162,7 +161,7 @@ func (s Setup) database(ctx context.Context, adminFile, name string) error {
 	if err != nil {
 		return fmt.Errorf("read the seed of the roles: %w", err)
 	}
-	access, err := role.Bootstrap(ctx, role.Config{
+	access, err := migrate.Bootstrap(ctx, migrate.RoleConfig{
 		AdminURL: secret.New(strings.TrimSpace(string(raw))), Database: name, Services: Schemas(), Seed: secret.New(string(seed)),
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// files reads a whole folder.
+// files returns the content of all files in a folder, by path. It requires that only their owner can read them.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -32,7 +32,7 @@ func files(t *testing.T, dir string) map[string]string {
 		}
 		info, err := d.Info()
 		require.NoError(t, err)
-		require.Zero(t, info.Mode().Perm()&0o077, "%s is for its owner only", path)
+		require.Zero(t, info.Mode().Perm()&0o077, "%s must be readable by its owner only", path)
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
 		out[path] = string(raw)
@@ -42,7 +42,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func TestASecondRunKeepsEverything(t *testing.T) {
+func TestSetup_secondRunKeepsFiles(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "etc")
 	s := setup.Setup{Dir: dir, Clock: clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))}
@@ -54,7 +54,7 @@ func TestASecondRunKeepsEverything(t *testing.T) {
 	require.Equal(t, first, files(t, dir))
 }
 
-func TestCertificatesNameTheirService(t *testing.T) {
+func TestSetup_Certs_serviceNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, setup.Setup{Dir: dir, Clock: clock.Real()}.Certs())
@@ -65,7 +65,7 @@ func TestCertificatesNameTheirService(t *testing.T) {
 	}
 }
 
-func TestTheKeyringOpens(t *testing.T) {
+func TestSetup_Secrets_keyringIsValid(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, setup.Setup{Dir: dir, Clock: clock.Real()}.Secrets())
@@ -75,7 +75,7 @@ func TestTheKeyringOpens(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestACertificateNearItsEndIsRenewed(t *testing.T) {
+func TestSetup_Certs_renewsInLastThird(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	clk := clock.NewFake(clock.Real().Now())
@@ -84,7 +84,7 @@ func TestACertificateNearItsEndIsRenewed(t *testing.T) {
 	first := files(t, dir)
 	clk.Advance(pki.DefaultServiceLife / 2)
 	require.NoError(t, s.Certs())
-	require.Equal(t, first, files(t, dir), "half of its life is left")
+	require.Equal(t, first, files(t, dir), "half of their life is left")
 	clk.Advance(pki.DefaultServiceLife / 4)
 	require.NoError(t, s.Certs())
 	later := files(t, dir)
@@ -93,10 +93,10 @@ func TestACertificateNearItsEndIsRenewed(t *testing.T) {
 		require.NotEqual(t, first[path], later[path], name)
 	}
 	ca := filepath.Join(dir, "tls", "ca.pem")
-	require.Equal(t, first[ca], later[ca], "the authority stays, or nobody would trust anybody")
+	require.Equal(t, first[ca], later[ca], "the CA stays, or the processes would not trust each other")
 }
 
-func TestWhatAnInterruptedRunLeftIsMended(t *testing.T) {
+func TestSetup_repairsInterruptedRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := setup.Setup{Dir: dir, Clock: clock.Real()}
@@ -122,7 +122,7 @@ func TestWhatAnInterruptedRunLeftIsMended(t *testing.T) {
 	}
 }
 
-func TestSecretsDiffer(t *testing.T) {
+func TestSetup_Secrets_areUnique(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, setup.Setup{Dir: dir, Clock: clock.Real()}.Secrets())
@@ -135,20 +135,20 @@ func TestSecretsDiffer(t *testing.T) {
 	require.Len(t, seen, 4)
 }
 
-func TestFoldersThatCannotBeUsed(t *testing.T) {
+func TestUnusableFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	s := setup.Setup{Dir: file, Clock: clock.Real()}
 	require.ErrorContains(t, s.Certs(), "internal CA")
-	require.ErrorContains(t, s.Secrets(), "folder of secrets")
-	require.ErrorContains(t, s.Database(t.Context(), filepath.Join(file, "absent"), "x"), "read the admin's URL")
+	require.ErrorContains(t, s.Secrets(), "folder for secrets")
+	require.ErrorContains(t, s.Database(t.Context(), filepath.Join(file, "absent"), "x"), "read the file with the admin's URL")
 }
 
 func TestDatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// A server of its own, because the roles have the names of an installation.
+	// The test runs its own server, because the roles have the same names as in a real installation.
 	bin, err := local.Find("", filepath.Join("..", "..", "..", "..", ".cache", "postgres"))
 	require.NoError(t, err)
 	server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: filepath.Join(t.TempDir(), "pg"), Entropy: rand.Reader})
@@ -164,9 +164,9 @@ func TestDatabase(t *testing.T) {
 	for _, service := range setup.Schemas() {
 		url := secret.New(first[filepath.Join(s.Dir, "secrets", service+".database-url")])
 		pool, err := pg.Open(t.Context(), pg.Config{URL: url}, service, slog.New(slog.DiscardHandler))
-		require.NoError(t, err, "%s: and the server keeps what it commits", service)
+		require.NoError(t, err, "%s: Open accepts the server's durability settings", service)
 		_, err = pool.Exec(t.Context(), `CREATE TABLE thing (n int)`)
-		require.Error(t, err, "%s: the serving role makes no tables", service)
+		require.Error(t, err, "%s: the serving role cannot create tables", service)
 		pool.Close()
 		owner := secret.New(first[filepath.Join(s.Dir, "secrets", service+".database-owner-url")])
 		require.NoError(t, migrate.Up(t.Context(), owner, service, fstest.MapFS{}))

@@ -1,5 +1,5 @@
-// Package command finds the command of an argument list and runs it. It promises that what is no command
-// runs nothing, and that the usage of all of them is shown instead.
+// Package command owns the choice of the command that an argument list names. It promises that an unknown command
+// runs nothing and shows the usage of all commands instead.
 package command
 
 import (
@@ -7,12 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-
-	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/audit"
-	"github.com/signalbox-dev/signalbox/cmd/signalbox/internal/demo"
 )
 
-// Run runs the command that args name; flag.ErrHelp tells that the usage was shown.
+// Run runs the command that args name. It returns flag.ErrHelp if the usage was shown.
 func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) error {
 	command := ""
 	if len(args) > 0 {
@@ -20,19 +17,19 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	}
 	switch command {
 	case "demo":
-		o, err := demo.Parse(args[1:], out, errOut)
+		o, err := Parse(args[1:], out, errOut)
 		if err != nil {
 			return err
 		}
-		return demo.Run(ctx, o)
+		return RunDemo(ctx, o)
 	case "audit":
-		o, err := audit.Parse(args[1:], in, out, errOut)
+		o, err := ParseAudit(args[1:], in, out, errOut)
 		if err != nil {
 			return err
 		}
-		return audit.Verify(ctx, o)
+		return VerifyAudit(ctx, o)
 	default:
-		fmt.Fprint(errOut, demo.Usage, "\n", audit.Usage)
+		fmt.Fprint(errOut, Usage, "\n", AuditUsage)
 		return flag.ErrHelp
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatIsNoCommandIsToldHow(t *testing.T) {
+func TestRun_unknownCommandShowsUsage(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"dmeo"}, {"demo", "--frobnicate"}, {"demo", "--help"}} {
 		var out, errOut bytes.Buffer
@@ -20,7 +20,7 @@ func TestWhatIsNoCommandIsToldHow(t *testing.T) {
 	}
 }
 
-func TestAnArgumentTooMuchStartsNothing(t *testing.T) {
+func TestRun_unknownArgument(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	err := Run(t.Context(), []string{"demo", "--data", data, "once"}, nil, &bytes.Buffer{}, &bytes.Buffer{})
@@ -28,7 +28,7 @@ func TestAnArgumentTooMuchStartsNothing(t *testing.T) {
 	require.NoDirExists(t, data)
 }
 
-func TestAServerThatIsMissingIsNamed(t *testing.T) {
+func TestRun_missingServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := filepath.Join(dir, "no-signalboxd")
@@ -36,14 +36,14 @@ func TestAServerThatIsMissingIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, server)
 }
 
-func TestAFlagThatSaysNothingStartsNothing(t *testing.T) {
+func TestRun_emptyFlagValue(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"--data", "--listen", "--server"} {
 		var errOut bytes.Buffer
 		data := filepath.Join(t.TempDir(), "data")
 		err := Run(t.Context(), []string{"demo", "--once", "--data", data, name, ""}, nil, &bytes.Buffer{}, &errOut)
 		require.ErrorIs(t, err, flag.ErrHelp)
-		require.Contains(t, errOut.String(), `invalid value "" for flag -`+name[2:]+": got nothing")
+		require.Contains(t, errOut.String(), `invalid value "" for flag -`+name[2:]+": must not be empty")
 		require.NoDirExists(t, data)
 	}
 }

@@ -1,5 +1,5 @@
 -- +goose Up
--- before and after are json, not jsonb: the exact text is hashed.
+-- before and after are json, not jsonb, because the exact text is hashed.
 CREATE TABLE audit (
     id          text        PRIMARY KEY,
     seq         bigint      GENERATED ALWAYS AS IDENTITY UNIQUE,
@@ -20,13 +20,13 @@ CREATE INDEX audit_at ON audit (at DESC, id DESC);
 CREATE INDEX audit_target ON audit (target_kind, target_id, seq);
 CREATE INDEX audit_actor ON audit (actor_id, seq);
 
--- What the sealer has still to chain: written with the row, taken by the sealer.
+-- Rows that the sealer has not chained yet. Inserted with the audit row, deleted by the sealer.
 CREATE TABLE audit_pending (
     seq      bigint PRIMARY KEY,
     audit_id text   NOT NULL
 );
 
--- The chain. It names rows without a foreign key: it must outlive a deleted row.
+-- The hash chain. audit_id is not a foreign key, because the chain must outlive deleted rows.
 CREATE TABLE audit_seal (
     position bigint PRIMARY KEY CHECK (position > 0),
     audit_id text   NOT NULL UNIQUE,
@@ -42,7 +42,7 @@ CREATE TABLE audit_checkpoint (
     signature bytea       NOT NULL
 );
 
--- The server's role may add to the log and read it, nothing else.
+-- The server's role may only insert and read.
 -- +goose StatementBegin
 DO $$
 DECLARE

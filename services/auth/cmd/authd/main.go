@@ -1,4 +1,4 @@
-// Command authd is the auth service as a process of its own.
+// Command authd runs the auth service as a separate process.
 package main
 
 import (
@@ -8,13 +8,13 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/boot"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
 func main() {
 	cfg := &auth.Config{}
-	boot.Main(boot.Spec{Name: auth.Name, Config: cfg, Migrations: auth.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+	boot.Main(boot.Spec{Name: auth.Name, Config: cfg, Migrations: auth.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		peers, err := p.DialAll(p.Closers, auth.PeerNames()...)
 		if err != nil {
 			return nil, err

@@ -1,23 +1,23 @@
-// Package account owns the people of an installation: their names, roles and what ends their tokens.
-// The first start makes one admin.
+// Package account owns the user accounts of an installation: their names, roles and memberships, and the events
+// that end their tokens. The first start creates one admin.
 package account
 
 import "time"
 
-// The roles.
+// The roles of an account.
 const (
 	RoleAdmin    = "admin"
 	RoleOperator = "operator"
 )
 
-// Account is one person.
+// Account is one user.
 type Account struct {
 	ID           string
 	Username     string
 	Role         string
 	Email        *string
 	PasswordHash string
-	// Epoch is raised by whatever must end the account's access tokens.
+	// Epoch increases when all access tokens of the account must stop working.
 	Epoch      int64
 	DisabledAt *time.Time
 }

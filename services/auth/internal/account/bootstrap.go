@@ -15,15 +15,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// FirstUsername is the name of the account that the first start makes.
+// FirstUsername is the name of the account that the first start creates.
 const FirstUsername = "admin"
 
-// hasher makes stored password hashes.
+// hasher returns the stored form of a password.
 type hasher interface {
 	Hash(ctx context.Context, password secret.String) (string, error)
 }
 
-// Bootstrap makes what an empty installation lacks: the project `default` and the first admin.
+// Bootstrap creates what an empty installation needs: the project `default` and the first admin.
 type Bootstrap struct {
 	Pool   *pgxpool.Pool
 	Hasher hasher
@@ -31,7 +31,7 @@ type Bootstrap struct {
 	Clock  clock.Clock
 	IDs    *id.Source
 	Rand   io.Reader
-	// Password of the first admin; drawn at random where empty.
+	// Password is that of the first admin; if it is empty, a random one is generated.
 	Password secret.String
 }
 
@@ -39,11 +39,11 @@ type Bootstrap struct {
 type First struct {
 	Username string
 	Password secret.String
-	// Given tells that the password came from the settings and need not be shown.
+	// Given reports that the password came from the settings and need not be shown.
 	Given bool
 }
 
-// Run answers the first login where this call made it, else nil. Starters that race make one.
+// Run returns the first login if this call created it, and nil otherwise. Of concurrent starts only one creates it.
 func (b *Bootstrap) Run(ctx context.Context) (*First, error) {
 	first := &First{Username: FirstUsername, Password: b.Password, Given: !b.Password.IsZero()}
 	if !first.Given {

@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// plain keeps what it was asked to hash.
+// plain is a hasher whose hashes contain the password.
 type plain struct{ err error }
 
 func (p plain) Hash(_ context.Context, password secret.String) (string, error) {
@@ -35,7 +35,7 @@ func database(t *testing.T) *pgtest.DB {
 	return pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files})
 }
 
-func starter(t *testing.T, d *pgtest.DB, given string) *Bootstrap {
+func newBootstrap(t *testing.T, d *pgtest.DB, given string) *Bootstrap {
 	t.Helper()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
@@ -55,17 +55,17 @@ func count(t *testing.T, d *pgtest.DB) (c counts) {
 	return c
 }
 
-// mustChange says whether the first admin has yet to change the password.
+// mustChange reports whether the first admin must change the password.
 func mustChange(t *testing.T, q pg.Querier) (must bool) {
 	t.Helper()
 	require.NoError(t, q.QueryRow(t.Context(), `SELECT must_change_password FROM account`).Scan(&must))
 	return must
 }
 
-func TestTheFirstStartMakesAnAdmin(t *testing.T) {
+func TestBootstrap_Run_createsAdmin(t *testing.T) {
 	t.Parallel()
 	d := database(t)
-	b := starter(t, d, "")
+	b := newBootstrap(t, d, "")
 	first, err := b.Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, FirstUsername, first.Username)
@@ -76,7 +76,7 @@ func TestTheFirstStartMakesAnAdmin(t *testing.T) {
 	require.Equal(t, RoleAdmin, a.Role)
 	require.Equal(t, "hash of "+first.Password.Reveal(), a.PasswordHash)
 	require.Nil(t, a.DisabledAt)
-	require.True(t, mustChange(t, b.Pool), "who was shown it changes it")
+	require.True(t, mustChange(t, b.Pool), "a generated password must be changed")
 	require.Equal(t, counts{1, 1, 1, 1}, count(t, d))
 	members, err := Memberships(t.Context(), b.Pool, a.ID)
 	require.NoError(t, err)
@@ -88,33 +88,33 @@ func TestTheFirstStartMakesAnAdmin(t *testing.T) {
 	require.Equal(t, []string{"account.bootstrap", "service", a.ID}, []string{action, actor, target})
 }
 
-func TestTwoInstallationsHaveDifferentPasswords(t *testing.T) {
+func TestBootstrap_Run_passwordsDiffer(t *testing.T) {
 	t.Parallel()
-	one, err := starter(t, database(t), "").Run(t.Context())
+	one, err := newBootstrap(t, database(t), "").Run(t.Context())
 	require.NoError(t, err)
-	two, err := starter(t, database(t), "").Run(t.Context())
+	two, err := newBootstrap(t, database(t), "").Run(t.Context())
 	require.NoError(t, err)
 	require.False(t, one.Password.Equal(two.Password))
 }
 
-func TestAGivenPasswordIsTaken(t *testing.T) {
+func TestBootstrap_Run_passwordFromSettings(t *testing.T) {
 	t.Parallel()
-	b := starter(t, database(t), "from the settings")
+	b := newBootstrap(t, database(t), "from the settings")
 	first, err := b.Run(t.Context())
 	require.NoError(t, err)
 	require.True(t, first.Given)
-	require.False(t, mustChange(t, b.Pool), "who chose it keeps it")
+	require.False(t, mustChange(t, b.Pool), "a password from the settings need not be changed")
 	require.Equal(t, "from the settings", first.Password.Reveal())
 }
 
-func TestStartersThatRaceMakeOneAdmin(t *testing.T) {
+func TestBootstrap_Run_concurrentStarts(t *testing.T) {
 	t.Parallel()
 	d := database(t)
 	shown := make([]*First, 5)
 	errs := make([]error, len(shown))
 	var wg sync.WaitGroup
 	for n := range shown {
-		b := starter(t, d, "")
+		b := newBootstrap(t, d, "")
 		wg.Go(func() { shown[n], errs[n] = b.Run(t.Context()) })
 	}
 	wg.Wait()
@@ -122,36 +122,36 @@ func TestStartersThatRaceMakeOneAdmin(t *testing.T) {
 	var winner *First
 	for _, f := range shown {
 		if f != nil {
-			require.Nil(t, winner, "one starter shows a login")
+			require.Nil(t, winner, "only one start returns a login")
 			winner = f
 		}
 	}
 	require.NotNil(t, winner)
 	a, err := ByUsername(t.Context(), d.Pool("auth"), FirstUsername)
 	require.NoError(t, err)
-	require.Equal(t, "hash of "+winner.Password.Reveal(), a.PasswordHash, "the one that is shown is the one that holds")
+	require.Equal(t, "hash of "+winner.Password.Reveal(), a.PasswordHash, "the returned password is the stored one")
 	require.Equal(t, counts{1, 1, 1, 1}, count(t, d))
 }
 
-func TestALaterStartChangesNothing(t *testing.T) {
+func TestBootstrap_Run_existingAccount(t *testing.T) {
 	t.Parallel()
 	d := database(t)
-	_, err := starter(t, d, "").Run(t.Context())
+	_, err := newBootstrap(t, d, "").Run(t.Context())
 	require.NoError(t, err)
-	again, err := starter(t, d, "another password").Run(t.Context())
+	again, err := newBootstrap(t, d, "another password").Run(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, again)
 	require.Equal(t, counts{1, 1, 1, 1}, count(t, d))
 }
 
-func TestAFailedStartLeavesNothing(t *testing.T) {
+func TestBootstrap_Run_failureLeavesNoRows(t *testing.T) {
 	t.Parallel()
 	d := database(t)
-	b := starter(t, d, "")
+	b := newBootstrap(t, d, "")
 	b.Hasher = plain{err: errors.New("no memory")}
 	_, err := b.Run(t.Context())
 	require.ErrorContains(t, err, "no memory")
-	b = starter(t, d, "")
+	b = newBootstrap(t, d, "")
 	b.Rand = iotest.ErrReader(io.ErrUnexpectedEOF)
 	_, err = b.Run(t.Context())
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)

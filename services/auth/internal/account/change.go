@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Create makes an account in tx. A username that differs from another one's in case alone is taken.
+// Create creates an account in tx. Usernames that differ only in case count as the same.
 func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (User, error) {
 	if id.Check(id.User, strings.ToLower(u.Username)) == nil {
 		return User{}, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should not look like an id", "username"))
@@ -29,7 +29,7 @@ func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, draw
 		return User{}, err
 	}
 	if !made {
-		return User{}, fault.New(fault.Conflict, "user_exists", "there is a user %s already", u.Username)
+		return User{}, fault.New(fault.Conflict, "user_exists", "user %s already exists", u.Username)
 	}
 	return u, s.Audit.Record(ctx, tx, audit.Entry{
 		Action: "account.create", TargetKind: SubjectKind, TargetID: u.ID,
@@ -37,14 +37,14 @@ func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, draw
 	})
 }
 
-// Change is what an admin changes of an account; nil is left as it is.
+// Change holds the fields of an account that an admin changes; nil fields stay as they are.
 type Change struct {
 	Role, Email, DisplayName *string
 	Disabled                 *bool
 }
 
-// Update changes an account. The last enabled admin who can sign in stays one: all admins are locked in one
-// order, so that two who take the role from each other at once do not both rely on the other.
+// Update changes an account. The last enabled admin who can sign in cannot be demoted or disabled. All admin rows
+// are locked in one order, so that of two concurrent demotions each sees the result of the other.
 func (s *Users) Update(ctx context.Context, userID string, c Change) (User, error) {
 	var after User
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -60,14 +60,14 @@ func (s *Users) Update(ctx context.Context, userID string, c Change) (User, erro
 			return err
 		}
 		if before.admin() && !after.admin() && others == 0 {
-			return fault.New(fault.Conflict, "last_admin", "%s is the last enabled admin: make another one first", before.Username)
+			return fault.New(fault.Conflict, "last_admin", "%s is the last enabled admin; make another user an admin first", before.Username)
 		}
 		return s.save(ctx, tx, before, after)
 	})
 	return after, err
 }
 
-// apply is the account as the change makes it.
+// apply returns the account with the change applied.
 func (s *Users) apply(u User, c Change) (User, error) {
 	if c.Role != nil {
 		u.Role = *c.Role
@@ -95,8 +95,8 @@ func (s *Users) apply(u User, c Change) (User, error) {
 	return u, nil
 }
 
-// save writes what changed, with its audit row; a disabling ends tokens and sessions. The role is read at each
-// call, so that a demotion need end nothing.
+// save writes what changed and its audit row. Disabling an account ends its tokens and sessions. A demotion ends
+// none, because the role is read at each call.
 func (s *Users) save(ctx context.Context, tx pgx.Tx, before, after User) error {
 	was, is := differences(before, after)
 	if len(is) == 0 {
@@ -114,7 +114,7 @@ func (s *Users) save(ctx context.Context, tx pgx.Tx, before, after User) error {
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: "account.update", TargetKind: SubjectKind, TargetID: after.ID, Before: was, After: is})
 }
 
-// differences are the fields that changed, before and after.
+// differences returns the fields that changed, with their values before and after.
 func differences(before, after User) (was, is map[string]any) {
 	was, is = map[string]any{}, map[string]any{}
 	note := func(field string, a, b any) {
@@ -129,7 +129,7 @@ func differences(before, after User) (was, is map[string]any) {
 	return was, is
 }
 
-// text is what a pointer points to, or nil.
+// text returns what s points to, or nil.
 func text(s *string) any {
 	if s == nil {
 		return nil
@@ -137,12 +137,12 @@ func text(s *string) any {
 	return *s
 }
 
-// Reset gives an account another password, which its person shall change, and ends its tokens and sessions.
-// Nobody does it to himself: who loses the answer would be locked out, and who stole a token would need no
-// present password.
+// Reset gives an account another password, which the user must change, and ends its tokens and sessions. Callers
+// cannot reset their own password: a lost response would lock them out, and a stolen token would be enough to
+// change the password without knowing the current one.
 func (s *Users) Reset(ctx context.Context, tx pgx.Tx, userID, hash string) error {
-	if authn.Of(ctx).Subject == userID {
-		return fault.New(fault.Conflict, "own_password", "change your own password by POST /api/profile/password")
+	if authn.CallerOf(ctx).Subject == userID {
+		return fault.New(fault.Conflict, "own_password", "you cannot reset your own password; change it with POST /api/profile/password")
 	}
 	u, err := lockUser(ctx, tx, userID)
 	if err != nil {

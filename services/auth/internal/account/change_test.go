@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestAnAdminChangesAUser(t *testing.T) {
+func TestServer_UpdateUser(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	bob := d.add("bob", operator)
@@ -22,17 +22,17 @@ func TestAnAdminChangesAUser(t *testing.T) {
 	out, err := d.UpdateUser(d.ctx(), &authv1.UpdateUserRequest{UserId: bob, Role: admin, Email: new("b@example.com"), DisplayName: new("Bob")})
 	require.NoError(t, err)
 	require.Equal(t, []string{"admin", "b@example.com", "Bob"}, []string{out.GetRole(), out.GetEmail(), out.GetDisplayName()})
-	require.Equal(t, before.Epoch, d.account(bob).Epoch, "tokens go on")
+	require.Equal(t, before.Epoch, d.account(bob).Epoch, "tokens stay valid")
 	require.Empty(t, d.ends.calls)
 	require.Equal(t, 1, d.count(`audit WHERE action = 'account.update' AND target_id = $1 AND before->>'role' = 'operator'
 		AND after->>'role' = 'admin' AND after->>'email' = 'b@example.com' AND NOT after::jsonb ? 'disabled'`, bob))
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: admin, Email: new("b@example.com")}))
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob}))
-	require.Equal(t, 1, d.count(`audit WHERE action = 'account.update'`), "what changes nothing leaves no row")
+	require.Equal(t, 1, d.count(`audit WHERE action = 'account.update'`), "an update without a change writes no audit row")
 	require.True(t, fault.Is(d.update(&authv1.UpdateUserRequest{UserId: bob, DisplayName: new("a\u202eb")}), fault.Invalid))
 }
 
-func TestADemotionEndsNoTokenAndADisablingAll(t *testing.T) {
+func TestServer_UpdateUser_disablingEndsTokensDemotionDoesNot(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	d.add("root", admin)
@@ -46,13 +46,13 @@ func TestADemotionEndsNoTokenAndADisablingAll(t *testing.T) {
 	require.Equal(t, []string{bob + " disabled"}, d.ends.calls)
 	require.True(t, d.clock.Now().Equal(*d.account(bob).DisabledAt))
 	d.disable(bob)
-	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "he is disabled already")
+	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "the account is already disabled")
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: new(false)}))
 	require.Nil(t, d.account(bob).DisabledAt)
-	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "what was ended stays so")
+	require.Equal(t, before.Epoch+1, d.account(bob).Epoch, "enabling the account does not revive its tokens")
 }
 
-func TestTheLastAdminStaysOne(t *testing.T) {
+func TestServer_UpdateUser_keepsLastAdmin(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	root, bob := d.add("root", admin), d.add("bob", admin)
@@ -63,30 +63,30 @@ func TestTheLastAdminStaysOne(t *testing.T) {
 	d.disable(bob)
 	for name, in := range take {
 		err := d.update(in)
-		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "last_admin"), "%s while the other is disabled: %v", name, err)
+		require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "last_admin"), "%s while the other admin is disabled: %v", name, err)
 	}
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator, Disabled: new(false)}))
 	for name, in := range take {
-		require.True(t, fault.HasCode(d.update(in), "last_admin"), "%s while there is no other", name)
+		require.True(t, fault.HasCode(d.update(in), "last_admin"), "%s without another admin", name)
 	}
-	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: root, DisplayName: new("Root")}), "all else of him may change")
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: root, DisplayName: new("Root")}), "other fields may change")
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Role: admin}))
-	require.NoError(t, d.update(take["both"]), "now there is another one")
-	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: root, Role: admin}), "a disabled one may get the role")
-	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator}), "last_admin"), "and does not count")
+	require.NoError(t, d.update(take["both"]), "another admin exists now")
+	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: root, Role: admin}), "a disabled user may get the role")
+	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: bob, Role: operator}), "last_admin"), "a disabled admin does not count")
 }
 
 const issuer = "https://id.example.org"
 
-// Under a provider, those with a password cannot come in, nor those of another provider; without one, those
-// without a password cannot.
-func TestAnAdminWhoCannotSignInDoesNotCount(t *testing.T) {
+// With an OpenID provider, admins with a password or with an identity of another provider cannot sign in; without
+// one, admins without a password cannot.
+func TestServer_UpdateUser_ignoresAdminsWhoCannotSignIn(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	root, bob, eve, old := d.add("root", admin), d.add("bob", admin), d.add("eve", admin), d.add("old", admin)
 	d.exec(`UPDATE account SET password_hash = '' WHERE username <> 'root'`)
-	for who, by := range map[string]string{bob: issuer, eve: issuer, old: "https://old.example.org"} {
-		d.exec(`INSERT INTO oidc_identity (issuer, subject, account_id, created_at, last_sign_in_at) VALUES ($1, $2, $2, now(), now())`, by, who)
+	for subject, iss := range map[string]string{bob: issuer, eve: issuer, old: "https://old.example.org"} {
+		d.exec(`INSERT INTO oidc_identity (issuer, subject, account_id, created_at, last_sign_in_at) VALUES ($1, $2, $2, now(), now())`, iss, subject)
 	}
 	require.True(t, fault.HasCode(d.update(&authv1.UpdateUserRequest{UserId: root, Role: operator}), "last_admin"))
 	d.Users.Issuer = issuer
@@ -96,7 +96,7 @@ func TestAnAdminWhoCannotSignInDoesNotCount(t *testing.T) {
 	d.disable(bob)
 }
 
-func TestAdminsWhoTakeTheRoleFromEachOtherAtOnceLeaveOne(t *testing.T) {
+func TestUsers_Update_concurrentDemotionsKeepOneAdmin(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	for range 10 {
@@ -132,8 +132,8 @@ func changeOf(in *authv1.UpdateUserRequest) Change {
 	return c
 }
 
-// A lost answer would lock the last admin out, and a stolen token would do without the present password.
-func TestNobodyResetsHisOwnPassword(t *testing.T) {
+// A lost response would lock the last admin out, and a stolen token would replace the current password.
+func TestServer_ResetPassword_rejectsOwnPassword(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	bob := d.add("bob", admin)
@@ -145,7 +145,7 @@ func TestNobodyResetsHisOwnPassword(t *testing.T) {
 	require.Empty(t, d.ends.calls)
 }
 
-func TestAResetDrawsAnotherPasswordAndEndsEverything(t *testing.T) {
+func TestServer_ResetPassword(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	bob := d.add("bob", operator)
@@ -161,15 +161,15 @@ func TestAResetDrawsAnotherPasswordAndEndsEverything(t *testing.T) {
 	require.Equal(t, 1, d.count(`account WHERE must_change_password AND id = $1`, bob))
 	again, err := d.ResetPassword(ctx, &authv1.ResetPasswordRequest{UserId: bob})
 	require.NoError(t, err)
-	require.Nil(t, again.Password, "a repeat shows nothing")
-	require.Equal(t, after, d.account(bob), "and resets nothing")
+	require.Nil(t, again.Password, "a repeat returns no password")
+	require.Equal(t, after, d.account(bob), "a repeat resets nothing")
 	require.Equal(t, 1, d.count(`audit WHERE action = 'account.reset_password' AND target_id = $1`, bob))
 	d.Users.Issuer = issuer
 	_, err = d.ResetPassword(d.ctx(), &authv1.ResetPasswordRequest{UserId: bob})
 	require.True(t, fault.HasCode(err, "password_login_off"), "%v", err)
 }
 
-func TestTheAddressOfWhoSignsInByAProviderIsTheProviders(t *testing.T) {
+func TestServer_UpdateUser_rejectsEmailOfOIDCUser(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	bob := d.add("bob", operator)
@@ -182,7 +182,7 @@ func TestTheAddressOfWhoSignsInByAProviderIsTheProviders(t *testing.T) {
 	require.NoError(t, d.update(&authv1.UpdateUserRequest{UserId: bob, Email: new("b@example.com"), DisplayName: new("B")}))
 }
 
-func TestTheLastSignInIsSeen(t *testing.T) {
+func TestServer_GetUser_lastLogin(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	bob := d.add("bob", operator)
@@ -194,7 +194,7 @@ func TestTheLastSignInIsSeen(t *testing.T) {
 	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds())
 }
 
-// meeting is a hasher before which all callers wait for each other.
+// meeting is a hasher that returns only when all callers have called it.
 type meeting struct{ all *sync.WaitGroup }
 
 func (m meeting) Hash(ctx context.Context, pass secret.String) (string, error) {
@@ -203,8 +203,8 @@ func (m meeting) Hash(ctx context.Context, pass secret.String) (string, error) {
 	return plain{}.Hash(ctx, pass)
 }
 
-// Whoever comes second while the first one is at work is a repeat, too.
-func TestOfManyRepeatsAtOnceOneIsShownThePasswordThatHolds(t *testing.T) {
+// A call that arrives while the first one is still running is a repeat too.
+func TestServer_concurrentRepeatsShowPasswordOnce(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	bob := d.add("bob", operator)

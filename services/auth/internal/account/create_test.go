@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
-func TestAUserIsMadeWithAPasswordThatIsDrawnAndShownOnce(t *testing.T) {
+func TestServer_CreateUser_generatedPassword(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	in := &authv1.CreateUserRequest{Username: "Bob", Role: operator, Email: new("bob@example.com"), DisplayName: new("Bob B.")}
@@ -28,7 +28,7 @@ func TestAUserIsMadeWithAPasswordThatIsDrawnAndShownOnce(t *testing.T) {
 	require.Nil(t, u.GetDisabledAt())
 	require.Nil(t, u.GetLastLoginAt())
 	require.Equal(t, "hash of "+out.GetPassword(), d.account(u.GetId()).PasswordHash)
-	require.Equal(t, 1, d.count(`account WHERE must_change_password`), "others have seen it")
+	require.Equal(t, 1, d.count(`account WHERE must_change_password`), "the admin has seen the password")
 	got, err := d.GetUser(d.ctx(), &authv1.GetUserRequest{UserId: u.GetId()})
 	require.NoError(t, err)
 	require.True(t, proto.Equal(u, got))
@@ -36,7 +36,7 @@ func TestAUserIsMadeWithAPasswordThatIsDrawnAndShownOnce(t *testing.T) {
 	require.Zero(t, d.count(`audit WHERE after::text LIKE '%' || $1 || '%'`, out.GetPassword()))
 }
 
-func TestAPasswordThatIsGivenIsTakenAndNotShown(t *testing.T) {
+func TestServer_CreateUser_givenPassword(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	out, err := d.CreateUser(d.ctx(), &authv1.CreateUserRequest{Username: "bob", Role: admin, Password: new("correct horse")})
@@ -46,7 +46,7 @@ func TestAPasswordThatIsGivenIsTakenAndNotShown(t *testing.T) {
 	require.Zero(t, d.count(`account WHERE must_change_password`))
 }
 
-func TestNobodyIsTakenForAnotherBecauseOfACapital(t *testing.T) {
+func TestServer_CreateUser_usernameIgnoresCase(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	d.add("admin", admin)
@@ -57,10 +57,10 @@ func TestNobodyIsTakenForAnotherBecauseOfACapital(t *testing.T) {
 	d.add("administrator", operator)
 	require.Equal(t, 2, d.count(`audit`))
 	_, err := d.pool.Exec(t.Context(), `INSERT INTO account (id, username, role, password_hash, created_at) VALUES ('usr_x', 'AdMiN', 'operator', '', now())`)
-	require.ErrorContains(t, err, "account_username_lower_key", "whoever writes it")
+	require.ErrorContains(t, err, "account_username_lower_key", "the index holds for every writer")
 }
 
-func TestOfManyWhoMakeTheSameUserAtOnceOneDoes(t *testing.T) {
+func TestServer_CreateUser_concurrentSameUsername(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	var wg sync.WaitGroup
@@ -81,7 +81,7 @@ func TestOfManyWhoMakeTheSameUserAtOnceOneDoes(t *testing.T) {
 	require.EqualValues(t, 1, made.Load())
 }
 
-func TestARepeatShowsTheUserWithoutThePassword(t *testing.T) {
+func TestServer_CreateUser_repeatOmitsPassword(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	ctx, _ := d.as("k1")
@@ -94,22 +94,22 @@ func TestARepeatShowsTheUserWithoutThePassword(t *testing.T) {
 	require.Nil(t, again.Password)
 	require.True(t, proto.Equal(first.GetUser(), again.GetUser()))
 	_, err = d.CreateUser(ctx, &authv1.CreateUserRequest{Username: "eve", Role: operator})
-	require.True(t, fault.Is(err, fault.Conflict), "another body: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "same key, another body: %v", err)
 	require.Equal(t, 1, d.count(`account`))
-	require.Zero(t, d.count(`idempotency WHERE position($1::bytea in answer) > 0`, []byte(first.GetPassword())))
+	require.Zero(t, d.count(`idempotency WHERE position($1::bytea in idempotency.answer) > 0`, []byte(first.GetPassword())))
 }
 
-func TestNoPlainHashOfAGivenPasswordIsKept(t *testing.T) {
+func TestCreateUserRequest_withoutPassword(t *testing.T) {
 	t.Parallel()
 	one := &authv1.CreateUserRequest{Username: "bob", Role: operator, Password: new("correct horse")}
 	two := &authv1.CreateUserRequest{Username: "bob", Role: operator, Password: new("battery staple")}
 	none := &authv1.CreateUserRequest{Username: "bob", Role: operator}
 	require.True(t, proto.Equal(withoutPassword(one), withoutPassword(two)))
-	require.False(t, proto.Equal(withoutPassword(one), withoutPassword(none)), "that one was given is compared")
-	require.Equal(t, "correct horse", one.GetPassword(), "the request is left as it is")
+	require.False(t, proto.Equal(withoutPassword(one), withoutPassword(none)), "a request with a password differs from one without")
+	require.Equal(t, "correct horse", one.GetPassword(), "the request itself is unchanged")
 }
 
-func TestWhatNobodyIsCalled(t *testing.T) {
+func TestServer_CreateUser_rejectsNames(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	for _, name := range []string{"a\u202eb", "a\u200bb", "a\nb", "\x00", " a", "a ", "a\u0007", "a\u00a0b", "a\u3164", "\u2800", "a\ufe0fb", "a\u034fb", ""} {
@@ -129,7 +129,7 @@ func TestWhatNobodyIsCalled(t *testing.T) {
 	}
 }
 
-func TestAFullHasherAndAProviderMakeNoUsers(t *testing.T) {
+func TestServer_CreateUser_busyHasherOrProvider(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	in := &authv1.CreateUserRequest{Username: "bob", Role: operator}
@@ -142,7 +142,7 @@ func TestAFullHasherAndAProviderMakeNoUsers(t *testing.T) {
 	require.Zero(t, d.count(`account`))
 }
 
-func TestUsersAreListedByName(t *testing.T) {
+func TestServer_ListUsers(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	for _, name := range []string{"carol", "Bob", "alice", "Dave"} {
@@ -181,7 +181,7 @@ func TestUsersAreListedByName(t *testing.T) {
 	}
 }
 
-func TestAUserWhoIsNotThere(t *testing.T) {
+func TestServer_unknownUser(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	for name, call := range map[string]func(userID string) error{

@@ -25,16 +25,16 @@ const (
 	TeamLead   = "lead"
 )
 
-// Who puts a person into a team.
+// The sources of a team membership.
 const (
-	// ByHand is an admin or a lead; no sign-in changes it.
+	// ByHand is a membership that an admin or a lead set; no sign-in changes it.
 	ByHand = "hand"
-	// ByProvider is the provider of a sign-in, by the groups that it tells of.
+	// ByProvider is a membership that a sign-in set from the groups of the OpenID provider.
 	ByProvider = "oidc"
 )
 
-// roles of an account in projects: those it was given, and editor in the projects of its teams. The highest
-// one counts.
+// memberships selects the roles of an account in projects: those it was given, and editor in the projects of its
+// teams. The highest role per project counts.
 const memberships = `
 	SELECT project_id, (ARRAY['viewer', 'editor', 'owner'])[max(array_position(ARRAY['viewer', 'editor', 'owner'], role))]
 	FROM (SELECT project_id, role FROM membership WHERE account_id = $1
@@ -42,13 +42,13 @@ const memberships = `
 		SELECT p.id, 'editor' FROM team_member t JOIN project p ON p.team_id = t.team_id WHERE t.account_id = $1) given
 	GROUP BY project_id ORDER BY project_id`
 
-// Memberships lists the account's roles in projects, by project: one more than a caller identity carries
-// at most, so that its signer sees that there are more and marks it as cut.
+// Memberships lists the account's roles in projects, ordered by project. It returns at most one more than a caller
+// identity carries, so that the signer sees that there are more and marks the identity as cut.
 func Memberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
 	return collect(q.Query(ctx, memberships+` LIMIT $2`, accountID, authn.MaxProjects+1))
 }
 
-// Roles are memberships as identities carry them.
+// Roles converts memberships to the form that identities carry.
 func Roles(members []Membership) []authn.ProjectRole {
 	roles := make([]authn.ProjectRole, 0, len(members))
 	for _, m := range members {
@@ -57,10 +57,10 @@ func Roles(members []Membership) []authn.ProjectRole {
 	return roles
 }
 
-// maxAll bounds what AllMemberships answers: nobody has more.
+// maxAll bounds the result of AllMemberships; no account has more.
 const maxAll = 50_000
 
-// AllMemberships lists all of the account's roles in projects, for those who were told that they are cut.
+// AllMemberships lists all of the account's roles in projects. Services call it if the identity's list is cut.
 func AllMemberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
 	return collect(q.Query(ctx, memberships+` LIMIT $2`, accountID, maxAll))
 }
@@ -76,7 +76,7 @@ func collect(rows pgx.Rows, err error) ([]Membership, error) {
 	return list, nil
 }
 
-// Named finds an account by the name that a person gave for it; one that is not there is a fault.
+// Named finds an account by a username from a request; an unknown name is a fault.
 func Named(ctx context.Context, q pg.Querier, username string) (Account, error) {
 	a, err := ByUsername(ctx, q, username)
 	if errors.Is(err, ErrUnknown) {
@@ -85,10 +85,10 @@ func Named(ctx context.Context, q pg.Querier, username string) (Account, error) 
 	return a, err
 }
 
-// Absent says that nobody of this name is there, or not where he was looked for.
+// Absent is the fault for a user who does not exist, or not in the place that was searched.
 func Absent(username string) error { return fault.Absentf("user", username) }
 
-// Teams lists the teams that the account is in and those of them that it leads.
+// Teams lists the teams that the account is in, and those of them that it leads.
 func Teams(ctx context.Context, q pg.Querier, accountID string) (in, led []string, err error) {
 	rows, err := q.Query(ctx, `SELECT team_id, role FROM team_member WHERE account_id = $1 ORDER BY team_id LIMIT $2`,
 		accountID, authn.MaxTeams)
@@ -123,7 +123,7 @@ func TeamKeys(ctx context.Context, q pg.Querier, accountID string) ([]string, er
 	return keys, nil
 }
 
-// Belong fills in what the caller belongs to as it is now: his teams, and his roles in projects.
+// Belong sets the caller's current teams and roles in projects.
 func Belong(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 	members, err := Memberships(ctx, q, c.Subject)
 	if err != nil {
@@ -134,14 +134,14 @@ func Belong(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 	return err
 }
 
-// SyncTeams puts the account into the teams of these keys as a member, on the word of the provider that it
-// signed in by, and takes it out of those that only an earlier word of the provider had put it in. What a hand
-// put in stays as it is. Keys of no team are answered back; so are those past what a person may be in.
+// SyncTeams makes the account a member of the teams with these keys, which come from the OpenID provider, and
+// removes it from other teams that an earlier sign-in put it in. Memberships set by hand stay as they are. It
+// returns the keys that belong to no team and those beyond authn.MaxTeams.
 func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) (left []string, err error) {
 	if err := lockAccount(ctx, tx, accountID); err != nil {
 		return nil, err
 	}
-	keys = append([]string{}, keys...) // Postgres compares with no null array
+	keys = append([]string{}, keys...) // in Postgres a comparison with a null array is null
 	_, err = tx.Exec(ctx, `DELETE FROM team_member USING team WHERE team.id = team_id AND account_id = $1 AND source = $2
 		AND NOT team.key = ANY($3)`, accountID, ByProvider, keys)
 	if err != nil {
@@ -167,8 +167,8 @@ func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) 
 	return left, nil
 }
 
-// JoinTeam puts the account into a team by hand, in this role. It is false where it is in as many teams as a
-// person may be.
+// JoinTeam sets the account's role in a team by hand. It returns false if the account is not in the team and
+// already in authn.MaxTeams others.
 func JoinTeam(ctx context.Context, tx pgx.Tx, teamID, accountID, role string) (bool, error) {
 	if err := lockAccount(ctx, tx, accountID); err != nil {
 		return false, err
@@ -184,8 +184,8 @@ func JoinTeam(ctx context.Context, tx pgx.Tx, teamID, accountID, role string) (b
 	return tag.RowsAffected() == 1, nil
 }
 
-// lockAccount lets one change of what the account belongs to at a time happen, until the transaction ends.
-// Signing in reads on.
+// lockAccount serializes changes to the account's memberships until the transaction ends. Sign-ins can still read
+// the account.
 func lockAccount(ctx context.Context, tx pgx.Tx, accountID string) error {
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 FOR NO KEY UPDATE`, accountID); err != nil {
 		return fmt.Errorf("lock the account: %w", err)

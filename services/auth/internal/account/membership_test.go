@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// members has the accounts usr_1 and usr_2, the teams a, b and c, and a project of each team.
+// members returns a database with the accounts usr_1 and usr_2, the teams a, b and c, and a project of each team.
 func members(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := database(t).Pool("auth")
@@ -63,7 +63,7 @@ func belongs(t *testing.T, pool *pgxpool.Pool, account string) *authn.Caller {
 	return c
 }
 
-func TestTheHighestRoleInAProjectCounts(t *testing.T) {
+func TestBelong_highestProjectRole(t *testing.T) {
 	t.Parallel()
 	pool := members(t)
 	require.True(t, join(t, pool, "team_a", "usr_1", TeamMember))
@@ -85,7 +85,7 @@ func TestTheHighestRoleInAProjectCounts(t *testing.T) {
 	require.Empty(t, belongs(t, pool, "usr_9").Teams)
 }
 
-func TestMoreMembershipsThanAnIdentityCarriesAreSeen(t *testing.T) {
+func TestMemberships_cut(t *testing.T) {
 	t.Parallel()
 	pool := members(t)
 	do(t, pool, `WITH made AS (INSERT INTO project (id, key, name, visibility, created_at, team_id)
@@ -98,26 +98,26 @@ func TestMoreMembershipsThanAnIdentityCarriesAreSeen(t *testing.T) {
 	require.Len(t, cut, authn.MaxProjects+1, "the signer must see that there are more than it carries")
 	all, err := AllMemberships(t.Context(), pool, "usr_1")
 	require.NoError(t, err)
-	require.Len(t, all, 601, "and who asks for all is told all")
+	require.Len(t, all, 601, "AllMemberships returns all of them")
 	require.Equal(t, cut, all[:len(cut)])
 }
 
-func TestTheProviderTakesOutOnlyWhomItPutIn(t *testing.T) {
+func TestSyncTeams_keepsMembershipsSetByHand(t *testing.T) {
 	t.Parallel()
 	pool := members(t)
 	join(t, pool, "team_b", "usr_1", TeamLead)
 	require.Equal(t, []string{"none"}, sync1(t, pool, "aa", "bb", "none", "cc"))
 	got := belongs(t, pool, "usr_1")
 	require.Equal(t, []string{"team_a", "team_b", "team_c"}, got.Teams)
-	require.Equal(t, []string{"team_b"}, got.LeadOf, "what a hand gave stays")
+	require.Equal(t, []string{"team_b"}, got.LeadOf, "memberships set by hand stay")
 
 	join(t, pool, "team_c", "usr_1", TeamMember)
 	require.Empty(t, sync1(t, pool))
-	require.Equal(t, []string{"team_b", "team_c"}, belongs(t, pool, "usr_1").Teams, "a hand has made c its own")
+	require.Equal(t, []string{"team_b", "team_c"}, belongs(t, pool, "usr_1").Teams, "c is now a membership set by hand")
 }
 
-// Two changes of what one person belongs to wait for each other: each counts what the other one made.
-func TestAPersonBelongsToOneMoreAtATime(t *testing.T) {
+// Two changes to the memberships of one account wait for each other, so that each counts what the other added.
+func TestMembershipChangesLockAccount(t *testing.T) {
 	t.Parallel()
 	pool := members(t)
 	held := errors.New("held")
@@ -142,7 +142,7 @@ func TestAPersonBelongsToOneMoreAtATime(t *testing.T) {
 	}
 }
 
-func TestNobodyIsInMoreTeamsThanAnIdentityCarries(t *testing.T) {
+func TestJoinTeam_limit(t *testing.T) {
 	t.Parallel()
 	pool := members(t)
 	do(t, pool, `INSERT INTO team (id, key, name, created_at) SELECT 'team_' || n, 'k-' || lpad(n::text, 3, '0'), 'x', now() FROM generate_series(1, 150) n`)
@@ -164,8 +164,8 @@ func TestNobodyIsInMoreTeamsThanAnIdentityCarries(t *testing.T) {
 	var rows int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM team_member WHERE account_id = 'usr_1'`).Scan(&rows))
 	require.Equal(t, authn.MaxTeams, rows)
-	require.True(t, join(t, pool, "team_1", "usr_1", TeamLead), "a role in a team that he is in is no new team")
+	require.True(t, join(t, pool, "team_1", "usr_1", TeamLead), "a new role in a team does not count as another team")
 	require.False(t, join(t, pool, "team_150", "usr_1", TeamMember))
-	require.Equal(t, []string{"k-150"}, sync1(t, pool, "k-150"), "neither does the provider put him in")
+	require.Equal(t, []string{"k-150"}, sync1(t, pool, "k-150"), "the limit also holds for the provider")
 	require.True(t, join(t, pool, "team_150", "usr_2", TeamMember))
 }

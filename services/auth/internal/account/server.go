@@ -11,23 +11,22 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Server answers UserService.
+// Server implements UserService.
 type Server struct {
 	authv1.UnimplementedUserServiceServer
 
 	Users     *Users
 	Transfers *Transfers
-	Once      *idem.Once
+	Once      *idempotency.Once
 }
 
-// CreateUser implements UserService. The request is compared with its repeat without the password: a plain
-// hash of it must lie nowhere.
+// CreateUser implements UserService. Repeats are recognized by a hash of the request without the password, because
+// an unsalted hash of the password must not be stored.
 func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (*authv1.CreateUserResponse, error) {
 	const method = authv1.UserService_CreateUser_FullMethodName
 	body, out := withoutPassword(in), &authv1.CreateUserResponse{}
@@ -47,7 +46,7 @@ func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (
 			return err
 		}
 		made = true
-		idem.Set(out, &authv1.CreateUserResponse{User: userToProto(created)})
+		idempotency.Set(out, &authv1.CreateUserResponse{User: userToProto(created)})
 		return nil
 	})
 	if err != nil {
@@ -59,7 +58,7 @@ func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (
 	return out, nil
 }
 
-// password hashes what was given, or draws one and answers it.
+// password hashes the given password. If none is given it generates one and returns it in shown.
 func (s *Server) password(ctx context.Context, given secret.String) (hash string, shown *string, err error) {
 	if s.Users.Issuer != "" {
 		return "", nil, PasswordsOff()
@@ -83,9 +82,9 @@ func withoutPassword(in *authv1.CreateUserRequest) *authv1.CreateUserRequest {
 	return body
 }
 
-// ListUsers implements UserService, by username.
+// ListUsers implements UserService. The users are ordered by username.
 func (s *Server) ListUsers(ctx context.Context, in *authv1.ListUsersRequest) (*authv1.ListUsersResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func (s *Server) ListUsers(ctx context.Context, in *authv1.ListUsersRequest) (*a
 	if err := request.SetTotal(ctx, total); err != nil {
 		return nil, err
 	}
-	users, more := page.Cut(users, p)
+	users, more := request.CutPage(users, p)
 	out := &authv1.ListUsersResponse{}
 	for _, u := range users {
 		out.Users = append(out.Users, userToProto(u))
@@ -165,7 +164,7 @@ func (s *Server) ListOwned(ctx context.Context, in *authv1.ListOwnedRequest) (*a
 	if err := request.ID(id.User, "user_id", in.GetUserId()); err != nil {
 		return nil, err
 	}
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +175,7 @@ func (s *Server) ListOwned(ctx context.Context, in *authv1.ListOwnedRequest) (*a
 	if err := request.SetTotal(ctx, len(owned)); err != nil {
 		return nil, err
 	}
-	owned, more := page.Cut(owned[min(p.Offset, len(owned)):], p)
+	owned, more := request.CutPage(owned[min(p.Offset, len(owned)):], p)
 	return ownedToProto(owned), request.SetMore(ctx, more)
 }
 

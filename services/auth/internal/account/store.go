@@ -12,13 +12,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// ErrUnknown says that there is no such account.
+// ErrUnknown means that the account does not exist.
 var ErrUnknown = errors.New("no such account")
 
 const columns = `id, username, role, email, password_hash, epoch, disabled_at`
 
-// ByUsername finds an account by its exact name. A name with a zero byte, which Postgres refuses to hold,
-// is nobody's.
+// ByUsername finds an account by its exact name. A name with a zero byte, which Postgres cannot store, is
+// ErrUnknown.
 func ByUsername(ctx context.Context, q pg.Querier, username string) (Account, error) {
 	if strings.ContainsRune(username, 0) {
 		return Account{}, ErrUnknown
@@ -26,7 +26,7 @@ func ByUsername(ctx context.Context, q pg.Querier, username string) (Account, er
 	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM account WHERE username = $1`, username))
 }
 
-// ByID finds an account.
+// ByID finds an account by its id.
 func ByID(ctx context.Context, q pg.Querier, id string) (Account, error) {
 	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM account WHERE id = $1`, id))
 }
@@ -43,16 +43,16 @@ func one(row pgx.Row) (Account, error) {
 	return a, nil
 }
 
-// Rehash replaces a stored hash by one with today's costs, unless the password was changed meanwhile. It
-// is no change that anybody made: the password stays, and so do the account's tokens.
+// Rehash replaces a stored hash with one of the current costs, unless the password has changed since from was
+// read. The password itself stays the same, so the account's tokens stay valid.
 func Rehash(ctx context.Context, q pg.Querier, accountID, from, to string) error {
 	if _, err := q.Exec(ctx, `UPDATE account SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, accountID, from, to); err != nil {
-		return fmt.Errorf("renew the password's hash: %w", err)
+		return fmt.Errorf("replace the password hash: %w", err)
 	}
 	return nil
 }
 
-// lockFirstStart lets one starter at a time look and make; it holds until the transaction ends.
+// lockFirstStart serializes first starts: the lock is held until the transaction ends.
 func lockFirstStart(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('bootstrap', 0))`); err != nil {
 		return fmt.Errorf("lock the first start: %w", err)
@@ -63,27 +63,27 @@ func lockFirstStart(ctx context.Context, tx pgx.Tx) error {
 func anyAccount(ctx context.Context, q pg.Querier) (bool, error) {
 	var exists bool
 	if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM account)`).Scan(&exists); err != nil {
-		return false, fmt.Errorf("look for accounts: %w", err)
+		return false, fmt.Errorf("check for accounts: %w", err)
 	}
 	return exists, nil
 }
 
-// insertFirst writes the first admin, the default project and the membership between them.
+// insertFirst writes the first admin, the default project and the admin's membership in it.
 func insertFirst(ctx context.Context, tx pgx.Tx, accountID, projectID, username, hash string, drawn bool, at time.Time) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO account (id, username, role, password_hash, must_change_password, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 		accountID, username, RoleAdmin, hash, drawn, at)
 	if err != nil {
-		return fmt.Errorf("make the first admin: %w", err)
+		return fmt.Errorf("create the first admin: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO project (id, key, name, visibility, created_at) VALUES ($1, 'default', 'Default', 'all', $2)`,
 		projectID, at)
 	if err != nil {
-		return fmt.Errorf("make the default project: %w", err)
+		return fmt.Errorf("create the default project: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO membership (project_id, account_id, role) VALUES ($1, $2, 'owner')`, projectID, accountID)
 	if err != nil {
-		return fmt.Errorf("make the first membership: %w", err)
+		return fmt.Errorf("create the first membership: %w", err)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnknownAccounts(t *testing.T) {
+func TestByUsername_unknown(t *testing.T) {
 	t.Parallel()
 	pool := database(t).Pool("auth")
 	_, err := ByUsername(t.Context(), pool, "nobody")
@@ -15,10 +15,10 @@ func TestUnknownAccounts(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnknown)
 }
 
-func TestNamesAreExact(t *testing.T) {
+func TestByUsername_exactMatch(t *testing.T) {
 	t.Parallel()
 	d := database(t)
-	_, err := starter(t, d, "").Run(t.Context())
+	_, err := newBootstrap(t, d, "").Run(t.Context())
 	require.NoError(t, err)
 	for _, name := range []string{"Admin", "admin ", " admin", "admin%", "adm_n", "admin\x00", "\x00"} {
 		_, err := ByUsername(t.Context(), d.Pool("auth"), name)
@@ -31,10 +31,10 @@ func TestNamesAreExact(t *testing.T) {
 	require.Equal(t, a, same)
 }
 
-func TestAHashIsRenewedOnlyWhereItIsStillTheOne(t *testing.T) {
+func TestRehash_onlyIfUnchanged(t *testing.T) {
 	t.Parallel()
 	d := database(t)
-	_, err := starter(t, d, "first password").Run(t.Context())
+	_, err := newBootstrap(t, d, "first password").Run(t.Context())
 	require.NoError(t, err)
 	pool := d.Pool("auth")
 	a, err := ByUsername(t.Context(), pool, "admin")
@@ -44,5 +44,5 @@ func TestAHashIsRenewedOnlyWhereItIsStillTheOne(t *testing.T) {
 	now, err := ByID(t.Context(), pool, a.ID)
 	require.NoError(t, err)
 	require.Equal(t, "dearer", now.PasswordHash)
-	require.Equal(t, a.Epoch, now.Epoch, "tokens go on")
+	require.Equal(t, a.Epoch, now.Epoch, "tokens stay valid")
 }

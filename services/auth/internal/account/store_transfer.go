@@ -10,31 +10,31 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// pendingTransfer is whom all that a locked account owns is being given to, empty for nobody.
+// pendingTransfer returns the account that receives what a locked account owns, empty if no transfer is pending.
 func pendingTransfer(ctx context.Context, tx pgx.Tx, userID string) (to string, err error) {
 	if err := tx.QueryRow(ctx, `SELECT coalesce(transfer_to_id, '') FROM account WHERE id = $1`, userID).Scan(&to); err != nil {
-		return "", fmt.Errorf("look for a transfer: %w", err)
+		return "", fmt.Errorf("load the pending transfer: %w", err)
 	}
 	return to, nil
 }
 
 func setTransfer(ctx context.Context, tx pgx.Tx, userID string, to *string) error {
 	if _, err := tx.Exec(ctx, `UPDATE account SET transfer_to_id = $2 WHERE id = $1`, userID, to); err != nil {
-		return fmt.Errorf("note the transfer: %w", err)
+		return fmt.Errorf("store the transfer: %w", err)
 	}
 	return nil
 }
 
-// giveUp forgets a transfer of which nothing has moved, and answers why.
+// giveUp clears a transfer that has moved nothing yet and returns why.
 func giveUp(ctx context.Context, q pg.Querier, userID, to string, why error) error {
 	_, err := q.Exec(ctx, `UPDATE account SET transfer_to_id = NULL WHERE id = $1 AND transfer_to_id = $2`, userID, to)
 	if err != nil {
-		return errors.Join(why, fmt.Errorf("forget the transfer: %w", err))
+		return errors.Join(why, fmt.Errorf("clear the transfer: %w", err))
 	}
 	return why
 }
 
-// sole are the projects of which nobody else who is enabled is an owner.
+// sole selects the projects that the account owns and that have no other enabled owner.
 const sole = `SELECT m.project_id FROM membership m WHERE m.account_id = $1 AND m.role = 'owner' AND NOT EXISTS (
 	SELECT FROM membership o JOIN account a ON a.id = o.account_id
 	WHERE o.project_id = m.project_id AND o.role = 'owner' AND o.account_id <> $1 AND a.disabled_at IS NULL)`
@@ -42,16 +42,17 @@ const sole = `SELECT m.project_id FROM membership m WHERE m.account_id = $1 AND 
 func soleProjects(ctx context.Context, q pg.Querier, userID string) ([]string, error) {
 	rows, err := q.Query(ctx, sole+` ORDER BY 1`, userID)
 	if err != nil {
-		return nil, fmt.Errorf("list the projects of an owner: %w", err)
+		return nil, fmt.Errorf("list the projects without another owner: %w", err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("list the projects of an owner: %w", err)
+		return nil, fmt.Errorf("list the projects without another owner: %w", err)
 	}
 	return ids, nil
 }
 
-// giveProjects puts the new owner into the place of the former one, and answers the projects.
+// giveProjects replaces the former owner by the new one in the projects without another enabled owner. It returns
+// the ids of these projects.
 func giveProjects(ctx context.Context, tx pgx.Tx, from, to string) ([]string, error) {
 	_, err := tx.Exec(ctx, `SELECT FROM project WHERE id IN (SELECT project_id FROM membership WHERE account_id = $1 AND role = 'owner')
 		ORDER BY id FOR NO KEY UPDATE`, from)
@@ -65,10 +66,10 @@ func giveProjects(ctx context.Context, tx pgx.Tx, from, to string) ([]string, er
 	_, err = tx.Exec(ctx, `INSERT INTO membership (project_id, account_id, role) SELECT unnest($1::text[]), $2, 'owner'
 		ON CONFLICT (account_id, project_id) DO UPDATE SET role = 'owner'`, ids, to)
 	if err != nil {
-		return nil, fmt.Errorf("give projects away: %w", err)
+		return nil, fmt.Errorf("transfer the projects: %w", err)
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM membership WHERE account_id = $1 AND project_id = ANY($2)`, from, ids); err != nil {
-		return nil, fmt.Errorf("leave projects: %w", err)
+		return nil, fmt.Errorf("remove the former owner from the projects: %w", err)
 	}
 	return ids, nil
 }

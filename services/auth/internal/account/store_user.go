@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// An account without a password is one that a provider's sign-in made.
+// userColumns derives the login method from the password: only accounts that an OpenID sign-in created have none.
 const userColumns = `a.id, a.username, a.role, a.email, a.display_name, CASE WHEN a.password_hash = '' THEN 'oidc' ELSE 'password' END,
 	a.created_at, a.disabled_at, (SELECT max(s.created_at) FROM session s WHERE s.account_id = a.id)`
 
@@ -36,14 +36,14 @@ func getUser(ctx context.Context, q pg.Querier, userID string) (User, error) {
 	return one404(u, err, userID)
 }
 
-// lockUser loads an account and keeps other changes of it out until the transaction ends.
+// lockUser loads an account and blocks other changes to it until the transaction ends.
 func lockUser(ctx context.Context, tx pgx.Tx, userID string) (User, error) {
 	u, err := scanUser(tx.QueryRow(ctx, `SELECT `+userColumns+` FROM account a WHERE a.id = $1 FOR NO KEY UPDATE OF a`, userID))
 	return one404(u, err, userID)
 }
 
-// lockAdmins keeps who is an admin as it is until the transaction ends, and counts the enabled ones besides
-// the account who can sign in: by passwords, or by the issuer where there is one.
+// lockAdmins locks all admin rows until the transaction ends. It returns how many enabled admins other than
+// except can sign in: with a password, or, if issuer is set, with an identity of that issuer.
 func lockAdmins(ctx context.Context, tx pgx.Tx, except, issuer string) (others int, err error) {
 	rows, err := tx.Query(ctx, `SELECT id, disabled_at IS NULL AND CASE WHEN $1 = '' THEN password_hash <> ''
 			ELSE EXISTS (SELECT FROM oidc_identity i WHERE i.account_id = a.id AND i.issuer = $1) END
@@ -65,16 +65,16 @@ func lockAdmins(ctx context.Context, tx pgx.Tx, except, issuer string) (others i
 	return others, nil
 }
 
-// matching is the filter of lists: part of a username, an address or a name, in any case.
+// matching filters lists by part of the username, e-mail address or display name, ignoring case.
 const matching = `($1 = '' OR strpos(lower(a.username), lower($1)) > 0 OR strpos(lower(a.email), lower($1)) > 0
 	OR strpos(lower(a.display_name), lower($1)) > 0)`
 
-func listUsers(ctx context.Context, q pg.Querier, part string, p page.Page) (users []User, total int, err error) {
+func listUsers(ctx context.Context, q pg.Querier, part string, p request.Page) (users []User, total int, err error) {
 	if err := q.QueryRow(ctx, `SELECT count(*) FROM account a WHERE `+matching, part).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("count users: %w", err)
 	}
 	rows, err := q.Query(ctx, `SELECT `+userColumns+` FROM account a WHERE `+matching+`
-		ORDER BY lower(a.username), a.id LIMIT $2 OFFSET $3`, part, p.Ask(), p.Offset)
+		ORDER BY lower(a.username), a.id LIMIT $2 OFFSET $3`, part, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list users: %w", err)
 	}
@@ -85,14 +85,14 @@ func listUsers(ctx context.Context, q pg.Querier, part string, p page.Page) (use
 	return users, total, nil
 }
 
-// insertUser is false where the username is taken.
+// insertUser returns false if the username is taken.
 func insertUser(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO account (id, username, role, email, display_name, password_hash, must_change_password, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
 		u.ID, u.Username, u.Role, u.Email, u.DisplayName, hash, drawn, u.CreatedAt)
 	if err != nil {
-		return false, fmt.Errorf("make the account: %w", err)
+		return false, fmt.Errorf("create the account: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
@@ -106,8 +106,8 @@ func updateUser(ctx context.Context, tx pgx.Tx, u User, endTokens bool) error {
 	return nil
 }
 
-// setPassword changes the password of a locked account and ends its tokens. shown tells that somebody else
-// knows it.
+// setPassword changes the password of a locked account and ends its tokens. If shown is true, someone other than
+// the user has seen the password, so the user must change it.
 func setPassword(ctx context.Context, tx pgx.Tx, userID, hash string, shown bool) error {
 	_, err := tx.Exec(ctx, `UPDATE account SET password_hash = $2, must_change_password = $3, epoch = epoch + 1 WHERE id = $1`, userID, hash, shown)
 	if err != nil {
@@ -116,8 +116,8 @@ func setPassword(ctx context.Context, tx pgx.Tx, userID, hash string, shown bool
 	return nil
 }
 
-// ChangePassword is setPassword by the account's own person, who proved himself at this epoch; it is a
-// conflict where something has ended his tokens since then.
+// ChangePassword sets the password that the users themselves chose and ends the account's tokens. It returns a
+// conflict if the account is disabled or its epoch is no longer a.Epoch, the one at which the user authenticated.
 func ChangePassword(ctx context.Context, tx pgx.Tx, a Account, hash string) error {
 	tag, err := tx.Exec(ctx, `UPDATE account SET password_hash = $3, must_change_password = false, epoch = epoch + 1
 		WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL`, a.ID, a.Epoch, hash)

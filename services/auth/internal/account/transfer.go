@@ -15,10 +15,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// kindProject is what auth itself has owners of: the projects that nobody else who is enabled owns.
+// kindProject is the kind that auth itself counts: projects without another enabled owner.
 const kindProject = "project"
 
-// Owned is how many things of a kind somebody owns, or how many moved.
+// Owned is the number of objects of one kind that a user owns, or that were moved.
 type Owned struct {
 	Kind  string
 	Count int
@@ -27,7 +27,7 @@ type Owned struct {
 // Holder is a service whose rows have owners.
 type Holder struct {
 	Name string
-	// Client is nil where the service is not connected: nothing is counted or given away without it.
+	// Client is nil if the service is not connected; then counts and transfers fail.
 	Client commonpeerv1.OwnerPeerServiceClient
 }
 
@@ -36,19 +36,19 @@ const (
 	moveWithin  = time.Minute
 )
 
-// Transfers gives what people own to others. Each service moves its part in one transaction, one service
-// after the other; the account remembers to whom until all is done, so that a repeat goes on where an
-// interrupted one stopped and nobody sends the rest elsewhere. Only what a disabled account owns is given
-// away: he makes nothing new meanwhile. A request of his that was under way when he was disabled may leave
-// something behind, which a repeat moves.
+// Transfers gives what users own to other users. The services move their parts one after another, each in one
+// transaction. The account stores the receiver until all parts have moved, so that a repeat continues where an
+// interrupted transfer stopped and the rest cannot go to another user. Only the objects of a disabled account are
+// transferred, because a disabled account creates no new ones. A request that was in progress when the account was
+// disabled may still leave objects behind; a repeat moves them.
 type Transfers struct {
 	Pool  *pgxpool.Pool
 	Audit *audit.Log
-	// Holders come in the order in which they are asked: jobs before those that repeat what it says.
+	// Holders are called in this order: jobs comes before the services that copy the owners of its jobs.
 	Holders []Holder
 }
 
-// Count answers what an account owns, by kind; kinds of which it owns nothing are left out.
+// Count returns how many objects an account owns, by kind, without kinds that it owns nothing of.
 func (t *Transfers) Count(ctx context.Context, userID string) ([]Owned, error) {
 	if _, err := getUser(ctx, t.Pool, userID); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (t *Transfers) Count(ctx context.Context, userID string) ([]Owned, error) {
 			cctx, cancel := context.WithTimeout(gctx, countWithin)
 			defer cancel()
 			if h.Client == nil {
-				return h.away()
+				return h.notConnected()
 			}
 			out, err := h.Client.CountOwned(cctx, &commonpeerv1.CountOwnedRequest{UserId: userID})
 			if err != nil {
@@ -84,7 +84,7 @@ func (t *Transfers) Count(ctx context.Context, userID string) ([]Owned, error) {
 	return some(owned), nil
 }
 
-// Transfer gives all that an account owns to another one and answers what moved.
+// Transfer gives everything that an account owns to another account and returns what moved.
 func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned, error) {
 	to, fresh, err := t.begin(ctx, fromID, toID)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned,
 	for i, h := range t.Holders {
 		part, err := h.give(ctx, fromID, to)
 		if err != nil {
-			// What the first one refused left nothing behind: another person may get it.
+			// A refusal by the first holder has moved nothing, so another user may become the receiver.
 			if i == 0 && fresh && (fault.Is(err, fault.Conflict) || fault.Is(err, fault.Refused)) {
 				return nil, giveUp(ctx, t.Pool, fromID, toID, err)
 			}
@@ -109,14 +109,14 @@ func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned,
 	return some(append(moved, Owned{kindProject, projects})), nil
 }
 
-// away is the answer without the service.
-func (h Holder) away() error {
+// notConnected is the error for a service without a client.
+func (h Holder) notConnected() error {
 	return fault.New(fault.Unavailable, "peer_missing", "the service %s is not connected", h.Name)
 }
 
 func (h Holder) give(ctx context.Context, fromID string, to User) ([]Owned, error) {
 	if h.Client == nil {
-		return nil, h.away()
+		return nil, h.notConnected()
 	}
 	ctx, cancel := context.WithTimeout(ctx, moveWithin)
 	defer cancel()
@@ -127,11 +127,11 @@ func (h Holder) give(ctx context.Context, fromID string, to User) ([]Owned, erro
 	return ownedFromProto(out), nil
 }
 
-// begin notes who gets it; fresh says that this call is the first to. What was begun is finished even if the
-// new owner was disabled meanwhile: from there it can be given on.
+// begin stores the receiver; fresh reports that no earlier call had stored it. A transfer that has begun is
+// finished even if the receiver has been disabled since: another transfer can move the objects from there.
 func (t *Transfers) begin(ctx context.Context, fromID, toID string) (to User, fresh bool, err error) {
 	if fromID == toID {
-		return to, false, fault.New(fault.Refused, "transfer", "a user cannot be given what is already his")
+		return to, false, fault.New(fault.Refused, "transfer", "source and target user are the same")
 	}
 	err = pg.InTx(ctx, t.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		from, err := lockUser(ctx, tx, fromID)
@@ -149,12 +149,12 @@ func (t *Transfers) begin(ctx context.Context, fromID, toID string) (to User, fr
 		case err != nil:
 			return err
 		case from.DisabledAt == nil:
-			return fault.New(fault.Conflict, "user_enabled", "disable %s first: an enabled user makes new things meanwhile", from.Username)
+			return fault.New(fault.Conflict, "user_enabled", "%s is enabled and could create objects during the transfer; disable the user first", from.Username)
 		case pending == toID:
 			fresh = false
 			return nil
 		case pending != "":
-			return fault.New(fault.Conflict, "transfer_pending", "a transfer to %s has been begun: finish it first, and give on from there", pending)
+			return fault.New(fault.Conflict, "transfer_pending", "a transfer to %s is pending; finish it, then transfer from that user", pending)
 		case to.DisabledAt != nil:
 			return fault.New(fault.Conflict, "user_disabled", "%s is disabled", to.Username)
 		}
@@ -169,7 +169,7 @@ func (t *Transfers) begin(ctx context.Context, fromID, toID string) (to User, fr
 	return to, fresh, err
 }
 
-// finish gives the projects away and notes the end.
+// finish transfers the projects and records the end of the transfer.
 func (t *Transfers) finish(ctx context.Context, fromID string, to User, moved []Owned) (projects int, err error) {
 	err = pg.InTx(ctx, t.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := lockUser(ctx, tx, fromID); err != nil {
@@ -203,7 +203,7 @@ func (t *Transfers) finish(ctx context.Context, fromID string, to User, moved []
 	return projects, err
 }
 
-// some leaves out kinds of which there is nothing.
+// some drops kinds with a count of zero.
 func some(all []Owned) []Owned {
 	kept := []Owned{}
 	for _, o := range all {

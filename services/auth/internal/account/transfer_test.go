@@ -16,16 +16,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// holder is a service in memory: how many of its kind everybody owns.
+// holder is an in-memory service that counts how many objects of its kind each user owns.
 type holder struct {
-	commonpeerv1.OwnerPeerServiceClient // what transfers ask no service for
+	commonpeerv1.OwnerPeerServiceClient // the methods that transfers do not call
 
 	mu    sync.Mutex
 	kind  string
 	owns  map[string]int32
 	named []string
 	err   error
-	// order notes who was asked to move something.
+	// order records the kinds in the order of their transfers.
 	order *[]string
 }
 
@@ -35,7 +35,7 @@ func (h *holder) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequ
 	if _, bounded := ctx.Deadline(); !bounded {
 		return nil, fault.New(fault.Internal, "", "no deadline")
 	}
-	return h.told(h.owns[in.GetUserId()]), h.err
+	return h.counts(h.owns[in.GetUserId()]), h.err
 }
 
 func (h *holder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
@@ -49,15 +49,15 @@ func (h *holder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwn
 	h.owns[in.GetToUserId()] += n
 	h.named = append(h.named, in.GetToUsername())
 	*h.order = append(*h.order, h.kind)
-	return h.told(n), nil
+	return h.counts(n), nil
 }
 
-func (h *holder) told(n int32) *commonpeerv1.OwnedCounts {
+func (h *holder) counts(n int32) *commonpeerv1.OwnedCounts {
 	return &commonpeerv1.OwnedCounts{Counts: []*commonpeerv1.OwnedCount{{Kind: h.kind, Count: n}}}
 }
 
-// house is a desk with two services, and a disabled user who owns something in each.
-type house struct {
+// transferDesk is a desk with two services and a disabled user, bob, who owns objects in each.
+type transferDesk struct {
 	*desk
 
 	jobs, models *holder
@@ -65,9 +65,9 @@ type house struct {
 	bob, eve     string
 }
 
-func openHouse(t *testing.T) *house {
+func openTransferDesk(t *testing.T) *transferDesk {
 	t.Helper()
-	h := &house{desk: openDesk(t)}
+	h := &transferDesk{desk: openDesk(t)}
 	h.add("root", admin)
 	h.bob, h.eve = h.add("bob", operator), h.add("eve", operator)
 	h.jobs = &holder{kind: "job", owns: map[string]int32{h.bob: 3, h.eve: 1}, order: &h.order}
@@ -77,8 +77,8 @@ func openHouse(t *testing.T) *house {
 	return h
 }
 
-// project makes one with these members, each as `username role`.
-func (h *house) project(key string, members ...string) {
+// project creates a project with these members, each written as `username role`.
+func (h *transferDesk) project(key string, members ...string) {
 	h.t.Helper()
 	h.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_' || $1, $1, $1, 'team', now())`, key)
 	for _, m := range members {
@@ -87,7 +87,7 @@ func (h *house) project(key string, members ...string) {
 	}
 }
 
-func told(out *authv1.ListOwnedResponse) string {
+func listed(out *authv1.ListOwnedResponse) string {
 	text := ""
 	for _, o := range out.GetOwned() {
 		text += fmt.Sprintf("%s %d ", o.GetKind(), o.GetCount())
@@ -95,21 +95,21 @@ func told(out *authv1.ListOwnedResponse) string {
 	return text
 }
 
-func (h *house) owned(userID string) string {
+func (h *transferDesk) owned(userID string) string {
 	h.t.Helper()
 	out, err := h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: userID})
 	require.NoError(h.t, err)
-	return told(out)
+	return listed(out)
 }
 
-func (h *house) transfer(from, to string) (string, error) {
+func (h *transferDesk) transfer(from, to string) (string, error) {
 	out, err := h.TransferOwned(h.ctx(), &authv1.TransferOwnedRequest{UserId: from, ToUserId: to})
-	return told(out), err
+	return listed(out), err
 }
 
-func TestAllThatAUserOwnsIsGivenAway(t *testing.T) {
+func TestServer_TransferOwned(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t)
+	h := openTransferDesk(t)
 	h.project("sole", "bob owner", "eve viewer")
 	h.project("shared", "bob owner", "root owner")
 	h.project("other", "root owner", "bob editor")
@@ -117,16 +117,16 @@ func TestAllThatAUserOwnsIsGivenAway(t *testing.T) {
 	for offset, want := range []string{"job 3 model 2 ", "model 2 project 1 ", "project 1 ", "", ""} {
 		page, err := h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: h.bob, Limit: new(int32(2)), Offset: new(int32(offset))})
 		require.NoError(t, err)
-		require.Equal(t, want, told(page), offset)
+		require.Equal(t, want, listed(page), offset)
 	}
 	moved, err := h.transfer(h.bob, h.eve)
 	require.NoError(t, err)
 	require.Equal(t, "job 3 model 2 project 1 ", moved)
 	require.Equal(t, []string{"", "job 4 model 2 project 1 "}, []string{h.owned(h.bob), h.owned(h.eve)})
 	require.Equal(t, []string{"job", "model"}, h.order)
-	require.Equal(t, []string{"eve"}, h.jobs.named, "with the name that rows show")
+	require.Equal(t, []string{"eve"}, h.jobs.named, "holders receive the username, which their rows show")
 	require.Equal(t, 1, h.count(`membership WHERE project_id = 'prj_sole'`))
-	require.Equal(t, 2, h.count(`membership WHERE account_id = $1`, h.bob), "what he shares with others stays")
+	require.Equal(t, 2, h.count(`membership WHERE account_id = $1`, h.bob), "projects with another owner stay")
 	require.Equal(t, 1, h.count(`audit WHERE action = 'project.transfer' AND target_id = 'prj_sole' AND actor_id = 'usr_root'`))
 	require.Equal(t, 1, h.count(`audit WHERE action = 'account.transfer' AND target_id = $1 AND after->>'to_user_id' = $2
 		AND after->'moved'->>'job' = '3' AND after->'moved'->>'project' = '1'`, h.bob, h.eve))
@@ -135,10 +135,10 @@ func TestAllThatAUserOwnsIsGivenAway(t *testing.T) {
 	require.Empty(t, again)
 }
 
-// An owner who is disabled administers nothing.
-func TestAProjectWhoseOtherOwnerIsDisabledIsGivenAway(t *testing.T) {
+// A disabled owner does not count as another owner.
+func TestServer_TransferOwned_otherOwnerDisabled(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t)
+	h := openTransferDesk(t)
 	ann := h.add("ann", operator)
 	h.project("two", "bob owner", "ann owner")
 	require.Equal(t, "job 3 model 2 ", h.owned(h.bob))
@@ -148,37 +148,36 @@ func TestAProjectWhoseOtherOwnerIsDisabledIsGivenAway(t *testing.T) {
 	require.Equal(t, 1, h.count(`membership m JOIN account a ON a.id = m.account_id WHERE m.role = 'owner' AND a.username = 'eve'`))
 }
 
-func TestAnInterruptedTransferGoesOnWhereItStopped(t *testing.T) {
+func TestServer_TransferOwned_resumesAfterFailure(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t)
+	h := openTransferDesk(t)
 	h.project("sole", "bob owner")
-	away := fault.New(fault.Unavailable, "", "registry is away").WithRetryAfter(time.Second)
-	h.models.err = away
+	h.models.err = fault.New(fault.Unavailable, "", "registry is unavailable").WithRetryAfter(time.Second)
 	_, err := h.transfer(h.bob, h.eve)
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.EqualValues(t, 4, h.jobs.owns[h.eve], "what has moved stays moved")
 	require.Equal(t, 1, h.count(`membership WHERE account_id = $1`, h.bob))
 	_, err = h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: h.bob})
-	require.True(t, fault.Is(err, fault.Unavailable), "no count is better than a wrong one: %v", err)
+	require.True(t, fault.Is(err, fault.Unavailable), "an incomplete count is an error: %v", err)
 	h.models.err = nil
 
 	ann := h.add("ann", operator)
 	_, err = h.transfer(h.bob, ann)
-	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "transfer_pending"), "the rest goes to nobody else: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "transfer_pending"), "the rest cannot go to another user: %v", err)
 	h.disable(h.eve)
 	moved, err := h.transfer(h.bob, h.eve)
-	require.NoError(t, err, "what was begun is finished, whatever became of the new owner")
+	require.NoError(t, err, "a pending transfer finishes even if the receiver is disabled")
 	require.Equal(t, "model 2 project 1 ", moved)
 	moved, err = h.transfer(h.eve, ann)
 	require.NoError(t, err)
-	require.Equal(t, "job 4 model 2 project 1 ", moved, "and given on")
+	require.Equal(t, "job 4 model 2 project 1 ", moved, "the receiver's objects can be transferred in turn")
 	require.Equal(t, 1, h.count(`audit WHERE action = 'account.transfer_begin' AND target_id = $1`, h.bob))
 	require.Zero(t, h.count(`account WHERE transfer_to_id IS NOT NULL`))
 }
 
-func TestARefusalThatMovedNothingBindsNobody(t *testing.T) {
+func TestServer_TransferOwned_refusedByFirstHolder(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t)
+	h := openTransferDesk(t)
 	ann := h.add("ann", operator)
 	h.jobs.err = fault.New(fault.Conflict, "quota", "quota: too much")
 	_, err := h.transfer(h.bob, h.eve)
@@ -187,7 +186,7 @@ func TestARefusalThatMovedNothingBindsNobody(t *testing.T) {
 	_, err = h.transfer(h.bob, ann)
 	require.NoError(t, err)
 
-	h = openHouse(t)
+	h = openTransferDesk(t)
 	h.models.err = fault.New(fault.Conflict, "quota", "later")
 	_, err = h.transfer(h.bob, h.eve)
 	require.True(t, fault.HasCode(err, "quota"), "%v", err)
@@ -196,23 +195,23 @@ func TestARefusalThatMovedNothingBindsNobody(t *testing.T) {
 	require.True(t, fault.HasCode(err, "quota"), "%v", err)
 	h.jobs.err, h.models.err = nil, nil
 	_, err = h.transfer(h.bob, h.add("ann", operator))
-	require.True(t, fault.HasCode(err, "transfer_pending"), "the first one had moved something: %v", err)
+	require.True(t, fault.HasCode(err, "transfer_pending"), "the first holder has already moved something: %v", err)
 }
 
-func TestWhoGivesAndWhoGets(t *testing.T) {
+func TestServer_TransferOwned_rejects(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t)
+	h := openTransferDesk(t)
 	off := h.add("off", operator)
 	h.disable(off)
 	for name, c := range map[string]struct {
 		from, to, code string
 		kind           fault.Kind
 	}{
-		"an enabled user":  {h.eve, h.bob, "user_enabled", fault.Conflict},
-		"to a disabled":    {h.bob, off, "user_disabled", fault.Conflict},
-		"to himself":       {h.bob, h.bob, "transfer", fault.Refused},
-		"to nobody":        {h.bob, nobody, "transfer", fault.Refused},
-		"to what is no id": {h.bob, "eve", "", fault.Invalid},
+		"from an enabled user": {h.eve, h.bob, "user_enabled", fault.Conflict},
+		"to a disabled user":   {h.bob, off, "user_disabled", fault.Conflict},
+		"to the same user":     {h.bob, h.bob, "transfer", fault.Refused},
+		"to an unknown user":   {h.bob, nobody, "transfer", fault.Refused},
+		"to an invalid id":     {h.bob, "eve", "", fault.Invalid},
 	} {
 		_, err := h.transfer(c.from, c.to)
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
@@ -223,20 +222,20 @@ func TestWhoGivesAndWhoGets(t *testing.T) {
 	require.Zero(t, h.count(`audit WHERE action LIKE 'account.transfer%'`))
 }
 
-func TestWithoutAServiceNothingIsCountedAndNothingIsDone(t *testing.T) {
+func TestServer_TransferOwned_serviceNotConnected(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t)
+	h := openTransferDesk(t)
 	h.Transfers.Holders[1].Client = nil
 	_, err := h.ListOwned(h.ctx(), &authv1.ListOwnedRequest{UserId: h.bob})
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	_, err = h.transfer(h.bob, h.eve)
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
-	require.Equal(t, 1, h.count(`account WHERE transfer_to_id = $1`, h.eve), "a repeat goes on")
+	require.Equal(t, 1, h.count(`account WHERE transfer_to_id = $1`, h.eve), "a repeat continues")
 }
 
-func TestTwoAdminsWhoGiveItToTwoAtOnceGiveItToOne(t *testing.T) {
+func TestTransfers_Transfer_concurrentReceivers(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t)
+	h := openTransferDesk(t)
 	ann := h.add("ann", operator)
 	h.project("sole", "bob owner")
 	var wg sync.WaitGroup
@@ -249,7 +248,7 @@ func TestTwoAdminsWhoGiveItToTwoAtOnceGiveItToOne(t *testing.T) {
 	}
 	wg.Wait()
 	jobs, models := h.jobs.owns[ann] > 0, h.models.owns[ann] > 0
-	require.Equal(t, jobs, models, "all went one way")
+	require.Equal(t, jobs, models, "all objects went to one user")
 	require.EqualValues(t, 4, h.jobs.owns[ann]+h.jobs.owns[h.eve])
 	require.Equal(t, 1, h.count(`membership`))
 }

@@ -21,14 +21,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
-// How a person signs in.
+// How a user signs in.
 const (
 	LoginPassword = "password"
-	// LoginOIDC is a person whom the provider makes an account for; it has no password.
+	// LoginOIDC is the login of an account that an OpenID sign-in created; it has no password.
 	LoginOIDC = "oidc"
 )
 
-// SubjectKind names accounts in the audit.
+// SubjectKind is the target kind of accounts in the audit log.
 const SubjectKind = "account"
 
 // User is an account as admins see it.
@@ -38,28 +38,28 @@ type User struct {
 	Role        string
 	Email       *string
 	DisplayName *string
-	// Login is how the person signs in.
+	// Login is LoginPassword or LoginOIDC.
 	Login       string
 	CreatedAt   time.Time
 	DisabledAt  *time.Time
 	LastLoginAt *time.Time
 }
 
-// admin says whether the user has the role and is not disabled.
+// admin reports whether the user is an enabled admin.
 func (u User) admin() bool { return u.Role == RoleAdmin && u.DisabledAt == nil }
 
-// The reasons why the sessions of an account end here.
+// The reasons for which this package ends sessions.
 const (
 	EndedByReset    = "admin"
 	EndedByDisabled = "disabled"
 )
 
-// ender ends sessions in the transaction of what ends them.
+// ender ends the sessions of an account in the transaction of the change that ends them.
 type ender interface {
 	EndAll(ctx context.Context, tx pgx.Tx, accountID, why, except string) error
 }
 
-// Users makes and changes accounts for admins.
+// Users creates and changes accounts for admins.
 type Users struct {
 	Pool     *pgxpool.Pool
 	Hasher   hasher
@@ -68,23 +68,23 @@ type Users struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// Issuer is the provider that people sign in by; empty where they do by passwords.
+	// Issuer is the OpenID provider that users sign in with; empty if they use passwords.
 	Issuer string
 }
 
-// passwordBytes is 144 bits of randomness, 24 characters to type.
+// passwordBytes is 144 bits of randomness, encoded as 24 characters.
 const passwordBytes = 18
 
-// draw makes a password.
+// draw generates a random password.
 func draw(random io.Reader) (secret.String, error) {
 	raw := make([]byte, passwordBytes)
 	if _, err := io.ReadFull(random, raw); err != nil {
-		return secret.String{}, fmt.Errorf("draw a password: %w", err)
+		return secret.String{}, fmt.Errorf("generate a password: %w", err)
 	}
 	return secret.New(base64.RawURLEncoding.EncodeToString(raw)), nil
 }
 
-// Hash makes the stored form of a new password; a full queue before the hasher is 503.
+// Hash returns the stored form of a new password. If the queue of the hasher is full it returns Busy, a 503.
 func Hash(ctx context.Context, h hasher, pass secret.String) (string, error) {
 	hash, err := h.Hash(ctx, pass)
 	if errors.Is(err, password.ErrBusy) {
@@ -93,27 +93,27 @@ func Hash(ctx context.Context, h hasher, pass secret.String) (string, error) {
 	return hash, err
 }
 
-// Busy is the answer while too many passwords are hashed at once.
+// Busy is the error while too many passwords are being hashed.
 func Busy(cause error) error {
-	return fault.New(fault.Unavailable, "login_busy", "Too many logins at once").WithRetryAfter(time.Second).Wrap(cause)
+	return fault.New(fault.Unavailable, "login_busy", "too many concurrent logins").WithRetryAfter(time.Second).Wrap(cause)
 }
 
-// PasswordsOff is the answer where passwords open nothing.
+// PasswordsOff is the error for password operations while password login is off.
 func PasswordsOff() error {
-	return fault.New(fault.Unconfigured, "password_login_off", "People sign in by this deployment's provider: there are no passwords")
+	return fault.New(fault.Unconfigured, "password_login_off", "password login is off; sign in with the OpenID provider")
 }
 
-// EmailOfProvider is the answer where the provider says what an address is, at each sign-in.
+// EmailOfProvider is the error for changing an address that the OpenID provider sets at each sign-in.
 func EmailOfProvider() error {
-	return fault.New(fault.Conflict, "email_of_provider", "The e-mail address is the sign-in provider's to change")
+	return fault.New(fault.Conflict, "email_of_provider", "the e-mail address is set by the sign-in provider; change it there")
 }
 
-// CheckName refuses a name for people with characters that cannot be seen or that turn the text around:
-// one would look like somebody else's.
+// CheckName rejects a display name with invisible characters or characters that change the text direction: it
+// could look like the name of another user.
 func CheckName(field, name string) error {
 	for _, r := range name {
 		if !visible(r) {
-			return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should hold visible characters only", field))
+			return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should contain visible characters only", field))
 		}
 	}
 	if name == "" || strings.TrimSpace(name) != name {
@@ -122,22 +122,22 @@ func CheckName(field, name string) error {
 	return nil
 }
 
-// CheckText refuses what CheckName does in text of several lines, but what joins and parts the letters of a word:
-// without those, some languages cannot be written.
+// CheckText rejects the characters that CheckName rejects, but allows line breaks, tabs, variation selectors and
+// the zero-width joiner and non-joiner, without which some languages cannot be written.
 func CheckText(field, text string) error {
 	for _, r := range text {
 		if !visible(r) && !strings.ContainsRune("\n\r\t\u200c\u200d", r) && !unicode.Is(unicode.Variation_Selector, r) {
-			return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should hold visible characters only", field))
+			return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should contain visible characters only", field))
 		}
 	}
 	return nil
 }
 
-// brailleBlank is a symbol to Unicode, and shows nothing.
+// brailleBlank is a symbol in Unicode but has no visible form.
 const brailleBlank = '\u2800'
 
-// visible says whether a character shows, or is the plain space. Unicode counts some letters and marks among
-// what is printed that show nothing.
+// visible reports whether a character is visible or the plain space. unicode.IsPrint is not enough: it accepts
+// some letters and marks that have no visible form.
 func visible(r rune) bool {
 	switch {
 	case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector), r == brailleBlank:

@@ -8,22 +8,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// letters are RFC 8628's: without vowels a code spells no word, and no letter looks like a digit. Eight of
-// twenty are 34.5 bits.
+// letters is the alphabet of RFC 8628 6.1: without vowels a code spells no word, and no letter looks like a digit.
+// Eight letters of twenty are 34.5 bits.
 const (
 	letters    = "BCDFGHJKLMNPQRSTVWXZ"
 	userLength = 8
 )
 
-// drawUser draws a user code in its plain form.
+// drawUser generates a user code in its plain form, without a hyphen.
 func drawUser(r io.Reader) (string, error) {
 	const fair = 256 / len(letters) * len(letters)
 	code := make([]byte, 0, userLength)
 	for b := make([]byte, 1); len(code) < userLength; {
 		if _, err := io.ReadFull(r, b); err != nil {
-			return "", fmt.Errorf("draw a user code: %w", err)
+			return "", fmt.Errorf("generate a user code: %w", err)
 		}
-		// A byte at the end of the range would make the first letters likelier.
+		// Bytes from fair on would make the first letters more likely.
 		if int(b[0]) < fair {
 			code = append(code, letters[int(b[0])%len(letters)])
 		}
@@ -31,15 +31,15 @@ func drawUser(r io.Reader) (string, error) {
 	return string(code), nil
 }
 
-// plain is what a person typed as it was drawn; false for what no code can be.
+// plain returns a typed code in its plain form, and false if it cannot be a code.
 func plain(typed string) (string, bool) {
 	code := strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(typed))
 	return code, len(code) == userLength && strings.Trim(code, letters) == ""
 }
 
-// shown is a plain code as people read it.
+// shown formats a plain code as users read it.
 func shown(code string) string { return code[:userLength/2] + "-" + code[userLength/2:] }
 
-// userHash is what is stored of a user code. Whoever could try all codes against a stolen row within their
-// minutes would win nothing: a user code alone lets one only approve a device for oneself.
+// userHash returns the stored form of a user code. An unsalted hash is enough: with a code found from a stolen row
+// while it is valid, an attacker can only approve the device for their own account.
 func userHash(plain string) []byte { return secret.Hash("user code " + plain) }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUserCodesAreDrawnFairlyFromConsonants(t *testing.T) {
+func TestDrawUser_uniformLetters(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, float64(userLength)*math.Log2(float64(len(letters))), 34.0, "security.md A11")
 	require.NotContains(t, letters, "A")
@@ -31,7 +31,7 @@ func TestUserCodesAreDrawnFairlyFromConsonants(t *testing.T) {
 	}
 }
 
-func TestBytesAtTheEndOfTheRangeAreDrawnAgain(t *testing.T) {
+func TestDrawUser_skipsBiasedBytes(t *testing.T) {
 	t.Parallel()
 	code, err := drawUser(bytes.NewReader([]byte{240, 255, 0, 19, 20, 239, 250, 1, 2, 3, 4}))
 	require.NoError(t, err)

@@ -10,20 +10,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// rate is how often something may be done by one key.
+// rate bounds how many attempts one key may make within a window.
 type rate struct {
 	purpose string
 	most    int
 	window  time.Duration
 }
 
-// The rates. A guess that hits is not counted, so a person who reloads the page is not limited.
+// The rates. A correct code is not counted as a guess, so a user who reloads the page is not limited.
 func polls() rate         { return rate{"poll", 20, time.Minute} }
 func beginnings() rate    { return rate{"create", 30, time.Minute} }
 func accountMisses() rate { return rate{"guess_account", 10, TTL} }
 func addressMisses() rate { return rate{"guess_address", 30, TTL} }
 
-// longestWindow is how long an attempt may count.
+// longestWindow returns the longest time for which an attempt counts.
 func longestWindow() (d time.Duration) {
 	for _, r := range []rate{polls(), beginnings(), accountMisses(), addressMisses()} {
 		d = max(d, r.window)
@@ -31,8 +31,8 @@ func longestWindow() (d time.Duration) {
 	return d
 }
 
-// take counts one attempt and answers the row that counts it; a full window is Limited, with the time to
-// wait, and makes no row, so that the table stays small under attack.
+// take counts one attempt and returns the id of its row. If the window is full it returns Limited with the time to
+// wait and adds no row, so that the table stays small under attack.
 func (f *Flow) take(ctx context.Context, r rate, key, word string) (int64, error) {
 	var row int64
 	err := pg.InTx(ctx, f.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -46,7 +46,7 @@ func (f *Flow) take(ctx context.Context, r rate, key, word string) (int64, error
 		}
 		if n >= r.most {
 			wait := max(oldest.Add(r.window).Sub(now), time.Second)
-			return fault.New(fault.Limited, "device_rate", "Too many requests of the device flow").WithOAuth(word).WithRetryAfter(wait)
+			return fault.New(fault.Limited, "device_rate", "too many device flow requests").WithOAuth(word).WithRetryAfter(wait)
 		}
 		row, err = insertAttempt(ctx, tx, r.purpose, key, now)
 		return err

@@ -20,15 +20,15 @@ func limited(t *testing.T, err error) time.Duration {
 	return fault.From(err).RetryAfter
 }
 
-func (h *house) attempts(purpose string) (n int) {
+func (h *rig) attempts(purpose string) (n int) {
 	h.t.Helper()
 	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), `SELECT count(*) FROM device_attempt WHERE purpose = $1`, purpose).Scan(&n))
 	return n
 }
 
-func TestTwentyPollsAMinuteAndAddressOverReplicas(t *testing.T) {
+func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	second := *h.Flow
 	replicas := []*Flow{h.Flow, &second, {Pool: h.Pool, Sessions: h.opener, Audit: h.Audit, Clock: h.clock, IDs: h.IDs, Rand: h.Rand}}
@@ -49,7 +49,7 @@ func TestTwentyPollsAMinuteAndAddressOverReplicas(t *testing.T) {
 	require.Greater(t, wait, time.Second)
 	require.LessOrEqual(t, wait, time.Minute)
 	require.Equal(t, wordSlow, fault.From(err).OAuth)
-	require.Equal(t, 20, h.attempts("poll"), "a refused one makes no row")
+	require.Equal(t, 20, h.attempts("poll"), "a refused poll adds no row")
 	_, err = h.Poll(t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: elsewhere})
 	require.Equal(t, wordGrant, word(t, err), "another address has its own count")
 	require.NoError(t, h.decide("usr_1", c, true))
@@ -57,9 +57,9 @@ func TestTwentyPollsAMinuteAndAddressOverReplicas(t *testing.T) {
 	require.NoError(t, err, "the window slides")
 }
 
-func TestBeginningsAreLimited(t *testing.T) {
+func TestFlow_Begin_limit(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	for range 30 {
 		h.begin()
 	}
@@ -71,9 +71,9 @@ func TestBeginningsAreLimited(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWhatWaitsIsCapped(t *testing.T) {
+func TestFlow_Begin_pendingLimit(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	fill := func(n int, address string) {
 		h.exec(`
 			INSERT INTO device_code (id, hash, user_code_hash, client_id, client_name, client_address, address_key, created_at, expires_at, interval_seconds)
@@ -93,12 +93,12 @@ func TestWhatWaitsIsCapped(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	h.clock.Advance(TTL)
 	_, err = h.Begin(t.Context(), start)
-	require.NoError(t, err, "what expired waits no more")
+	require.NoError(t, err, "expired flows are not pending")
 }
 
-func TestGuessesAreLimitedByAccountAndByAddress(t *testing.T) {
+func TestFlow_Look_guessLimits(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	guess := func(account, address string) error {
 		p := person(account)
@@ -110,7 +110,7 @@ func TestGuessesAreLimitedByAccountAndByAddress(t *testing.T) {
 		require.True(t, fault.Is(guess("usr_1", fmt.Sprintf("192.0.2.%d", n)), fault.Absent))
 	}
 	require.Positive(t, limited(t, guess("usr_1", "192.0.2.100")), "by account")
-	require.True(t, fault.Is(h.decide("usr_1", c, true), fault.Limited), "and the right one then too")
+	require.True(t, fault.Is(h.decide("usr_1", c, true), fault.Limited), "then the correct code is refused too")
 	require.NoError(t, h.decide("usr_2", c, true))
 	for n := range 30 {
 		require.True(t, fault.Is(guess(fmt.Sprintf("usr_%d", 100+n), "198.51.100.9"), fault.Absent))
@@ -118,9 +118,9 @@ func TestGuessesAreLimitedByAccountAndByAddress(t *testing.T) {
 	require.Positive(t, limited(t, guess("usr_200", "198.51.100.9")), "by address")
 }
 
-func TestGuessesAtOnceAreNoMoreThanInTurn(t *testing.T) {
+func TestFlow_Look_concurrentGuesses(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	var tried atomic.Int32
 	var wg sync.WaitGroup
 	for range 40 {
@@ -134,9 +134,9 @@ func TestGuessesAtOnceAreNoMoreThanInTurn(t *testing.T) {
 	require.EqualValues(t, 10, tried.Load())
 }
 
-func TestWhatHitsIsNoGuess(t *testing.T) {
+func TestFlow_Look_correctCodesNotCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	for range 12 {
 		_, err := h.Look(h.as("usr_1"), person("usr_1"), c.User)
@@ -148,9 +148,9 @@ func TestWhatHitsIsNoGuess(t *testing.T) {
 	require.Zero(t, h.attempts("guess_address"))
 }
 
-func TestSweepKeepsWhatAWindowHolds(t *testing.T) {
+func TestFlow_Sweep_keepsAttemptsInWindow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	h.begin()
 	require.NoError(t, h.Sweep(pg.WithOffset(t.Context(), TTL)))
 	require.Equal(t, 1, h.attempts("create"))

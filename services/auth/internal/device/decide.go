@@ -9,17 +9,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 )
 
-// Look tells the person who asks to be let in, and changes nothing.
+// Look shows a request to the user who decides it, and changes nothing.
 func (f *Flow) Look(ctx context.Context, c *authn.Caller, typed string) (Request, error) {
 	return f.guess(ctx, c, typed, func(code string) (Request, bool, error) {
 		return loadRequest(ctx, f.Pool, userHash(code), c.Subject, f.Clock.Now())
 	})
 }
 
-// Decide takes the person's decision, once. It opens nothing by itself: the device's next poll does.
+// Decide stores the user's decision, once. It opens no session itself: the device's next poll does.
 func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approve bool) (Request, error) {
 	state, action := StateDenied, "device.deny"
 	if approve {
@@ -48,43 +48,44 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 	})
 }
 
-// MayLetIn refuses approval by a session that was not opened by a sign-in: a device's token would let in another
-// device, or a program, each time before it ends, and so a stolen one would never end. To deny is open to all.
+// MayLetIn rejects approval by a session that was not opened by a sign-in. Otherwise a device's token could approve
+// another device or a program each time before it expires, so that a stolen token would give access for ever. Any
+// session may deny a request.
 func MayLetIn(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
 	device, err := byDevice(ctx, tx, c.SessionID)
 	if err != nil || !device {
 		return err
 	}
-	return fault.New(fault.Forbidden, "device_session", "A session of a device lets in no other device and no program: sign in in a browser")
+	return fault.New(fault.Forbidden, "device_session", "a session that a device or program opened cannot approve another one; sign in with a browser")
 }
 
-// decided is the conflict of a person who decides for the second time; nil where he sees no such request.
+// decided returns the conflict of a second decision by the same user, and nil if the user may see no such request.
 func (f *Flow) decided(ctx context.Context, tx pgx.Tx, hash []byte, c *authn.Caller) error {
 	r, ok, err := loadRequest(ctx, tx, hash, c.Subject, f.Clock.Now())
 	if err != nil || !ok {
 		return err
 	}
-	return fault.New(fault.Conflict, "device_decided", "This request is %s already", r.State)
+	return fault.New(fault.Conflict, "device_decided", "the request is already %s", r.State)
 }
 
-// guess runs what a user code is asked for. What finds nothing counts against the person and his address;
-// it is counted before it is run, so that guesses at once are not more than guesses in turn.
-func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, ask func(code string) (Request, bool, error)) (Request, error) {
+// guess runs find with a user code. A code that finds nothing counts against the user and the client address. It
+// is counted before find runs, so that concurrent guesses do not exceed the limit.
+func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, find func(code string) (Request, bool, error)) (Request, error) {
 	ofAccount, err := f.take(ctx, accountMisses(), c.Subject, "")
 	if err != nil {
 		return Request{}, err
 	}
-	ofAddress, err := f.take(ctx, addressMisses(), limit.Key(c.ClientAddr), "")
+	ofAddress, err := f.take(ctx, addressMisses(), ratelimit.Key(c.ClientAddr), "")
 	if err != nil {
 		return Request{}, err
 	}
-	// Without what was typed: errors are logged, and a code that is mistyped by a letter tells one that waits.
+	// The error omits the typed code: errors are logged, and a code with one wrong letter reveals a valid one.
 	absent := fault.Absentf("device request", "")
 	code, ok := plain(typed)
 	if !ok {
 		return Request{}, absent
 	}
-	r, found, err := ask(code)
+	r, found, err := find(code)
 	if err == nil && !found {
 		return Request{}, absent
 	}

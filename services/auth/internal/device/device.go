@@ -1,11 +1,11 @@
-// Package device signs devices in by a person's browser: the device flow of RFC 8628, for its JSON routes
-// and for the forms of the authorization server.
+// Package device implements the device flow of RFC 8628, in which a user signs a device in with a browser. It
+// serves the JSON routes and the form endpoints of the authorization server.
 //
 // It promises:
 //   - a code gives one token, once, to the client and from the address that began the flow, and only while
-//     the person who approved it may still sign in; of polls that race after an approval one gets the token;
-//   - a person's decision is taken once, by POST; looking at a request changes nothing of it;
-//   - polls, beginnings and guesses are counted in Postgres, over all replicas.
+//     the user who approved it may still sign in; of concurrent polls after an approval one gets the token;
+//   - a request is decided once, by POST; viewing a request does not change it;
+//   - polls, new flows and guesses are counted in Postgres, across all replicas.
 package device
 
 import (
@@ -22,20 +22,20 @@ const (
 )
 
 const (
-	// TTL is how long both codes hold.
+	// TTL is how long both codes are valid.
 	TTL = 15 * time.Minute
-	// Interval is the least time between two polls.
+	// Interval is the minimum time between two polls.
 	Interval = 5 * time.Second
-	// Slower is what each poll that comes too early adds to it.
+	// Slower is added to the interval by each poll that comes too early.
 	Slower = 5 * time.Second
 	// leeway is how much too early a poll may be: timers of clients and clocks of replicas are not exact.
 	leeway = 500 * time.Millisecond
-	// kept is how long a flow that ended can still be told apart from one that never was.
+	// kept is how long a flow is stored after its codes expire, so that its polls get another error than unknown codes.
 	kept = time.Hour
 )
 
-// The most flows that wait for a person at a time: of one address, and of all. The second also bounds how
-// likely a guess is to hit any.
+// The maximum numbers of pending flows, of one address and in total. The total also bounds the probability that
+// a guess hits one.
 const (
 	openOfAddress = 100
 	openInAll     = 10000
@@ -49,20 +49,20 @@ const (
 	stateUsed     = "used"
 )
 
-// Start is what a device asks with.
+// Start is the request of a device that begins a flow.
 type Start struct{ ClientID, ClientName, Address string }
 
-// Codes are what it gets.
+// Codes are the codes of a new flow.
 type Codes struct {
 	Device secret.String
-	// User is the code as people read it: `WDJB-MJHT`.
+	// User is the code as users read it: `WDJB-MJHT`.
 	User string
 	TTL  time.Duration
-	// Interval is the least time between two polls.
+	// Interval is the minimum time between two polls.
 	Interval time.Duration
 }
 
-// Poll is one question for the token.
+// Poll is a request for the token.
 type Poll struct {
 	Code              secret.String
 	ClientID, Address string
@@ -74,7 +74,7 @@ type Token struct {
 	Expires time.Duration
 }
 
-// Request is a flow as the person sees it who is asked.
+// Request is a flow as shown to the user who decides it.
 type Request struct {
 	ID            string
 	UserCode      string
@@ -85,12 +85,12 @@ type Request struct {
 	State         string
 }
 
-// refused is an answer in the words of RFC 8628 3.5 and RFC 6749 5.2.
+// refused returns an error with a code of RFC 8628 3.5 or RFC 6749 5.2.
 func refused(word string) *fault.Error {
 	return fault.New(fault.Refused, "", "%s", word).WithOAuth(word)
 }
 
-// The words.
+// The error codes of these RFCs.
 const (
 	wordPending = "authorization_pending"
 	wordSlow    = "slow_down"

@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 )
 
-// Opening is the session that an approval gives its device.
+// Opening describes the session that a device gets after its approval.
 type Opening struct {
 	AccountID           string
 	Epoch               int64
@@ -31,7 +31,7 @@ type sessions interface {
 	OpenDevice(ctx context.Context, tx pgx.Tx, o Opening) (Token, error)
 }
 
-// Flow keeps device codes.
+// Flow runs the device flow.
 type Flow struct {
 	Pool     *pgxpool.Pool
 	Sessions sessions
@@ -41,12 +41,12 @@ type Flow struct {
 	Rand     io.Reader
 }
 
-// draws is how often codes are drawn until one is nobody's; a second time is needed once in a million flows.
+// draws bounds the attempts to generate unused codes; one flow in a million needs a second attempt.
 const draws = 5
 
-// Begin makes the codes of a new flow.
+// Begin starts a flow and returns its codes.
 func (f *Flow) Begin(ctx context.Context, s Start) (Codes, error) {
-	key := limit.Key(s.Address)
+	key := ratelimit.Key(s.Address)
 	if _, err := f.take(ctx, beginnings(), key, wordBusy); err != nil {
 		return Codes{}, err
 	}
@@ -56,7 +56,7 @@ func (f *Flow) Begin(ctx context.Context, s Start) (Codes, error) {
 			return c, err
 		}
 	}
-	return Codes{}, errors.New("draw a device code: every one is taken")
+	return Codes{}, errors.New("generate a device code: all attempts gave codes that are in use")
 }
 
 func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored bool, err error) {
@@ -80,10 +80,10 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 		case err != nil:
 			return err
 		case ofAddress >= openOfAddress:
-			return fault.New(fault.Limited, "device_open", "Too many device codes of this address wait for approval").
+			return fault.New(fault.Limited, "device_open", "too many device codes from this address are waiting for approval").
 				WithOAuth(wordBusy).WithRetryAfter(time.Minute)
 		case inAll >= openInAll:
-			return fault.New(fault.Unavailable, "device_open", "Too many device codes wait for approval").
+			return fault.New(fault.Unavailable, "device_open", "too many device codes are waiting for approval").
 				WithOAuth(wordBusy).WithRetryAfter(time.Minute)
 		}
 		stored, err = insertCode(ctx, tx, row)
@@ -95,13 +95,12 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 	return Codes{Device: device, User: shown(user), TTL: TTL, Interval: Interval}, true, nil
 }
 
-// Poll answers the token of an approved flow, once, and otherwise the RFC's word for where the flow is.
+// Poll returns the token of an approved flow, once, and otherwise the RFC's error code for the state of the flow.
 //
-// A code that comes from another address or client than began the flow is answered as one that is unknown,
-// and it changes nothing: whoever stole it learns nothing from it, and can neither end the flow of the device
-// that waits nor slow it down.
+// A code from another address or client than the one that began the flow gets the result of an unknown code and
+// changes nothing: a thief learns nothing from it, and can neither end the flow nor slow down the waiting device.
 func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
-	key := limit.Key(p.Address)
+	key := ratelimit.Key(p.Address)
 	if _, err := f.take(ctx, polls(), key, wordSlow); err != nil {
 		return Token{}, err
 	}
@@ -119,7 +118,7 @@ func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
 	case err != nil:
 		return Token{}, err
 	case word != "":
-		// Told outside of the transaction, which must commit the pace or the refusal.
+		// Returned outside of the transaction, which must commit the pace or the denial.
 		return Token{}, refused(word)
 	}
 	return t, nil
@@ -147,7 +146,7 @@ func (f *Flow) poll(ctx context.Context, tx pgx.Tx, b bound) (Token, string, err
 	return Token{}, ended(state, now.Before(expires)), err
 }
 
-// ended is the word for a flow that gives no token and does not wait.
+// ended returns the error code for a flow that gives no token and is not pending.
 func ended(state string, holds bool) string {
 	switch {
 	case state == "" || state == stateUsed:
@@ -157,12 +156,12 @@ func ended(state string, holds bool) string {
 	case state == StateDenied:
 		return wordDenied
 	default:
-		// Decided between two looks of this poll: the next one tells.
+		// The flow was decided between two statements of this poll; the next poll returns the result.
 		return wordPending
 	}
 }
 
-// open gives the token, unless the person who approved was disabled or changed his password since then.
+// open issues the token, unless the user who approved has been disabled or has changed the password since.
 func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, error) {
 	if may, err := mayApprove(ctx, tx, a); err != nil || !may {
 		if err == nil {
@@ -179,7 +178,7 @@ func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, 
 	return t, "", nil
 }
 
-// Sweep forgets flows that ended and attempts that no window holds any more.
+// Sweep deletes flows that ended and attempts that no window includes any more.
 func (f *Flow) Sweep(ctx context.Context) error {
 	if err := sweepCodes(ctx, f.Pool, f.Clock.Now().Add(-kept)); err != nil {
 		return err

@@ -13,70 +13,70 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestAnApprovedDeviceGetsOneToken(t *testing.T) {
+func TestFlow_Poll_approved(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	require.Equal(t, 15*time.Minute, c.TTL)
 	require.Equal(t, 5*time.Second, c.Interval)
-	require.Equal(t, wordPending, h.told(c))
+	require.Equal(t, wordPending, h.pollCode(c))
 	require.NoError(t, h.decide("usr_1", c, true))
-	require.Empty(t, h.opener.opened, "an approval opens nothing by itself")
+	require.Empty(t, h.opener.opened, "an approval opens no session itself")
 	token, err := h.poll(c)
 	require.NoError(t, err)
 	require.Equal(t, "access", token.Access.Reveal())
 	require.Equal(t, []Opening{{AccountID: "usr_1", Epoch: 1, ClientName: "laptop", Address: here}}, h.opener.opened)
 	for range 3 {
-		require.Equal(t, wordGrant, h.told(c), "used")
+		require.Equal(t, wordGrant, h.pollCode(c), "used")
 	}
 	h.clock.Advance(2 * TTL)
-	require.Equal(t, wordGrant, h.told(c), "and it stays used when it has expired")
+	require.Equal(t, wordGrant, h.pollCode(c), "a used code stays used after it expires")
 	require.Len(t, h.opener.opened, 1)
 }
 
-func TestADeniedDeviceGetsNone(t *testing.T) {
+func TestFlow_Poll_denied(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	require.NoError(t, h.decide("usr_1", c, false))
-	require.Equal(t, wordDenied, h.told(c))
-	require.Equal(t, wordDenied, h.told(c))
-	require.True(t, fault.Is(h.decide("usr_1", c, true), fault.Conflict), "a decision stays")
-	require.Equal(t, wordDenied, h.told(c))
+	require.Equal(t, wordDenied, h.pollCode(c))
+	require.Equal(t, wordDenied, h.pollCode(c))
+	require.True(t, fault.Is(h.decide("usr_1", c, true), fault.Conflict), "a decision is final")
+	require.Equal(t, wordDenied, h.pollCode(c))
 	require.Empty(t, h.opener.opened)
 }
 
-func TestACodeHoldsUntilItsEndAndNotAtIt(t *testing.T) {
+func TestFlow_Poll_expiry(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	waits, approved := h.begin(), h.begin()
 	require.NoError(t, h.decide("usr_1", approved, true))
 	h.clock.Advance(TTL - time.Microsecond)
-	require.Equal(t, wordPending, h.told(waits))
+	require.Equal(t, wordPending, h.pollCode(waits))
 	_, err := h.Look(h.as("usr_1"), person("usr_1"), waits.User)
 	require.NoError(t, err)
 	h.clock.Advance(time.Microsecond)
-	require.Equal(t, wordExpired, h.told(waits))
-	require.Equal(t, wordExpired, h.told(approved), "an approval ends with its code")
+	require.Equal(t, wordExpired, h.pollCode(waits))
+	require.Equal(t, wordExpired, h.pollCode(approved), "an approval ends with its code")
 	require.True(t, fault.Is(h.decide("usr_1", waits, true), fault.Absent))
-	require.Equal(t, wordExpired, h.told(waits))
+	require.Equal(t, wordExpired, h.pollCode(waits))
 	require.Empty(t, h.opener.opened)
 }
 
-func TestAnApprovalIsTakenUntilTheLastMoment(t *testing.T) {
+func TestFlow_Decide_justBeforeExpiry(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	h.clock.Advance(TTL - time.Microsecond)
 	require.NoError(t, h.decide("usr_1", c, true))
-	require.Empty(t, h.told(c))
+	require.Empty(t, h.pollCode(c))
 }
 
-func TestEachPollThatComesTooEarlySlowsItsDevice(t *testing.T) {
+func TestFlow_Poll_earlyPollsLengthenInterval(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c, other := h.begin(), h.begin()
-	require.Equal(t, wordPending, h.told(c), "the first may come at once")
+	require.Equal(t, wordPending, h.pollCode(c), "the first poll may come at once")
 	for _, step := range []struct {
 		after time.Duration
 		want  string
@@ -85,7 +85,7 @@ func TestEachPollThatComesTooEarlySlowsItsDevice(t *testing.T) {
 		{5*time.Second - leeway, wordPending},
 		{5*time.Second - leeway - time.Microsecond, wordSlow},     // 10 s from here on
 		{5 * time.Second, wordSlow},                               // 15 s
-		{15 * time.Second, wordPending},                           // the pace is kept
+		{15 * time.Second, wordPending},                           // the interval stays
 		{15*time.Second - leeway - time.Microsecond, wordSlow},    // 20 s
 		{20*time.Second - leeway, wordPending},                    //
 		{0, wordSlow},                                             // 25 s
@@ -93,19 +93,19 @@ func TestEachPollThatComesTooEarlySlowsItsDevice(t *testing.T) {
 		{30*time.Second - leeway + time.Microsecond, wordPending}, //
 	} {
 		h.clock.Advance(step.after)
-		require.Equal(t, step.want, h.told(c), "after %s", step.after)
+		require.Equal(t, step.want, h.pollCode(c), "after %s", step.after)
 	}
-	require.Equal(t, wordPending, h.told(other), "and nobody else's")
+	require.Equal(t, wordPending, h.pollCode(other), "the other flow keeps its interval")
 	require.NoError(t, h.decide("usr_1", c, true))
-	require.Empty(t, h.told(c), "there is nothing to wait for when it is approved")
+	require.Empty(t, h.pollCode(c), "an approved flow has no interval")
 }
 
-func TestACodeInOtherHandsIsUnknownAndUnchanged(t *testing.T) {
+func TestFlow_Poll_stolenCode(t *testing.T) {
 	t.Parallel()
 	for name, approve := range map[string]bool{"waiting": false, "approved": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newRig(t)
 			c := h.begin()
 			if approve {
 				require.NoError(t, h.decide("usr_1", c, true))
@@ -124,14 +124,14 @@ func TestACodeInOtherHandsIsUnknownAndUnchanged(t *testing.T) {
 				require.Equal(t, wordGrant, word(t, err), name)
 			}
 			require.Equal(t, before, h.rows())
-			require.Equal(t, map[bool]string{false: wordPending, true: ""}[approve], h.told(c), "its owner goes on")
+			require.Equal(t, map[bool]string{false: wordPending, true: ""}[approve], h.pollCode(c), "the owner's flow continues")
 		})
 	}
 }
 
-func TestAnIPv6HostMayChangeWithinItsNetwork(t *testing.T) {
+func TestFlow_Poll_ipv6Prefix(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c, err := h.Begin(t.Context(), Start{ClientID: ClientID, ClientName: "x", Address: "2001:db8:1:2::1"})
 	require.NoError(t, err)
 	for address, want := range map[string]string{"2001:db8:1:2:ffff::9": wordPending, "2001:db8:1:3::1": wordGrant} {
@@ -140,9 +140,9 @@ func TestAnIPv6HostMayChangeWithinItsNetwork(t *testing.T) {
 	}
 }
 
-func TestOfPollsThatRaceAfterApprovalOneGetsTheToken(t *testing.T) {
+func TestFlow_Poll_concurrentAfterApproval(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	for range 10 {
 		h.exec(`DELETE FROM device_attempt`)
 		h.opener.opened = nil
@@ -167,7 +167,7 @@ func TestOfPollsThatRaceAfterApprovalOneGetsTheToken(t *testing.T) {
 	}
 }
 
-func TestWhoeverMayNotSignInApprovesNothing(t *testing.T) {
+func TestFlow_Poll_approverMayNotSignIn(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"disabled":       `UPDATE account SET disabled_at = now() WHERE id = 'usr_1'`,
@@ -175,21 +175,21 @@ func TestWhoeverMayNotSignInApprovesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newRig(t)
 			c := h.begin()
 			require.NoError(t, h.decide("usr_1", c, true))
 			h.exec(sql)
-			require.Equal(t, wordDenied, h.told(c))
+			require.Equal(t, wordDenied, h.pollCode(c))
 			h.exec(`UPDATE account SET disabled_at = NULL, epoch = 1`)
-			require.Equal(t, wordDenied, h.told(c), "and it is over")
+			require.Equal(t, wordDenied, h.pollCode(c), "the flow stays denied")
 			require.Empty(t, h.opener.opened)
 		})
 	}
 }
 
-func TestAFailureKeepsTheApproval(t *testing.T) {
+func TestFlow_Poll_failureKeepsApproval(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	require.NoError(t, h.decide("usr_1", c, true))
 	before := h.rows()
@@ -198,12 +198,12 @@ func TestAFailureKeepsTheApproval(t *testing.T) {
 	require.ErrorContains(t, err, "broken")
 	require.Equal(t, before, h.rows())
 	h.opener.err = nil
-	require.Empty(t, h.told(c))
+	require.Empty(t, h.pollCode(c))
 }
 
-func TestNoCodeIsStoredAsItIs(t *testing.T) {
+func TestFlow_Begin_storesHashes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	code, ok := plain(c.User)
 	require.True(t, ok)
@@ -216,15 +216,15 @@ func TestNoCodeIsStoredAsItIs(t *testing.T) {
 	}
 }
 
-func TestSweepForgetsWhatEnded(t *testing.T) {
+func TestFlow_Sweep_deletesEndedFlows(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	h.clock.Advance(TTL + kept)
 	require.NoError(t, h.Sweep(t.Context()))
-	require.Equal(t, wordExpired, h.told(c))
+	require.Equal(t, wordExpired, h.pollCode(c))
 	h.clock.Advance(time.Microsecond)
 	require.NoError(t, h.Sweep(t.Context()))
-	require.Equal(t, wordGrant, h.told(c))
+	require.Equal(t, wordGrant, h.pollCode(c))
 	require.Empty(t, h.rows())
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// Server answers DeviceService, the JSON face of the flow.
+// Server implements DeviceService, the JSON routes of the flow.
 type Server struct {
 	authv1.UnimplementedDeviceServiceServer
 
@@ -24,7 +24,8 @@ type Server struct {
 	PublicURL func() string
 }
 
-// Page is where a person approves, and the same with the code filled in. A GET of either changes nothing.
+// Page returns the address of the page where a user approves, without and with the code filled in. A GET of either
+// changes nothing.
 func Page(publicURL, userCode string) (plain, complete string) {
 	plain = strings.TrimSuffix(publicURL, "/") + "/device"
 	return plain, plain + "?" + url.Values{"user_code": {userCode}}.Encode()
@@ -34,17 +35,17 @@ func Page(publicURL, userCode string) (plain, complete string) {
 func (s *Server) CreateDeviceCode(ctx context.Context, in *authv1.CreateDeviceCodeRequest) (*authv1.DeviceCode, error) {
 	name := ClientName
 	if in.ClientName != nil {
-		// The name is read by the person who decides: it holds nothing that he does not see.
+		// The user who decides reads the name, so it must not hide anything.
 		name = strings.TrimSpace(in.GetClientName())
 		if err := account.CheckName("client_name", name); err != nil {
 			return nil, err
 		}
 	}
-	c, err := s.Flow.Begin(ctx, Start{ClientID: ClientID, ClientName: name, Address: authn.Of(ctx).ClientAddr})
+	c, err := s.Flow.Begin(ctx, Start{ClientID: ClientID, ClientName: name, Address: authn.CallerOf(ctx).ClientAddr})
 	if err != nil {
 		return nil, err
 	}
-	if err := request.SetStatus(ctx, http.StatusOK); err != nil { // RFC 8628 3.2 wants 200, not 201
+	if err := request.SetStatus(ctx, http.StatusOK); err != nil { // RFC 8628 3.2 requires 200, not 201
 		return nil, err
 	}
 	page, complete := Page(s.PublicURL(), c.User)
@@ -56,7 +57,7 @@ func (s *Server) CreateDeviceCode(ctx context.Context, in *authv1.CreateDeviceCo
 
 // PollDeviceToken implements DeviceService.
 func (s *Server) PollDeviceToken(ctx context.Context, in *authv1.PollDeviceTokenRequest) (*authv1.DeviceToken, error) {
-	t, err := s.Flow.Poll(ctx, Poll{Code: secret.New(in.GetDeviceCode()), ClientID: ClientID, Address: authn.Of(ctx).ClientAddr})
+	t, err := s.Flow.Poll(ctx, Poll{Code: secret.New(in.GetDeviceCode()), ClientID: ClientID, Address: authn.CallerOf(ctx).ClientAddr})
 	if err != nil {
 		return nil, err
 	}
@@ -65,23 +66,23 @@ func (s *Server) PollDeviceToken(ctx context.Context, in *authv1.PollDeviceToken
 
 // GetDeviceRequest implements DeviceService.
 func (s *Server) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceRequestRequest) (*authv1.DeviceRequest, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
-	return told(s.Flow.Look(ctx, c, in.GetUserCode()))
+	return requestToProto(s.Flow.Look(ctx, c, in.GetUserCode()))
 }
 
 // DecideDeviceRequest implements DeviceService.
 func (s *Server) DecideDeviceRequest(ctx context.Context, in *authv1.DecideDeviceRequestRequest) (*authv1.DeviceRequest, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
-	return told(s.Flow.Decide(ctx, c, in.GetUserCode(), in.GetDecision() == authv1.DeviceDecision_DEVICE_DECISION_APPROVE))
+	return requestToProto(s.Flow.Decide(ctx, c, in.GetUserCode(), in.GetDecision() == authv1.DeviceDecision_DEVICE_DECISION_APPROVE))
 }
 
-func told(r Request, err error) (*authv1.DeviceRequest, error) {
+func requestToProto(r Request, err error) (*authv1.DeviceRequest, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -13,37 +13,37 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// headers take what a handler says beside its answer.
+// headers records the headers that a handler sets.
 type headers struct {
 	grpc.ServerTransportStream
 
-	said metadata.MD
+	md metadata.MD
 }
 
 func (h *headers) SetHeader(md metadata.MD) error {
-	h.said = metadata.Join(h.said, md)
+	h.md = metadata.Join(h.md, md)
 	return nil
 }
 
-// device is the context of a device's request.
-func (h *house) device() (context.Context, *headers) {
-	said := &headers{}
+// device returns the context of a device's request.
+func (h *rig) device() (context.Context, *headers) {
+	sent := &headers{}
 	ctx := authn.NewContext(h.t.Context(), &authn.Caller{Kind: authn.KindNone, ClientAddr: here})
-	return grpc.NewContextWithServerTransportStream(ctx, said), said
+	return grpc.NewContextWithServerTransportStream(ctx, sent), sent
 }
 
-func (h *house) server() *Server {
+func (h *rig) server() *Server {
 	return &Server{Flow: h.Flow, PublicURL: func() string { return "https://signalbox.example" }}
 }
 
-func TestTheJSONRoutes(t *testing.T) {
+func TestServer_deviceFlow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	s := h.server()
-	ctx, said := h.device()
+	ctx, sent := h.device()
 	code, err := s.CreateDeviceCode(ctx, &authv1.CreateDeviceCodeRequest{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"200"}, said.said.Get("x-service-status"))
+	require.Equal(t, []string{"200"}, sent.md.Get("x-service-status"))
 	require.Regexp(t, `^dvc_[0-9A-Za-z]{49}$`, code.GetDeviceCode())
 	require.Regexp(t, `^[B-Z]{4}-[B-Z]{4}$`, code.GetUserCode())
 	require.Equal(t, "https://signalbox.example/device", code.GetVerificationUri())
@@ -58,10 +58,10 @@ func TestTheJSONRoutes(t *testing.T) {
 
 	get := &authv1.GetDeviceRequestRequest{UserCode: code.GetUserCode()}
 	before := h.rows()
-	asked, err := s.GetDeviceRequest(h.as("usr_1"), get)
+	shown, err := s.GetDeviceRequest(h.as("usr_1"), get)
 	require.NoError(t, err)
 	require.Equal(t, before, h.rows(), "GET changes nothing")
-	require.Equal(t, []string{"Signalbox CLI", here, "pending"}, []string{asked.GetClientName(), asked.GetClientAddress(), asked.GetState()})
+	require.Equal(t, []string{"Signalbox CLI", here, "pending"}, []string{shown.GetClientName(), shown.GetClientAddress(), shown.GetState()})
 	decided, err := s.DecideDeviceRequest(h.as("usr_1"), &authv1.DecideDeviceRequestRequest{
 		UserCode: code.GetUserCode(), Decision: authv1.DeviceDecision_DEVICE_DECISION_APPROVE,
 	})
@@ -73,9 +73,9 @@ func TestTheJSONRoutes(t *testing.T) {
 	require.EqualValues(t, 8*3600, token.GetExpiresIn())
 }
 
-func TestOnlyAnApprovalApproves(t *testing.T) {
+func TestServer_DecideDeviceRequest_deny(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	r, err := h.server().DecideDeviceRequest(h.as("usr_1"), &authv1.DecideDeviceRequestRequest{
 		UserCode: c.User, Decision: authv1.DeviceDecision_DEVICE_DECISION_DENY,
@@ -84,24 +84,24 @@ func TestOnlyAnApprovalApproves(t *testing.T) {
 	require.Equal(t, "denied", r.GetState())
 }
 
-func TestNobodyDecides(t *testing.T) {
+func TestServer_DecideDeviceRequest_unauthenticated(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	c := h.begin()
 	_, err := h.server().GetDeviceRequest(t.Context(), &authv1.GetDeviceRequestRequest{UserCode: c.User})
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 	_, err = h.server().DecideDeviceRequest(t.Context(), &authv1.DecideDeviceRequestRequest{UserCode: c.User, Decision: 1})
 	require.True(t, fault.Is(err, fault.Unauthenticated))
-	require.Equal(t, wordPending, h.told(c))
+	require.Equal(t, wordPending, h.pollCode(c))
 }
 
-func TestNamesAreWhatAPersonCanRead(t *testing.T) {
+func TestServer_CreateDeviceCode_clientNames(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	for name, ok := range map[string]bool{
 		"Anna's laptop": true, " notebook ": true, "ноутбук": true,
 		"": false, "   ": false, "a\nb": false, "a\x00b": false, "safe\u202egnp.exe": false, "zero\u200bwidth": false, "\u2028": false,
-		"\u3164": false, "an\u115fa": false, "\u2800": false, // letters and a symbol that show nothing
+		"\u3164": false, "an\u115fa": false, "\u2800": false, // letters and a symbol without a visible form
 	} {
 		ctx, _ := h.device()
 		_, err := h.server().CreateDeviceCode(ctx, &authv1.CreateDeviceCodeRequest{ClientName: &name})

@@ -11,26 +11,26 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// lockBeginnings lets one flow at a time begin, so that the counts of open ones are exact.
+// lockBeginnings lets only one flow begin at a time, so that the counts of pending flows are exact.
 func lockBeginnings(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('device:begin', 0))`); err != nil {
-		return fmt.Errorf("lock the open device codes: %w", err)
+		return fmt.Errorf("lock the pending device codes: %w", err)
 	}
 	return nil
 }
 
-// countOpen counts flows that wait for a person: of the address and of all.
+// countOpen counts the pending flows, of the address and in total.
 func countOpen(ctx context.Context, tx pgx.Tx, addressKey string, at time.Time) (ofAddress, inAll int, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE address_key = $1), count(*) FROM device_code WHERE state = 'pending' AND expires_at > $2`,
 		addressKey, at).Scan(&ofAddress, &inAll)
 	if err != nil {
-		return 0, 0, fmt.Errorf("count the open device codes: %w", err)
+		return 0, 0, fmt.Errorf("count the pending device codes: %w", err)
 	}
 	return ofAddress, inAll, nil
 }
 
-// beginning is a new row.
+// beginning is a new row of device_code.
 type beginning struct {
 	id                   string
 	hash, userHash       []byte
@@ -39,7 +39,7 @@ type beginning struct {
 	createdAt, expiresAt time.Time
 }
 
-// insertCode is false where another flow has one of the codes.
+// insertCode returns false if another flow has one of the codes.
 func insertCode(ctx context.Context, tx pgx.Tx, b beginning) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO device_code (id, hash, user_code_hash, client_id, client_name, client_address, address_key, created_at, expires_at, interval_seconds)
@@ -52,20 +52,20 @@ func insertCode(ctx context.Context, tx pgx.Tx, b beginning) (bool, error) {
 	return tag.RowsAffected() == 1, nil
 }
 
-// bound is a code with what it is bound to. Every statement of a poll matches all three, so a code in other
-// hands is an unknown one.
+// bound is a code with the client and the address that it is bound to. Every statement of a poll matches all
+// three, so a code that another client or address sends is unknown.
 type bound struct {
 	hash                 []byte
 	clientID, addressKey string
 }
 
-// approval is a flow whose one token is being given.
+// approval is an approved flow whose token is being issued.
 type approval struct {
 	id, clientName, clientAddress, accountID string
 	epoch                                    int64
 }
 
-// use takes an approval, once: of polls that race, one gets ok.
+// use marks an approved flow as used. Of concurrent polls one gets ok.
 func use(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (a approval, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE device_code SET state = 'used', polled_at = $4
@@ -81,16 +81,17 @@ func use(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (a approval, ok 
 	return a, true, nil
 }
 
-// mayApprove says whether the account is still as it was at the approval, until the transaction ends.
+// mayApprove reports whether the account is enabled and at the epoch of the approval, and keeps it so until the
+// transaction ends.
 func mayApprove(ctx context.Context, tx pgx.Tx, a approval) (bool, error) {
 	rows, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL FOR SHARE`, a.accountID, a.epoch)
 	if err != nil {
-		return false, fmt.Errorf("look at who approved: %w", err)
+		return false, fmt.Errorf("check the account that approved: %w", err)
 	}
 	return rows.RowsAffected() == 1, nil
 }
 
-// void turns a used approval into a refusal.
+// void turns a used approval into a denial.
 func void(ctx context.Context, tx pgx.Tx, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE device_code SET state = 'denied' WHERE id = $1 AND state = 'used'`, id); err != nil {
 		return fmt.Errorf("void the approval: %w", err)
@@ -98,8 +99,8 @@ func void(ctx context.Context, tx pgx.Tx, id string) error {
 	return nil
 }
 
-// pace records a poll of a flow that still waits; fast says that it came within the interval, which it
-// makes longer. ok is false where the flow does not wait.
+// pace records a poll of a pending flow. fast reports that the poll came within the interval, which then becomes
+// longer. ok is false if the flow is not pending.
 func pace(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (fast, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		WITH waiting AS (
@@ -119,7 +120,7 @@ func pace(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (fast, ok bool,
 	return fast, true, nil
 }
 
-// stateOf is empty for a code that is unknown.
+// stateOf returns the state of a flow, empty if the code is unknown.
 func stateOf(ctx context.Context, tx pgx.Tx, b bound) (state string, expires time.Time, err error) {
 	err = tx.QueryRow(ctx, `SELECT state, expires_at FROM device_code WHERE hash = $1 AND client_id = $2 AND address_key = $3`,
 		b.hash, b.clientID, b.addressKey).Scan(&state, &expires)
@@ -134,32 +135,32 @@ func stateOf(ctx context.Context, tx pgx.Tx, b bound) (state string, expires tim
 
 const requestColumns = `id, client_name, client_address, created_at, expires_at, CASE state WHEN 'used' THEN 'approved' ELSE state END`
 
-// loadRequest finds what a person may see: a flow that waits, or one that he decided.
+// loadRequest finds a flow that the account may see: a pending one, or one that it decided.
 func loadRequest(ctx context.Context, q pg.Querier, userHash []byte, accountID string, at time.Time) (Request, bool, error) {
-	return asked(q.QueryRow(ctx, `
+	return scanRequest(q.QueryRow(ctx, `
 		SELECT `+requestColumns+` FROM device_code
 		WHERE user_code_hash = $1 AND expires_at > $3 AND (state = 'pending' OR account_id = $2)`, userHash, accountID, at))
 }
 
-// decide takes a person's decision, once: of two that race, one gets ok.
+// decide stores a decision. Of concurrent decisions one gets ok.
 func decide(ctx context.Context, tx pgx.Tx, userHash []byte, state, accountID string, epoch int64, at time.Time) (Request, bool, error) {
-	return asked(tx.QueryRow(ctx, `
+	return scanRequest(tx.QueryRow(ctx, `
 		UPDATE device_code SET state = $2, account_id = $3, account_epoch = $4, decided_at = $5
 		WHERE user_code_hash = $1 AND state = 'pending' AND expires_at > $5 RETURNING `+requestColumns,
 		userHash, state, accountID, epoch, at))
 }
 
-// byDevice says whether a session was itself opened by a device, or is none.
+// byDevice reports whether a session was not opened by a sign-in, or does not exist.
 func byDevice(ctx context.Context, q pg.Querier, sessionID string) (bool, error) {
 	var person bool
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM session WHERE id = $1 AND method IN ('password', 'oidc'))`, sessionID).Scan(&person)
 	if err != nil {
-		return false, fmt.Errorf("look at the session that decides: %w", err)
+		return false, fmt.Errorf("check the session that decides: %w", err)
 	}
 	return !person, nil
 }
 
-func asked(row pgx.Row) (r Request, ok bool, err error) {
+func scanRequest(row pgx.Row) (r Request, ok bool, err error) {
 	err = row.Scan(&r.ID, &r.ClientName, &r.ClientAddress, &r.CreatedAt, &r.ExpiresAt, &r.State)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Request{}, false, nil
@@ -172,7 +173,7 @@ func asked(row pgx.Row) (r Request, ok bool, err error) {
 
 func sweepCodes(ctx context.Context, q pg.Querier, before time.Time) error {
 	if _, err := q.Exec(ctx, `DELETE FROM device_code WHERE expires_at < $1`, before); err != nil {
-		return fmt.Errorf("forget ended device codes: %w", err)
+		return fmt.Errorf("delete ended device codes: %w", err)
 	}
 	return nil
 }

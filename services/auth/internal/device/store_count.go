@@ -10,7 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// lockWindow lets one request at a time count and add to a window, and answers the time of all replicas.
+// lockWindow lets only one request at a time count and add to a window. It returns the time of the database, which
+// all replicas share.
 func lockWindow(ctx context.Context, tx pgx.Tx, purpose, key string) (time.Time, error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('device:' || $1 || ':' || $2, 0))`, purpose, key); err != nil {
 		return time.Time{}, fmt.Errorf("lock the window of %s: %w", purpose, err)
@@ -38,18 +39,18 @@ func insertAttempt(ctx context.Context, tx pgx.Tx, purpose, key string, at time.
 	return id, nil
 }
 
-// forgive takes attempts back that turned out to be none.
+// forgive deletes attempts that turned out not to be guesses.
 func forgive(ctx context.Context, q pg.Querier, ids []int64) error {
 	if _, err := q.Exec(ctx, `DELETE FROM device_attempt WHERE id = ANY($1)`, ids); err != nil {
-		return fmt.Errorf("take an attempt back: %w", err)
+		return fmt.Errorf("delete an attempt: %w", err)
 	}
 	return nil
 }
 
-// forget deletes attempts that no window holds any more.
+// forget deletes attempts that no window includes any more.
 func forget(ctx context.Context, q pg.Querier, before time.Time) error {
 	if _, err := q.Exec(ctx, `DELETE FROM device_attempt WHERE at < $1`, before); err != nil {
-		return fmt.Errorf("forget old attempts: %w", err)
+		return fmt.Errorf("delete old attempts: %w", err)
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
-// Package key keeps the installation's signing keys, Ed25519 pairs by purpose, their private halves
-// sealed for their rows. It promises:
-//   - the newest key that may sign does, and what older keys signed holds for as long as it may live;
-//   - a scheduled key is published before it signs, so that whoever caches keys knows it by then;
-//   - replicas that race to make a key make one;
-//   - a revoked key is gone at once: its private half is deleted and nothing that it signed holds.
+// Package key keeps the installation's signing keys: Ed25519 pairs by purpose, with their private halves sealed
+// to their rows. It promises:
+//   - the newest key that may sign does, and tokens signed by older keys stay valid for their lifetime;
+//   - a scheduled key is published before it signs, so that verifiers that cache keys know it by then;
+//   - replicas that create a key at the same time create only one;
+//   - a revoked key ends at once: its private half is deleted and all its signatures become invalid.
 package key
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Purpose says what a key signs; a key of one purpose never signs for another.
+// Purpose is what a key signs; a key of one purpose never signs for another.
 type Purpose string
 
-// The purposes.
+// The purposes of keys.
 const (
 	// Access signs access tokens.
 	Access Purpose = "access"
@@ -24,35 +24,35 @@ const (
 	Caller Purpose = "caller"
 )
 
-// Purposes lists them all.
+// Purposes lists all purposes.
 func Purposes() []Purpose { return []Purpose{Access, Caller} }
 
 const (
-	// lead is how long a key is published before it signs: longer than verifiers go without a look
-	// (authn.Keys) and than the clocks of two hosts are apart.
+	// lead is how long a key is published before it signs: longer than verifiers use the keys they have read
+	// (authn.Keys), and longer than the clocks of two hosts differ.
 	lead = 2 * time.Minute
-	// slack is added to the life of the last token of a key: the leeway of verifiers and the clocks.
+	// slack is added to the lifetime of the last token of a key, for the leeway of verifiers and clock differences.
 	slack = time.Minute
 )
 
-// State is what a key is good for now.
+// State is what a key is currently used for.
 type State string
 
 // The states of a key.
 const (
-	// Published keys verify, and sign from a set time on.
+	// Published keys verify, and sign from SignsAt on.
 	Published State = "published"
-	// Signing is the one key that signs.
+	// Signing is the one key of its purpose that signs.
 	Signing State = "signing"
-	// Verifying keys have a successor; what they signed still holds.
+	// Verifying keys have a successor; their signatures are still valid.
 	Verifying State = "verifying"
-	// Retired keys signed nothing that still lives.
+	// Retired keys have no tokens left that are still valid.
 	Retired State = "retired"
-	// Revoked keys were taken out of use by an admin.
+	// Revoked keys were revoked by an admin.
 	Revoked State = "revoked"
 )
 
-// Key is one key as it is shown.
+// Key is one signing key.
 type Key struct {
 	ID         string
 	Purpose    Purpose
@@ -60,7 +60,7 @@ type Key struct {
 	Generation int64
 	CreatedAt  time.Time
 	SignsAt    time.Time
-	// VerifiesUntil is set once there is a successor.
+	// VerifiesUntil is set when the key gets a successor.
 	VerifiesUntil *time.Time
 	RetiredAt     *time.Time
 	RevokedAt     *time.Time
@@ -68,12 +68,12 @@ type Key struct {
 	sealed []byte
 }
 
-// verifies says whether what the key signed may hold at this time.
+// verifies reports whether signatures of the key may be valid at this time.
 func (k *Key) verifies(now time.Time) bool {
 	return k.RevokedAt == nil && k.RetiredAt == nil && (k.VerifiesUntil == nil || now.Before(*k.VerifiesUntil))
 }
 
-// state is what the key is good for; signing is the id of the purpose's key that signs.
+// state returns the state of the key; signing is the id of the key that signs for its purpose.
 func (k *Key) state(now time.Time, signing string) State {
 	switch {
 	case k.RevokedAt != nil:

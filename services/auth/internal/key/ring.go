@@ -17,24 +17,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// maxAge is how long a replica goes by what it has read: that late it learns of a key made elsewhere when
-// nothing else tells it.
+// maxAge is how long a replica uses the keys that it has read. This is the longest delay until it learns of a key
+// that another replica created.
 const maxAge = time.Second
 
-// Ring holds the live keys of the installation in memory, read anew at need. It is safe for concurrent use.
+// Ring holds the live keys of the installation in memory and reads them again when needed. It is safe for
+// concurrent use.
 type Ring struct {
 	store *Store
-	gate  chan struct{} // holds the one right to read
+	gate  chan struct{} // of capacity 1: full while a read is in progress
 
 	mu     sync.Mutex
-	keys   []Key                       // live, the newest of a purpose first
-	opened map[string]authn.SigningKey // those of keys that sign or will
+	keys   []Key                       // live, newest of a purpose first
+	opened map[string]authn.SigningKey // private halves of keys, by key id
 	read   time.Time
-	begun  uint64 // how many reads have begun
-	good   uint64 // the last one that ended well
+	begun  uint64 // number of reads that have begun
+	good   uint64 // number of the last read that succeeded
 }
 
-// NewRing makes the first keys where they are missing, and reads them.
+// NewRing creates the first keys if they are missing, and reads all live keys.
 func NewRing(ctx context.Context, store *Store) (*Ring, error) {
 	for _, purpose := range Purposes() {
 		if err := store.First(ctx, purpose); err != nil {
@@ -45,7 +46,7 @@ func NewRing(ctx context.Context, store *Store) (*Ring, error) {
 	return r, r.Reload(ctx)
 }
 
-// Reload reads the keys. Those that come while others wait share one read that began after they came.
+// Reload reads the keys. Concurrent callers share one read, which begins after all of them have called.
 func (r *Ring) Reload(ctx context.Context) error {
 	r.mu.Lock()
 	came := r.begun
@@ -78,7 +79,7 @@ func (r *Ring) Reload(ctx context.Context) error {
 	return nil
 }
 
-// open unseals the keys that were not yet.
+// open unseals the keys that are not in known.
 func (r *Ring) open(keys []Key, known map[string]authn.SigningKey) (map[string]authn.SigningKey, error) {
 	opened := map[string]authn.SigningKey{}
 	for _, k := range keys {
@@ -94,7 +95,7 @@ func (r *Ring) open(keys []Key, known map[string]authn.SigningKey) (map[string]a
 	return opened, nil
 }
 
-// fresh reads the keys where what is known is older than maxAge.
+// fresh reads the keys if the last read is older than maxAge.
 func (r *Ring) fresh(ctx context.Context) error {
 	r.mu.Lock()
 	age := clock.Since(r.store.Clock, r.read)
@@ -105,14 +106,14 @@ func (r *Ring) fresh(ctx context.Context) error {
 	return r.Reload(ctx)
 }
 
-// signing is the newest key of the purpose that may sign, as the ring knows.
+// signing returns the newest key of the purpose that may sign, without reading the keys again.
 func (r *Ring) signing(purpose Purpose) (authn.SigningKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return newest(r.keys, r.opened, purpose, r.store.Clock.Now())
 }
 
-// newest is the newest key of the purpose that may sign.
+// newest returns the newest key of the purpose that may sign.
 func newest(keys []Key, opened map[string]authn.SigningKey, purpose Purpose, now time.Time) (authn.SigningKey, error) {
 	for _, k := range keys {
 		if k.Purpose == purpose && !k.SignsAt.After(now) && k.verifies(now) {
@@ -133,16 +134,16 @@ func (r *Ring) find(purpose Purpose, kid string) (ed25519.PublicKey, bool) {
 	return r.keys[at].Public.Key, true
 }
 
-// Of are the ring's keys of one purpose.
+// Of returns the ring's keys of one purpose.
 func (r *Ring) Of(purpose Purpose) Set { return Set{ring: r, purpose: purpose} }
 
-// Set are the keys of one purpose: an authn.KeySource.
+// Set holds the keys of one purpose. It is an authn.KeySource.
 type Set struct {
 	ring    *Ring
 	purpose Purpose
 }
 
-// Signing is the key to sign with now.
+// Signing returns the key to sign with now.
 func (s Set) Signing(ctx context.Context) (authn.SigningKey, error) {
 	if err := s.ring.fresh(ctx); err != nil {
 		return authn.SigningKey{}, err
@@ -150,9 +151,9 @@ func (s Set) Signing(ctx context.Context) (authn.SigningKey, error) {
 	return s.ring.signing(s.purpose)
 }
 
-// Latest is Signing after a read of its own, for what lives so long that it should not be signed with a key
-// that was just revoked elsewhere. It reads by q, the transaction of whoever has one: it waits for no other
-// read and takes no second connection, for which transactions that fill the pool would wait for ever.
+// Latest is like Signing but always reads the keys first. It is for long-lived tokens, which should not be signed
+// with a key that another replica has just revoked. It reads with q, which is the caller's transaction if there is
+// one: a second connection could deadlock transactions that fill the pool. It does not wait for other reads.
 func (s Set) Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error) {
 	keys, err := s.ring.store.live(ctx, q)
 	if err != nil {
@@ -168,13 +169,13 @@ func (s Set) Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error)
 	return newest(keys, opened, s.purpose, s.ring.store.Clock.Now())
 }
 
-// Find answers the key of an id, looking again for one that is not known: another replica may have made it.
+// Find returns the key with an id. For an unknown id it reads the keys again: another replica may have created it.
 func (s Set) Find(ctx context.Context, kid string) (ed25519.PublicKey, error) {
 	if key, ok := s.ring.find(s.purpose, kid); ok {
 		return key, nil
 	}
 	if err := s.ring.Reload(ctx); err != nil {
-		return nil, fault.New(fault.Unavailable, "keys", "credentials cannot be checked now").Wrap(err)
+		return nil, fault.New(fault.Unavailable, "keys", "credentials cannot be verified right now; try again later").Wrap(err)
 	}
 	if key, ok := s.ring.find(s.purpose, kid); ok {
 		return key, nil
@@ -184,7 +185,7 @@ func (s Set) Find(ctx context.Context, kid string) (ed25519.PublicKey, error) {
 
 var errNoKey = errors.New("key id is not live")
 
-// Public lists the public halves, of keys that will sign too.
+// Public lists the public halves, including those of keys that do not sign yet.
 func (s Set) Public(ctx context.Context) ([]authn.PublicKey, error) {
 	if err := s.ring.fresh(ctx); err != nil {
 		return nil, err
@@ -201,7 +202,7 @@ func (s Set) Public(ctx context.Context) ([]authn.PublicKey, error) {
 	return list, nil
 }
 
-// jwk is a public key as RFC 8037 writes it.
+// jwk is a public key in the format of RFC 8037.
 type jwk struct {
 	KeyType   string `json:"kty"`
 	Curve     string `json:"crv"`
@@ -211,7 +212,7 @@ type jwk struct {
 	X         string `json:"x"`
 }
 
-// JWKS is the JWK set of the keys that sign access tokens, their public halves alone.
+// JWKS returns the JWK set of the keys that sign access tokens, with their public halves only.
 func (r *Ring) JWKS(ctx context.Context) ([]byte, error) {
 	keys, err := r.Of(Access).Public(ctx)
 	if err != nil {

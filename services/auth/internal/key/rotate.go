@@ -8,21 +8,22 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Rotation makes new keys, by schedule and by hand.
+// Rotation creates new keys, on a schedule and on request.
 type Rotation struct {
 	Ring  *Ring
 	Audit *audit.Log
 	// Every is the age at which a key gets a successor.
 	Every time.Duration
-	// Lives is how long the longest token of a purpose lives.
+	// Lives is the longest lifetime of a token, by purpose.
 	Lives map[Purpose]time.Duration
 }
 
-// Run retires what is past its time and gives keys of age their successors; replicas that race make one.
+// Run retires keys that are past their time and gives keys older than Every a successor. Replicas that run at the
+// same time create only one.
 func (r *Rotation) Run(ctx context.Context) error {
 	store := r.Ring.store
 	if err := store.Retire(ctx); err != nil {
@@ -43,13 +44,13 @@ func (r *Rotation) Run(ctx context.Context) error {
 	return nil
 }
 
-// errPending refuses a second successor: the one that is published signs in a moment.
+// errPending is the error for a second successor while the first one is published but does not sign yet.
 func errPending(k Key) error {
 	return fault.New(fault.Conflict, "rotation_pending", "the %s key %s is published and signs from %s on", k.Purpose, k.ID, k.SignsAt.UTC().Format(time.RFC3339))
 }
 
-// Rotate gives the purpose's key a successor now. With revoke, nothing holds any more that a key of the
-// purpose signed, and the successor signs at once.
+// Rotate gives the purpose's key a successor now. With revoke, everything that keys of the purpose have signed
+// becomes invalid and the successor signs at once.
 func (r *Rotation) Rotate(ctx context.Context, purpose Purpose, revoke bool) error {
 	store := r.Ring.store
 	err := pg.InTx(ctx, store.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -71,7 +72,7 @@ func (r *Rotation) Rotate(ctx context.Context, purpose Purpose, revoke bool) err
 	return r.Ring.Reload(ctx)
 }
 
-// next publishes a successor that signs after the lead.
+// next publishes a successor that signs after lead, or at once if no key of the purpose is live.
 func (r *Rotation) next(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
 	store := r.Ring.store
 	signsAt := store.Clock.Now()
@@ -88,7 +89,8 @@ func (r *Rotation) next(ctx context.Context, tx pgx.Tx, newest Key, purpose Purp
 	return r.record(ctx, tx, "key.rotate", made, []string{newest.ID})
 }
 
-// replace revokes all keys of the purpose, those that will sign too: who read one could read them all.
+// replace revokes all keys of the purpose, including those that do not sign yet: an attacker who could read one
+// could read them all.
 func (r *Rotation) replace(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
 	store := r.Ring.store
 	revoked, err := store.revoke(ctx, tx, purpose)
@@ -109,15 +111,15 @@ func (r *Rotation) record(ctx context.Context, tx pgx.Tx, action string, made Ke
 	})
 }
 
-// Shown is a key and what it is good for.
+// Shown is a key with its state.
 type Shown struct {
 	Key
 
 	State State
 }
 
-// List shows the keys of a purpose (of all where it is empty), the newest first, and whether there are more.
-func (r *Rotation) List(ctx context.Context, purpose Purpose, p page.Page) ([]Shown, bool, error) {
+// List returns the keys of a purpose (of all purposes if it is empty), newest first, and whether there are more.
+func (r *Rotation) List(ctx context.Context, purpose Purpose, p request.Page) ([]Shown, bool, error) {
 	store := r.Ring.store
 	live, err := store.live(ctx, store.Pool)
 	if err != nil {
@@ -134,7 +136,7 @@ func (r *Rotation) List(ctx context.Context, purpose Purpose, p page.Page) ([]Sh
 	if err != nil {
 		return nil, false, err
 	}
-	keys, more := page.Cut(keys, p)
+	keys, more := request.CutPage(keys, p)
 	shown := make([]Shown, 0, len(keys))
 	for _, k := range keys {
 		shown = append(shown, Shown{k, k.state(now, signing[k.Purpose])})

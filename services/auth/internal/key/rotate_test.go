@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// TestTheLifeOfAKey walks a key from its publication to its retirement, as two replicas see it.
-func TestTheLifeOfAKey(t *testing.T) {
+// TestRotation_keyLifecycle follows a key from its publication to its retirement on two replicas.
+func TestRotation_keyLifecycle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	mine, theirs := b.replica(), b.replica()
@@ -36,17 +36,17 @@ func TestTheLifeOfAKey(t *testing.T) {
 		require.True(t, finds(t.Context(), r, Access, old))
 	}
 	b.clock.Advance(8 * time.Hour)
-	require.True(t, finds(t.Context(), theirs, Access, old), "as long as a token of it may live")
+	require.True(t, finds(t.Context(), theirs, Access, old), "the old key verifies as long as its tokens may live")
 	require.NoError(t, mine.Run(t.Context()))
 	require.Zero(t, b.count("retired_at IS NOT NULL"))
 	b.clock.Advance(slack)
 	require.False(t, finds(t.Context(), theirs, Access, old))
 	require.NoError(t, mine.Run(t.Context()))
-	require.Equal(t, 1, b.count("retired_at IS NOT NULL AND sealed IS NULL"), "its private half is gone")
+	require.Equal(t, 1, b.count("retired_at IS NOT NULL AND sealed IS NULL"), "the private half is deleted")
 	require.True(t, finds(t.Context(), theirs, Access, fresh))
 }
 
-func TestAKeyOfAgeGetsASuccessorFromOneOfTheReplicas(t *testing.T) {
+func TestRotation_Run_concurrentReplicas(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	replicas := []*Rotation{b.replica(), b.replica(), b.replica()}
@@ -56,7 +56,7 @@ func TestAKeyOfAgeGetsASuccessorFromOneOfTheReplicas(t *testing.T) {
 			for range 3 {
 				wg.Go(func() {
 					if err := r.Run(t.Context()); err != nil {
-						t.Errorf("who comes second finds it made: %v", err)
+						t.Errorf("the second run finds the key: %v", err)
 					}
 				})
 			}
@@ -68,7 +68,7 @@ func TestAKeyOfAgeGetsASuccessorFromOneOfTheReplicas(t *testing.T) {
 	require.Equal(t, 2, b.count("true"))
 	b.clock.Advance(time.Second)
 	run()
-	require.Equal(t, 4, b.count("true"), "one a purpose")
+	require.Equal(t, 4, b.count("true"), "one successor per purpose")
 	b.clock.Advance(lead)
 	first := signing(t, replicas[0], Access).ID
 	for _, r := range replicas {
@@ -81,7 +81,7 @@ func TestAKeyOfAgeGetsASuccessorFromOneOfTheReplicas(t *testing.T) {
 	require.Equal(t, "service", kind)
 }
 
-func TestARevokedKeyIsGoneAtOnce(t *testing.T) {
+func TestRotation_Rotate_revoke(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	mine, theirs := b.replica(), b.replica()
@@ -89,11 +89,11 @@ func TestARevokedKeyIsGoneAtOnce(t *testing.T) {
 	b.clock.Advance(lead)
 	old, caller := signing(t, theirs, Access).ID, signing(t, theirs, Caller).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, true))
-	require.Equal(t, 2, b.count("revoked_at IS NOT NULL AND sealed IS NULL"), "the former one too, and no private half is left")
+	require.Equal(t, 2, b.count("revoked_at IS NOT NULL AND sealed IS NULL"), "the former key too, and no private half remains")
 	fresh := signing(t, mine, Access).ID
 	require.NotEqual(t, old, fresh)
 	require.False(t, finds(t.Context(), mine, Access, old))
-	require.True(t, finds(t.Context(), theirs, Access, fresh), "another replica finds what it does not know yet")
+	require.True(t, finds(t.Context(), theirs, Access, fresh), "another replica finds a key that it has not read yet")
 	require.False(t, finds(t.Context(), theirs, Access, old))
 	latest, err := theirs.Ring.Of(Access).Latest(t.Context(), theirs.Ring.store.Pool)
 	require.NoError(t, err)
@@ -101,19 +101,19 @@ func TestARevokedKeyIsGoneAtOnce(t *testing.T) {
 	require.Equal(t, caller, signing(t, theirs, Caller).ID, "keys of other purposes stay")
 }
 
-func TestLatestAsksEachTime(t *testing.T) {
+func TestSet_Latest_readsEachTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	mine, theirs := b.replica(), b.replica()
 	old := signing(t, theirs, Access).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, true))
-	require.Equal(t, old, signing(t, theirs, Access).ID, "what it read a moment ago")
+	require.Equal(t, old, signing(t, theirs, Access).ID, "Signing returns the key of the last read")
 	latest, err := theirs.Ring.Of(Access).Latest(t.Context(), theirs.Ring.store.Pool)
 	require.NoError(t, err)
 	require.Equal(t, signing(t, mine, Access).ID, latest.ID)
 }
 
-func TestOneSuccessorAtATime(t *testing.T) {
+func TestRotation_Rotate_pendingSuccessor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	r := b.replica()
@@ -126,12 +126,12 @@ func TestOneSuccessorAtATime(t *testing.T) {
 	require.Equal(t, 3, b.count("purpose = 'caller'"))
 }
 
-func TestTheListSaysWhatAKeyIsGoodFor(t *testing.T) {
+func TestRotation_List_states(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	r := b.replica()
 	states := func() (access []State) {
-		keys, more, err := r.List(t.Context(), Access, page.Page{Limit: 10})
+		keys, more, err := r.List(t.Context(), Access, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.False(t, more)
 		for _, k := range keys {
@@ -148,9 +148,9 @@ func TestTheListSaysWhatAKeyIsGoodFor(t *testing.T) {
 	require.Equal(t, []State{Signing, Retired}, states())
 	require.NoError(t, r.Rotate(t.Context(), Access, true))
 	require.Equal(t, []State{Signing, Revoked, Revoked}, states())
-	all, more, err := r.List(t.Context(), "", page.Page{Limit: 2, Offset: 1})
+	all, more, err := r.List(t.Context(), "", request.Page{Limit: 2, Offset: 1})
 	require.NoError(t, err)
-	require.True(t, more, "of four")
+	require.True(t, more, "four keys in all")
 	require.Equal(t, []State{Revoked, Revoked}, []State{all[0].State, all[1].State})
 	require.True(t, all[0].Generation > all[1].Generation)
 }
@@ -173,58 +173,58 @@ func TestJWKS(t *testing.T) {
 		x := base64.RawURLEncoding.EncodeToString(public[i].Key)
 		require.Equal(t, map[string]string{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": public[i].ID, "x": x}, k)
 	}
-	require.NotContains(t, string(raw), signing(t, r, Caller).ID, "keys between services are nobody's business")
+	require.NotContains(t, string(raw), signing(t, r, Caller).ID, "keys between services are not published")
 	require.NoError(t, r.Rotate(t.Context(), Access, true))
 	raw, err = r.Ring.JWKS(t.Context())
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), public[0].ID)
 }
 
-func TestManyLookupsOfUnknownKeysShareReads(t *testing.T) {
+func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	r := b.replica()
 	r.Ring.mu.Lock()
 	before := r.Ring.begun
 	r.Ring.mu.Unlock()
-	r.Ring.gate <- struct{}{} // a read that goes on while they come
+	r.Ring.gate <- struct{}{} // a read that is in progress while they call
 	const n = 200
 	var wg sync.WaitGroup
-	var came sync.WaitGroup
-	came.Add(n)
+	var called sync.WaitGroup
+	called.Add(n)
 	for range n {
 		wg.Go(func() {
-			came.Done()
+			called.Done()
 			_, err := r.Ring.Of(Access).Find(t.Context(), "AAAAAAAAAAAAAAAA")
 			if !fault.Is(err, fault.Unauthenticated) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
-	came.Wait()
+	called.Wait()
 	<-r.Ring.gate
 	wg.Wait()
 	require.Less(t, r.Ring.begun-before, uint64(n/2))
 }
 
-func TestNothingIsFoundWithoutADatabase(t *testing.T) {
+func TestSet_Find_databaseDown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	r := b.replica()
 	known := signing(t, r, Access)
 	b.pool.Close()
 	_, err := r.Ring.Of(Access).Find(t.Context(), "AAAAAAAAAAAAAAAA")
-	require.True(t, fault.Is(err, fault.Unavailable), "not knowing is not the caller's fault: %v", err)
+	require.True(t, fault.Is(err, fault.Unavailable), "an unreadable database is not the caller's fault: %v", err)
 	key, err := r.Ring.Of(Access).Find(t.Context(), known.ID)
 	require.NoError(t, err)
 	require.Equal(t, known.Public().Key, key)
 	b.clock.Advance(maxAge)
 	_, err = r.Ring.Of(Access).Signing(t.Context())
-	require.Error(t, err, "who cannot know whether a key was revoked does not sign with it")
+	require.Error(t, err, "a key that may have been revoked does not sign")
 }
 
-// TestRotationUnderLoad signs and checks on three replicas while one of them rotates: no token of its time
-// is refused.
+// TestRotationUnderLoad signs and verifies on three replicas while one of them rotates. No valid token may be
+// refused.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

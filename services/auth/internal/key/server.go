@@ -7,11 +7,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers KeyService.
+// Server implements KeyService.
 type Server struct {
 	authv1.UnimplementedKeyServiceServer
 
@@ -20,7 +19,7 @@ type Server struct {
 
 // ListKeys implements KeyService.
 func (s *Server) ListKeys(ctx context.Context, in *authv1.ListKeysRequest) (*authv1.ListKeysResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +39,7 @@ func (s *Server) RotateKey(ctx context.Context, in *authv1.RotateKeyRequest) (*a
 	if err := s.Rotation.Rotate(ctx, purpose, in.GetRevoke()); err != nil {
 		return nil, err
 	}
-	list, _, err := s.Rotation.List(ctx, purpose, page.Page{Limit: page.DefaultLimit})
+	list, _, err := s.Rotation.List(ctx, purpose, request.Page{Limit: request.DefaultLimit})
 	if err != nil {
 		return nil, err
 	}

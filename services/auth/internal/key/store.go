@@ -12,8 +12,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
@@ -30,18 +30,18 @@ const columns = `kid, purpose, public_key, generation, created_at, signs_at, ver
 // maxLive bounds the keys of the installation that are neither retired nor revoked.
 const maxLive = 200
 
-// live lists the keys that are neither retired nor revoked, the newest of a purpose first.
+// live lists the keys that are neither retired nor revoked, newest of a purpose first.
 func (s *Store) live(ctx context.Context, q pg.Querier) ([]Key, error) {
 	return collect(q.Query(ctx, `
 		SELECT `+columns+` FROM signing_key WHERE retired_at IS NULL AND revoked_at IS NULL
 		ORDER BY purpose, generation DESC LIMIT $1`, maxLive))
 }
 
-// list lists the keys of a purpose (of all where it is empty), the newest of a purpose first.
-func (s *Store) list(ctx context.Context, purpose Purpose, p page.Page) ([]Key, error) {
+// list lists the keys of a purpose (of all purposes if it is empty), newest of a purpose first.
+func (s *Store) list(ctx context.Context, purpose Purpose, p request.Page) ([]Key, error) {
 	return collect(s.Pool.Query(ctx, `
 		SELECT `+columns+` FROM signing_key WHERE $1 = '' OR purpose = $1
-		ORDER BY purpose, generation DESC LIMIT $2 OFFSET $3`, purpose, p.Ask(), p.Offset))
+		ORDER BY purpose, generation DESC LIMIT $2 OFFSET $3`, purpose, p.FetchLimit(), p.Offset))
 }
 
 func collect(rows pgx.Rows, err error) ([]Key, error) {
@@ -63,7 +63,8 @@ func scan(row pgx.CollectableRow) (Key, error) {
 	return k, err
 }
 
-// First makes the purpose's first key where it has none. Starters that race make one.
+// First creates a key if the newest of the purpose is not live. Processes that start at the same time create only
+// one.
 func (s *Store) First(ctx context.Context, purpose Purpose) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		newest, err := s.lock(ctx, tx, purpose)
@@ -75,8 +76,8 @@ func (s *Store) First(ctx context.Context, purpose Purpose) error {
 	})
 }
 
-// lock lets one replica at a time change the keys of a purpose, and answers the newest; without an id where
-// there is none.
+// lock lets only one replica at a time change the keys of a purpose. It returns the newest key, with an empty id if
+// none exists.
 func (s *Store) lock(ctx context.Context, tx pgx.Tx, purpose Purpose) (Key, error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('signing_key:' || $1, 0))`, string(purpose)); err != nil {
 		return Key{}, fmt.Errorf("lock the %s keys: %w", purpose, err)
@@ -91,7 +92,7 @@ func (s *Store) lock(ctx context.Context, tx pgx.Tx, purpose Purpose) (Key, erro
 func (s *Store) insert(ctx context.Context, tx pgx.Tx, purpose Purpose, generation int64, signsAt time.Time) (Key, error) {
 	k, err := authn.NewSigningKey(s.Rand)
 	if err != nil {
-		return Key{}, fmt.Errorf("make the %s key: %w", purpose, err)
+		return Key{}, fmt.Errorf("create the %s key: %w", purpose, err)
 	}
 	sealed, err := s.Keyring.Seal(k.Private.Seed(), aad(k.ID))
 	if err != nil {
@@ -107,14 +108,14 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, purpose Purpose, generati
 	return made, nil
 }
 
-// succeed says how long what the keys before this generation signed holds.
+// succeed sets until when signatures of the keys before this generation are valid.
 func (s *Store) succeed(ctx context.Context, tx pgx.Tx, purpose Purpose, generation int64, until time.Time) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE signing_key SET verifies_until = $3
 		WHERE purpose = $1 AND generation < $2 AND verifies_until IS NULL AND retired_at IS NULL AND revoked_at IS NULL`,
 		purpose, generation, until)
 	if err != nil {
-		return fmt.Errorf("date the former %s key: %w", purpose, err)
+		return fmt.Errorf("set the end of the former %s keys: %w", purpose, err)
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (s *Store) revoke(ctx context.Context, tx pgx.Tx, purpose Purpose) ([]strin
 	return kids, nil
 }
 
-// Retire ends keys whose last token is past its time, and deletes their private halves.
+// Retire ends keys whose last token has expired, and deletes their private halves.
 func (s *Store) Retire(ctx context.Context) error {
 	_, err := s.Pool.Exec(ctx, `
 		UPDATE signing_key SET retired_at = $1, sealed = NULL

@@ -17,9 +17,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func ring(t *testing.T, id, bytes string) *secret.Keyring {
@@ -29,7 +29,7 @@ func ring(t *testing.T, id, bytes string) *secret.Keyring {
 	return r
 }
 
-// bench is a database with replicas of one clock.
+// bench is a database and a clock that replicas share.
 type bench struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
@@ -51,7 +51,7 @@ func (b *bench) store() *Store {
 	return &Store{Pool: b.pool, Keyring: ring(b.t, "k1", "0123456789abcdefFEDCBA9876543210"), Clock: b.clock, Rand: rand.Reader}
 }
 
-// replica is another process on the database.
+// replica returns the rotation of another process on the database.
 func (b *bench) replica() *Rotation {
 	b.t.Helper()
 	r, err := NewRing(b.t.Context(), b.store())
@@ -75,7 +75,7 @@ func (b *bench) count(where string) (n int) {
 	return n
 }
 
-// signing is the id of the key that the replica signs with.
+// signing returns the key that the replica signs with.
 func signing(t *testing.T, r *Rotation, p Purpose) authn.SigningKey {
 	t.Helper()
 	k, err := r.Ring.Of(p).Signing(t.Context())
@@ -88,7 +88,7 @@ func finds(ctx context.Context, r *Rotation, p Purpose, kid string) bool {
 	return err == nil
 }
 
-func TestAKeyIsMadeOnce(t *testing.T) {
+func TestNewRing_createsKeysOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	first, again := b.replica(), b.replica()
@@ -98,7 +98,7 @@ func TestAKeyIsMadeOnce(t *testing.T) {
 	require.Equal(t, 2, b.count("true"))
 }
 
-func TestStartersThatRaceAgree(t *testing.T) {
+func TestNewRing_concurrent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	replicas := make([]*Rotation, 5)
@@ -113,7 +113,7 @@ func TestStartersThatRaceAgree(t *testing.T) {
 	require.Equal(t, 2, b.count("true"))
 }
 
-func TestNoPrivateHalfIsInTheDatabase(t *testing.T) {
+func TestStore_sealsPrivateHalves(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	k := signing(t, b.replica(), Access)
@@ -124,7 +124,7 @@ func TestNoPrivateHalfIsInTheDatabase(t *testing.T) {
 	require.Equal(t, k.Public().Key, ed25519.PublicKey(public))
 }
 
-func TestTheRingOpensItOrNobody(t *testing.T) {
+func TestNewRing_wrongKeyring(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.replica()
@@ -132,10 +132,10 @@ func TestTheRingOpensItOrNobody(t *testing.T) {
 	stranger.Keyring = ring(t, "k1", "ANOTHER-6789abcdefFEDCBA98765432")
 	_, err := NewRing(t.Context(), stranger)
 	require.ErrorContains(t, err, "open the access key")
-	require.Equal(t, 2, b.count("true"), "a key that cannot be opened is not replaced behind anyone's back")
+	require.Equal(t, 2, b.count("true"), "a key that cannot be opened is not silently replaced")
 }
 
-func TestASealedKeyHoldsForItsRowOnly(t *testing.T) {
+func TestNewRing_sealedKeyOfAnotherRow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.replica()
@@ -144,7 +144,7 @@ func TestASealedKeyHoldsForItsRowOnly(t *testing.T) {
 	require.ErrorContains(t, err, "open the access key")
 }
 
-func TestNoEntropyNoKey(t *testing.T) {
+func TestNewRing_noEntropy(t *testing.T) {
 	t.Parallel()
 	s := newBench(t).store()
 	s.Rand = iotest.ErrReader(io.ErrUnexpectedEOF)
@@ -152,7 +152,7 @@ func TestNoEntropyNoKey(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-func TestAnInstallationWithoutALiveKeyGetsOne(t *testing.T) {
+func TestNewRing_noLiveKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	old := signing(t, b.replica(), Access)

@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	// dialTime is how long the way to the address and the TLS handshake may take each, callTime a whole call.
+	// dialTime bounds the TCP connect and the TLS handshake separately; callTime bounds a whole call.
 	dialTime = 5 * time.Second
 	callTime = 20 * time.Second
-	// maxAnswer is the largest answer that is read.
-	maxAnswer = 1 << 20
+	// maxResponse is the maximum size of a response body, in bytes.
+	maxResponse = 1 << 20
 )
 
-// Client calls models. It follows no redirect: what a base URL leads to is the admin's word, not the upstream's.
+// Client returns an HTTP client for models. It follows no redirects: the admin's base URL decides what is called, not
+// the upstream.
 func Client(networks egress.Networks) *http.Client {
-	return follow(egress.New(egress.Options{Networks: networks, Dial: dialTime, Timeout: callTime, Body: maxAnswer}))
+	return follow(egress.New(egress.Options{Networks: networks, Dial: dialTime, Timeout: callTime, Body: maxResponse}))
 }
 
-// follow makes a client answer redirects as they are.
+// follow makes a client return redirects instead of following them.
 func follow(c *http.Client) *http.Client {
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c
@@ -43,15 +44,15 @@ type Caller struct {
 	Rand   io.Reader
 }
 
-// answer is what the upstream said, within its bounds.
-type answer struct {
+// response is a response of the upstream, bounded by maxResponse.
+type response struct {
 	status   int
 	typ      string
 	location string
 	body     []byte
 }
 
-// stage is how far a call has come, for the words of its failure.
+// stage records how far a call has come, so that its error can name the step that failed.
 type stage struct{ atomic.Value }
 
 func (s *stage) trace(ctx context.Context) context.Context {
@@ -60,23 +61,23 @@ func (s *stage) trace(ctx context.Context) context.Context {
 		DNSStart:             func(httptrace.DNSStartInfo) { s.Store("resolving the host") },
 		ConnectStart:         func(string, string) { s.Store("connecting") },
 		TLSHandshakeStart:    func() { s.Store("the TLS handshake") },
-		GotConn:              func(httptrace.GotConnInfo) { s.Store("waiting for the answer") },
-		GotFirstResponseByte: func() { s.Store("reading the answer") },
+		GotConn:              func(httptrace.GotConnInfo) { s.Store("waiting for the response") },
+		GotFirstResponseByte: func() { s.Store("reading the response") },
 	})
 }
 
-// failed words an error with the stage at which it came.
+// failed returns an error that names the stage at which err occurred.
 func (s *stage) failed(err error) error {
 	if at, ok := errors.AsType[*url.Error](err); ok {
-		err = at.Err // without the method and the address, which the result tells already
+		err = at.Err // drop the method and the address; the result has them already
 	}
 	if dial, ok := errors.AsType[*net.OpError](err); ok && errors.Is(err, egress.ErrRefused) {
-		err = dial.Err // the address is in the words of the refusal
+		err = dial.Err // the refusal names the address already
 	}
 	var slow net.Error
 	switch {
 	case errors.Is(err, egress.ErrTooLarge):
-		return fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+		return fmt.Errorf("the response is larger than %d bytes", maxResponse)
 	case errors.Is(err, egress.ErrRefused):
 		return err
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
@@ -87,43 +88,43 @@ func (s *stage) failed(err error) error {
 }
 
 // post sends one request.
-func (c Caller) post(ctx context.Context, s Settings, endpoint string, body any) (answer, error) {
+func (c Caller) post(ctx context.Context, s Settings, endpoint string, body any) (response, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return answer{}, fmt.Errorf("write the request: %w", err)
+		return response{}, fmt.Errorf("encode the request: %w", err)
 	}
 	var at stage
 	r, err := http.NewRequestWithContext(at.trace(ctx), http.MethodPost, endpoint, bytes.NewReader(raw))
 	if err != nil {
-		return answer{}, fmt.Errorf("write the request: %w", err)
+		return response{}, fmt.Errorf("create the request: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("Authorization", "Bearer "+s.Key.Reveal())
 	r.Header.Set("User-Agent", "signalbox")
-	r.Close = true // what an upstream sends behind its answer is read by nobody: net/http would log it
+	r.Close = true // else net/http logs what an upstream sends after its response
 	resp, err := c.Client.Do(r)
 	if err != nil {
-		return answer{}, at.failed(err)
+		return response{}, at.failed(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
-	out := answer{status: resp.StatusCode, typ: resp.Header.Get("Content-Type"), location: resp.Header.Get("Location")}
+	out := response{status: resp.StatusCode, typ: resp.Header.Get("Content-Type"), location: resp.Header.Get("Location")}
 	if out.body, err = io.ReadAll(resp.Body); err != nil {
-		return answer{}, at.failed(err)
+		return response{}, at.failed(err)
 	}
 	return out, nil
 }
 
-// endpointOf is the address of chat completions below a base URL.
+// endpointOf returns the chat completions address for a base URL.
 func endpointOf(base string) (string, error) {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil:
-		return "", errors.New("base URL: it cannot be read")
+		return "", errors.New("base URL: not a valid URL")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "", errors.New("base URL: it has a query or a fragment")
+		return "", errors.New("base URL: must not have a query or a fragment")
 	case strings.HasSuffix(u.Path, "/chat/completions"):
-		return "", errors.New("base URL: leave /chat/completions out, it is added")
+		return "", errors.New("base URL: must not end in /chat/completions; it is appended")
 	}
 	if err := egress.CheckURL(u); err != nil {
 		return "", fmt.Errorf("base URL: %w", err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Test runs the steps in their order; what fails ends it.
+// Test runs the steps of the self-check in order and stops at the first failure.
 func (c Caller) Test(ctx context.Context, s Settings) Result {
 	m := newMask(s.Key)
 	r := Result{Configured: true, Model: s.Model, ToolsError: notTested}
@@ -18,17 +18,17 @@ func (c Caller) Test(ctx context.Context, s Settings) Result {
 		return r
 	}
 	r.Endpoint = m.text(endpoint, MaxText)
-	got, err := c.ask(ctx, m, s, endpoint, request{Messages: []message{said("user", "Answer with the one word ready.")}})
+	got, err := c.complete(ctx, m, s, endpoint, chatRequest{Messages: []message{textMessage("user", "Reply with the one word ready.")}})
 	if err != nil {
 		r.Error = m.text(err.Error(), 2*MaxText)
 		return r
 	}
 	text := strings.TrimSpace(got.text())
 	if text == "" {
-		r.Error = "the model answered without a text"
+		r.Error = "the model returned no text"
 		return r
 	}
-	r.OK, r.Sample = true, begin(m.text(text, maxRead), maxSample)
+	r.OK, r.Sample = true, prefix(m.text(text, maxRead), maxSample)
 	if used := m.text(got.Model, 256); used != "" {
 		r.Model = used
 	}
@@ -40,8 +40,8 @@ func (c Caller) Test(ctx context.Context, s Settings) Result {
 	return r
 }
 
-// ask sends a request and reads the completion, or says in the upstream's words why there is none.
-func (c Caller) ask(ctx context.Context, m mask, s Settings, endpoint string, in request) (completion, error) {
+// complete sends a request and returns the completion, or an error that quotes the upstream.
+func (c Caller) complete(ctx context.Context, m mask, s Settings, endpoint string, in chatRequest) (completion, error) {
 	in.Model = s.Model
 	got, err := c.post(ctx, s, endpoint, in)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c Caller) ask(ctx context.Context, m mask, s Settings, endpoint string, in
 	return m.completion(got)
 }
 
-// refusal is an answer that is none.
+// refusal is the error for a response with a status other than 2xx.
 type refusal struct {
 	status int
 	words  string
@@ -61,16 +61,16 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.words }
 
-// refused words the status of an answer, the hint that goes with it and the upstream's own text.
-func (m mask) refused(a answer) string {
+// refused describes a failed response: its status, a hint on the cause and the upstream's own text.
+func (m mask) refused(a response) string {
 	hint := ""
 	switch a.status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		hint = ": the key is not accepted"
 	case http.StatusNotFound:
-		hint = ": the model or the path is not known there"
+		hint = ": unknown model or path"
 	case http.StatusTooManyRequests:
-		hint = ": the key's limit is reached"
+		hint = ": the key's rate limit is reached"
 	}
 	if a.status >= 300 && a.status <= 399 {
 		to := a.location
@@ -81,7 +81,7 @@ func (m mask) refused(a answer) string {
 	}
 	words := m.words(a.body)
 	if words == "" {
-		words = "(nothing)"
+		words = "(empty)"
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))) + hint + "; the upstream says: " + words
+	return strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))) + hint + "; upstream response: " + words
 }

@@ -1,23 +1,25 @@
 // Package llm owns the self-check of the diagnosis agent's language model: whether its address, key, name and
-// function calling work, told in the upstream's own words.
+// function calls work. Errors quote the upstream.
 //
-// It promises: whatever the upstream does, the answer is a result with all its fields; the key is in none of
-// them, in no log and in no audit row, also where the upstream sends it back in part or in another spelling;
-// of the upstream's words at most MaxText bytes are told, without control characters; nothing that package
-// egress refuses is called and no redirect is followed; one test runs at a time in the whole installation;
-// and nothing is kept of it.
+// It promises:
+//   - whatever the upstream does, the result has all its fields;
+//   - the key appears in no field, no log and no audit row, even if the upstream sends it back in part or encoded;
+//   - at most MaxText bytes of the upstream's text are shown, without control characters;
+//   - no address that package egress rejects is called, and no redirect is followed;
+//   - one test runs at a time in the whole installation;
+//   - no result is stored.
 package llm
 
 import "github.com/signalbox-dev/signalbox/platform/secret"
 
-// Settings are how the model is called.
+// Settings hold the address, the name and the key of the model.
 type Settings struct {
 	BaseURL string
 	Model   string
 	Key     secret.String
 }
 
-// missing names what is not set.
+// missing lists the settings that are not set.
 func (s Settings) missing() []string {
 	var out []string
 	if s.BaseURL == "" {
@@ -32,7 +34,7 @@ func (s Settings) missing() []string {
 	return out
 }
 
-// Result is what a test found.
+// Result is the result of a test.
 type Result struct {
 	Configured bool
 	OK         bool
@@ -45,6 +47,6 @@ type Result struct {
 }
 
 const (
-	notTested = "not tested: the model did not answer"
-	otherTest = "another test is running: try again in a minute"
+	notTested = "not tested: the model did not respond"
+	otherTest = "another test is running; try again in a minute"
 )

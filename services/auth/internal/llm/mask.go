@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	// MaxText is the most bytes of the upstream's words that are told.
+	// MaxText is the maximum number of bytes of the upstream's text that are shown.
 	MaxText = 2 << 10
-	// maxSample is the most characters of the model's answer that are told.
+	// maxSample is the maximum number of characters of the model's text that are shown.
 	maxSample = 200
-	// maxRead is how much of a text is looked at, the key's spellings in it included.
+	// maxRead is the maximum number of bytes of a text that are processed, including any spelling of the key in it.
 	maxRead = 16 << 10
-	// minPart is the shortest part of a spelling of the key that is masked, where the spelling is longer.
+	// minPart is the minimum length of a masked part of the key; a spelling that is shorter is masked as a whole.
 	minPart = 6
 )
 
-// mask takes a key out of texts.
+// mask removes a key from texts.
 type mask struct{ spellings []string }
 
-// newMask knows how a key may come back: as it is, in an address, in hex, and inside of base64 at any offset.
+// newMask returns a mask for the forms in which a key may come back: plain, URL-encoded, in hex, and in base64 at any
+// offset.
 func newMask(key secret.String) mask {
 	plain := key.Reveal()
 	m := mask{spellings: []string{plain, url.QueryEscape(plain), url.PathEscape(plain), hex.EncodeToString([]byte(plain))}}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for offset := range 3 {
 			text := enc.EncodeToString(append(make([]byte, offset), plain...))
-			// The first characters carry what stands in front, the last one what comes behind.
+			// The first characters also encode what precedes the key, the last one what follows it.
 			first, last := []int{0, 2, 3}[offset], len(text)
 			if (offset+len(plain))%3 != 0 {
 				last--
@@ -50,7 +51,8 @@ func newMask(key secret.String) mask {
 	return m
 }
 
-// text is a text of the upstream's, fit to be told: without the key, without control characters, and short.
+// text makes a text of the upstream fit to be shown: without the key, without control characters, and at most limit
+// bytes long.
 func (m mask) text(s string, limit int) string {
 	s = unescaped(strings.ToValidUTF8(s[:min(len(s), maxRead)], "\uFFFD"))
 	s = strings.Map(func(r rune) rune {
@@ -58,7 +60,7 @@ func (m mask) text(s string, limit int) string {
 			return ' '
 		}
 		if !unicode.IsPrint(r) {
-			return -1 // also what shows nothing and would part the key
+			return -1 // this includes invisible characters, which could split the key
 		}
 		return r
 	}, s)
@@ -73,7 +75,7 @@ func (m mask) text(s string, limit int) string {
 	return s
 }
 
-// unescaped spells \u0041 as A: a text that is no JSON may hold the key so.
+// unescaped replaces \u0041 by A: a text that is not JSON may contain the key in this form.
 func unescaped(s string) string {
 	before, rest, found := strings.Cut(s, `\u`)
 	if !found {
@@ -93,7 +95,7 @@ func unescaped(s string) string {
 	return b.String()
 }
 
-// words are the upstream's words in a body: JSON is spelled anew, so that no escape hides the key.
+// words returns the text of a body. JSON is encoded again, so that no escape sequence hides the key.
 func (m mask) words(body []byte) string {
 	var value any
 	if json.Unmarshal(body, &value) == nil {
@@ -107,7 +109,7 @@ func (m mask) words(body []byte) string {
 	return m.text(string(body), MaxText)
 }
 
-// without puts the masking word in the place of every part of the key, however it is spelled.
+// without replaces every part of the key by the redaction mark, in each spelling.
 func (m mask) without(s string) string {
 	low := asciiLower(s)
 	var b strings.Builder
@@ -124,7 +126,7 @@ func (m mask) without(s string) string {
 	return b.String()
 }
 
-// part is how many bytes at the beginning of s are part of a spelling of the key.
+// part returns how many bytes at the beginning of s are part of a spelling of the key.
 func (m mask) part(s string) int {
 	longest := 0
 	for _, spelling := range m.spellings {
@@ -141,7 +143,7 @@ func (m mask) part(s string) int {
 	return longest
 }
 
-// asciiLower keeps every byte at its place.
+// asciiLower lowers ASCII letters only, so that every byte keeps its position.
 func asciiLower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -152,8 +154,8 @@ func asciiLower(s string) string {
 	return string(b)
 }
 
-// begin is how a text begins, in characters.
-func begin(s string, limit int) string {
+// prefix returns the first limit characters of a text.
+func prefix(s string, limit int) string {
 	if runes := []rune(s); len(runes) > limit {
 		return string(runes[:limit])
 	}

@@ -20,24 +20,24 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// spellings are ways in which an upstream may send a key back.
+// spellings returns the forms in which an upstream may send a key back.
 func spellings() map[string]string {
 	escaped := ""
 	for _, c := range key {
 		escaped += fmt.Sprintf(`\u%04x`, c)
 	}
 	return map[string]string{
-		"plain": key, "in upper case": strings.ToUpper(key), "its first half": key[:len(key)/2], "its last half": key[len(key)/2:],
+		"plain": key, "in upper case": strings.ToUpper(key), "first half": key[:len(key)/2], "last half": key[len(key)/2:],
 		"in the middle": "a" + key + "b", "twice": key + key, "as the header": "Bearer " + key,
-		"base64": base64.StdEncoding.EncodeToString([]byte(key)), "base64 for addresses": base64.URLEncoding.EncodeToString([]byte(key)),
-		"base64 with one in front": base64.StdEncoding.EncodeToString([]byte("x" + key)), "base64 with two in front": base64.StdEncoding.EncodeToString([]byte("xy" + key)),
+		"base64": base64.StdEncoding.EncodeToString([]byte(key)), "URL-safe base64": base64.URLEncoding.EncodeToString([]byte(key)),
+		"base64 with one byte before": base64.StdEncoding.EncodeToString([]byte("x" + key)), "base64 with two bytes before": base64.StdEncoding.EncodeToString([]byte("xy" + key)),
 		"base64 of the header": base64.StdEncoding.EncodeToString([]byte("Authorization: Bearer " + key + "\r\n")),
-		"hex":                  hex.EncodeToString([]byte(key)), "in an address": "https://x.example/?key=" + url.QueryEscape(key),
-		"escaped": escaped, "parted by what shows nothing": strings.Join(strings.Split(key, ""), "\u200b"),
+		"hex":                  hex.EncodeToString([]byte(key)), "in a URL": "https://x.example/?key=" + url.QueryEscape(key),
+		"escaped": escaped, "split by invisible characters": strings.Join(strings.Split(key, ""), "\u200b"),
 	}
 }
 
-// shows says whether a text shows six characters of the key in a row, in any spelling that is looked for.
+// shows reports whether a text contains minPart consecutive characters of the key, in any spelling that is masked.
 func shows(text string) bool {
 	low := strings.ToLower(text)
 	for _, s := range newMask(secret.New(key)).spellings {
@@ -50,7 +50,7 @@ func shows(text string) bool {
 	return false
 }
 
-func told(r Result) string {
+func marshaled(r Result) string {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		panic(err)
@@ -58,35 +58,35 @@ func told(r Result) string {
 	return string(raw)
 }
 
-func TestTheKeyIsInNoWordOfTheUpstream(t *testing.T) {
+func TestMask_upstreamText(t *testing.T) {
 	t.Parallel()
 	for name, spelling := range spellings() {
 		body := `{"error": {"message": "you sent ` + spelling + ` here"}}`
 		for place, script := range map[string][]step{
-			"a refusal":      {writes(401, "application/json", body)},
-			"plain text":     {writes(500, "text/plain", "you sent "+spelling)},
-			"a wrong shape":  {writes(200, "application/json", body)},
-			"no JSON":        {writes(200, "text/html", "<p>"+spelling)},
-			"the sample":     {writes(200, "application/json", `{"model": "`+spelling+`", "choices": [{"message": {"content": "I saw `+spelling+`"}}]}`)},
-			"prose":          {says("ready"), writes(200, "application/json", `{"choices": [{"message": {"content": "I saw `+spelling+`"}}]}`)},
-			"the function":   {says("ready"), writes(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "`+spelling+`", "arguments": "{}"}}]}}]}`)},
-			"the arguments":  {says("ready"), writes(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "echo_nonce", "arguments": "`+spelling+`"}}]}}]}`)},
-			"the last words": {says("ready"), echoes(), writes(500, "text/plain", spelling)},
-			"a header": {func(w http.ResponseWriter, _ *http.Request, _ request) {
+			"error response":         {writes(401, "application/json", body)},
+			"plain text":             {writes(500, "text/plain", "you sent "+spelling)},
+			"unexpected JSON":        {writes(200, "application/json", body)},
+			"not JSON":               {writes(200, "text/html", "<p>"+spelling)},
+			"sample":                 {writes(200, "application/json", `{"model": "`+spelling+`", "choices": [{"message": {"content": "I saw `+spelling+`"}}]}`)},
+			"text instead of a call": {replies("ready"), writes(200, "application/json", `{"choices": [{"message": {"content": "I saw `+spelling+`"}}]}`)},
+			"function name":          {replies("ready"), writes(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "`+spelling+`", "arguments": "{}"}}]}}]}`)},
+			"arguments":              {replies("ready"), writes(200, "application/json", `{"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "echo_nonce", "arguments": "`+spelling+`"}}]}}]}`)},
+			"second turn":            {replies("ready"), echoes(), writes(500, "text/plain", spelling)},
+			"header": {func(w http.ResponseWriter, _ *http.Request, _ chatRequest) {
 				w.Header().Set("Location", "https://x.example/"+url.PathEscape(spelling))
 				w.Header().Set("Content-Type", "text/"+strings.ReplaceAll(spelling, "\u200b", ""))
 				w.WriteHeader(http.StatusFound)
 			}},
 		} {
 			r := newUpstream(t, script...).test()
-			require.False(t, shows(told(r)), "%s in %s: %s", name, place, told(r))
-			require.Contains(t, told(r), secret.Redacted, "%s in %s", name, place)
+			require.False(t, shows(marshaled(r)), "%s in %s: %s", name, place, marshaled(r))
+			require.Contains(t, marshaled(r), secret.Redacted, "%s in %s", name, place)
 		}
 	}
 }
 
-// An upstream that speaks no HTTP is quoted by the error of the client, and may be by its log.
-func TestTheKeyIsInNoErrorOfTheClient(t *testing.T) { //nolint:paralleltest // it looks at the process's own log
+// The HTTP client's error quotes an upstream that does not speak HTTP, and its log may do so too.
+func TestMask_clientErrors(t *testing.T) { //nolint:paralleltest // it captures the log of the process
 	var logged bytes.Buffer
 	log.SetOutput(&logged)
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
@@ -113,21 +113,21 @@ func TestTheKeyIsInNoErrorOfTheClient(t *testing.T) { //nolint:paralleltest // i
 		r := loopback().Test(t.Context(), Settings{BaseURL: "http://" + l.Addr().String(), Model: "m", Key: secret.New(key)})
 		require.False(t, r.OK)
 		require.NotEmpty(t, r.Error)
-		require.False(t, shows(told(r)), told(r))
+		require.False(t, shows(marshaled(r)), marshaled(r))
 		<-done
 		require.NoError(t, l.Close())
 	}
 	require.False(t, shows(logged.String()), logged.String())
 }
 
-func TestAKeyInTheSettingsIsMaskedToo(t *testing.T) {
+func TestMask_keyInBaseURL(t *testing.T) {
 	t.Parallel()
 	r := loopback().Test(t.Context(), Settings{BaseURL: "http://" + closedPort(t) + "/" + key, Model: "m", Key: secret.New(key)})
-	require.False(t, shows(told(r)), told(r))
+	require.False(t, shows(marshaled(r)), marshaled(r))
 	require.Contains(t, r.Endpoint, secret.Redacted)
 }
 
-func TestWordsAreShortAndPlain(t *testing.T) {
+func TestMask_words(t *testing.T) {
 	t.Parallel()
 	m := newMask(secret.New(key))
 	for _, body := range []string{
@@ -139,7 +139,7 @@ func TestWordsAreShortAndPlain(t *testing.T) {
 		require.NotContains(t, words, "\x1b")
 		require.NotContains(t, words, "\x00")
 		require.NotContains(t, words, "\u202e")
-		require.True(t, json.Valid([]byte(told(Result{Error: words}))))
+		require.True(t, json.Valid([]byte(marshaled(Result{Error: words}))))
 		require.False(t, shows(words))
 	}
 	require.Equal(t, `ab \u12 \uzzzz \u00fc`, m.words([]byte(`\u0061b \u12 \uzzzz \u00fc`)))
@@ -147,7 +147,7 @@ func TestWordsAreShortAndPlain(t *testing.T) {
 	require.Equal(t, `{"a":1,"b":"<x>"}`, m.words([]byte(`{"b": "\u003cx\u003e", "a": 1}`)))
 }
 
-func TestAShortKeyIsMaskedWhole(t *testing.T) {
+func TestMask_shortKey(t *testing.T) {
 	t.Parallel()
 	m := newMask(secret.New("none"))
 	require.Equal(t, "the key "+secret.Redacted+" is bad, non is not", m.words([]byte("the key none is bad, non is not")))

@@ -6,11 +6,11 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 )
 
-// Server answers AgentService.
+// Server implements AgentService.
 type Server struct {
 	authv1.UnimplementedAgentServiceServer
 
-	Desk *Desk
+	Desk *Tester
 }
 
 // TestAgentModel implements AgentService.

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// request is a request for a completion, with no member that an upstream may not know.
-type request struct {
+// chatRequest is a chat completion request. It has only fields that every upstream knows.
+type chatRequest struct {
 	Model      string    `json:"model"`
 	Messages   []message `json:"messages"`
 	Tools      []tool    `json:"tools,omitempty"`
@@ -26,7 +26,7 @@ type message struct {
 	ToolCallID string  `json:"tool_call_id,omitempty"`
 }
 
-func said(role, text string) message { return message{Role: role, Content: &text} }
+func textMessage(role, text string) message { return message{Role: role, Content: &text} }
 
 type call struct {
 	ID       string     `json:"id"`
@@ -50,7 +50,7 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// completion is the part of an answer that is looked at.
+// completion is the part of a response that the check reads.
 type completion struct {
 	Model   string `json:"model"`
 	Choices []struct {
@@ -65,23 +65,23 @@ func (c completion) text() string {
 	return ""
 }
 
-// completion reads the answer of a good status.
-func (m mask) completion(a answer) (completion, error) {
+// completion parses a response with a 2xx status.
+func (m mask) completion(a response) (completion, error) {
 	var out completion
 	var wrong *json.UnmarshalTypeError
 	err := json.Unmarshal(a.body, &out)
 	switch {
 	case errors.As(err, &wrong):
-		return out, fmt.Errorf("the answer has another shape than a chat completion, at %s; the upstream says: %s", wrong.Field, m.words(a.body))
+		return out, fmt.Errorf("the response is not a chat completion: field %q has the wrong type; upstream response: %s", wrong.Field, m.words(a.body))
 	case err != nil:
-		return out, fmt.Errorf("the answer is no JSON (%s); the upstream says: %s", m.text(a.typ, 128), m.words(a.body))
+		return out, fmt.Errorf("the response is not JSON (%s); upstream response: %s", m.text(a.typ, 128), m.words(a.body))
 	case len(out.Choices) == 0 || out.Choices[0].Message == nil:
-		return out, fmt.Errorf("the answer has another shape than a chat completion, it has no choices[0].message; the upstream says: %s", m.words(a.body))
+		return out, fmt.Errorf("the response is not a chat completion: choices[0].message is missing; upstream response: %s", m.words(a.body))
 	}
 	return out, nil
 }
 
-// echo is the one function that the model is offered.
+// echo is the name of the only function that the request offers to the model.
 const echo = "echo_nonce"
 
 func offered() []tool {
@@ -91,22 +91,22 @@ func offered() []tool {
 	}}}
 }
 
-// tools finds out whether the model calls a function and goes on from its result.
+// tools checks that the model calls a function and continues with its result.
 func (c Caller) tools(ctx context.Context, m mask, s Settings, endpoint string) error {
 	raw := make([]byte, 8)
 	if _, err := io.ReadFull(c.Rand, raw); err != nil {
-		return errors.New("no nonce could be drawn")
+		return errors.New("cannot generate a nonce")
 	}
 	nonce := hex.EncodeToString(raw)
-	asked := said("user", "Call the function "+echo+" with the nonce "+nonce+", then tell in one sentence what it gave back.")
-	in := request{
-		Messages: []message{asked}, Tools: offered(),
+	prompt := textMessage("user", "Call the function "+echo+" with the nonce "+nonce+", then state in one sentence what it returned.")
+	in := chatRequest{
+		Messages: []message{prompt}, Tools: offered(),
 		ToolChoice: tool{Type: "function", Function: function{Name: echo}},
 	}
-	got, err := c.ask(ctx, m, s, endpoint, in)
+	got, err := c.complete(ctx, m, s, endpoint, in)
 	if isRefused(err) {
 		in.ToolChoice = "auto"
-		got, err = c.ask(ctx, m, s, endpoint, in)
+		got, err = c.complete(ctx, m, s, endpoint, in)
 	}
 	if err != nil {
 		return err
@@ -115,19 +115,19 @@ func (c Caller) tools(ctx context.Context, m mask, s Settings, endpoint string) 
 	if err != nil {
 		return err
 	}
-	result := said("tool", `{"nonce":"`+nonce+`"}`)
+	result := textMessage("tool", `{"nonce":"`+nonce+`"}`)
 	result.ToolCallID = made.ID
-	in.ToolChoice, in.Messages = nil, []message{asked, {Role: "assistant", ToolCalls: []call{made}}, result}
-	if got, err = c.ask(ctx, m, s, endpoint, in); err != nil {
-		return fmt.Errorf("after the function's result: %w", err)
+	in.ToolChoice, in.Messages = nil, []message{prompt, {Role: "assistant", ToolCalls: []call{made}}, result}
+	if got, err = c.complete(ctx, m, s, endpoint, in); err != nil {
+		return fmt.Errorf("after the function result: %w", err)
 	}
 	if strings.TrimSpace(got.text()) == "" {
-		return errors.New("after the function's result: the model answered without a text")
+		return errors.New("after the function result: the model returned no text")
 	}
 	return nil
 }
 
-// isRefused says whether an upstream did not take the request as it was; it may take another.
+// isRefused reports whether the upstream rejected the form of the request, so that another form may succeed.
 func isRefused(err error) bool {
 	var r refusal
 	if !errors.As(err, &r) {
@@ -140,14 +140,14 @@ func isRefused(err error) bool {
 	return r.status >= 400 && r.status <= 499 || r.status == http.StatusNotImplemented
 }
 
-// called is the call of the function that the model made.
+// called returns the model's function call, or an error if it is not the requested one.
 func (m mask) called(c completion, nonce string) (call, error) {
 	calls := c.Choices[0].Message.ToolCalls
 	if len(calls) == 0 {
-		if text := begin(m.text(c.text(), maxRead), maxSample); text != "" {
-			return call{}, fmt.Errorf("the model answered in prose: %s", text)
+		if text := prefix(m.text(c.text(), maxRead), maxSample); text != "" {
+			return call{}, fmt.Errorf("the model replied with text instead of a function call: %s", text)
 		}
-		return call{}, errors.New("the model called nothing and said nothing")
+		return call{}, errors.New("the model returned neither a function call nor text")
 	}
 	made := calls[0]
 	var arguments struct {
@@ -155,13 +155,13 @@ func (m mask) called(c completion, nonce string) (call, error) {
 	}
 	switch {
 	case made.Function.Name != echo:
-		return call{}, fmt.Errorf("the model called %q, which it was not offered", m.text(made.Function.Name, 128))
+		return call{}, fmt.Errorf("the model called %q, which was not offered", m.text(made.Function.Name, 128))
 	case made.ID == "":
-		return call{}, errors.New("the model's call has no id")
+		return call{}, errors.New("the function call has no id")
 	case json.Unmarshal([]byte(made.Function.Arguments), &arguments) != nil:
-		return call{}, fmt.Errorf("the arguments of the model's call are no JSON: %s", m.text(made.Function.Arguments, maxSample))
+		return call{}, fmt.Errorf("the arguments of the function call are not the expected JSON: %s", m.text(made.Function.Arguments, maxSample))
 	case arguments.Nonce == nil || *arguments.Nonce != nonce:
-		return call{}, fmt.Errorf("the model called with another nonce than the one it was given: %s", m.text(made.Function.Arguments, maxSample))
+		return call{}, fmt.Errorf("the model called the function with a different nonce: %s", m.text(made.Function.Arguments, maxSample))
 	}
 	made.Type = "function"
 	return made, nil

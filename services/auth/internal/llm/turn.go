@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// hold is how long a turn may take: four calls and what is around them. Whoever died with it frees it so.
+	// hold is the maximum duration of a turn: four calls and some margin. The turn of a dead holder expires after it.
 	hold = 4*callTime + 10*time.Second
-	// patience is how long a test waits for the one that runs.
-	patience = hold
-	askEvery = 250 * time.Millisecond
+	// patience is how long a test waits for a running one.
+	patience  = hold
+	pollEvery = 250 * time.Millisecond
 )
 
-// ErrBusy is that the other tests took longer than anybody waits.
+// ErrBusy means that other tests took longer than a caller waits.
 var ErrBusy = errors.New("another test is running")
 
-// Turn lets one test at a time run, over all replicas. It holds no connection while it is held or waited for.
+// Turn lets one test run at a time, over all replicas. It occupies no database connection while it is held or awaited.
 type Turn struct {
 	Pool  *pgxpool.Pool
 	Clock clock.Clock
 }
 
-// Take waits for the turn. give ends it.
+// Take waits for the turn and returns the function that gives it back.
 func (t Turn) Take(ctx context.Context, holder string) (give func(), err error) {
 	since := t.Clock.Now()
 	for {
@@ -42,8 +42,8 @@ func (t Turn) Take(ctx context.Context, holder string) (give func(), err error) 
 		case clock.Since(t.Clock, since) >= patience:
 			return nil, ErrBusy
 		}
-		if err := clock.Sleep(ctx, t.Clock, askEvery); err != nil {
-			return nil, fmt.Errorf("wait for the test that runs: %w", err)
+		if err := clock.Sleep(ctx, t.Clock, pollEvery); err != nil {
+			return nil, fmt.Errorf("wait for the running test: %w", err)
 		}
 	}
 }
@@ -55,12 +55,12 @@ func (t Turn) try(ctx context.Context, holder string) (bool, error) {
 	}
 	tag, err := t.Pool.Exec(ctx, `UPDATE agent_model_test SET holder = $1, until = $3 WHERE until <= $2`, holder, now, now.Add(hold))
 	if err != nil {
-		return false, fmt.Errorf("take the turn of the model's test: %w", err)
+		return false, fmt.Errorf("take the turn for the model test: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
-// give ends the turn. Where that fails it ends by itself.
+// give ends the turn. An error is ignored: the turn expires by itself.
 func (t Turn) give(ctx context.Context, holder string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -20,17 +20,17 @@ import (
 
 const key = "sk-proj-Zx81+q/TRUE=secret"
 
-// step answers one call of the upstream.
-type step func(w http.ResponseWriter, r *http.Request, in request)
+// step handles one call of the upstream.
+type step func(w http.ResponseWriter, r *http.Request, in chatRequest)
 
-// upstream is an OpenAI-compatible server that answers each call with the next step of its script.
+// upstream is an OpenAI-compatible server that handles each call with the next step of its script.
 type upstream struct {
 	*httptest.Server
 
 	t      *testing.T
 	mu     sync.Mutex
 	script []step
-	calls  []request
+	calls  []chatRequest
 }
 
 func newUpstream(t *testing.T, script ...step) *upstream {
@@ -43,7 +43,7 @@ func newUpstream(t *testing.T, script ...step) *upstream {
 
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
-	var in request
+	var in chatRequest
 	u.mu.Lock()
 	var next step
 	if err == nil && json.Unmarshal(raw, &in) == nil && len(u.script) > 0 {
@@ -58,21 +58,21 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	next(w, r, in)
 }
 
-func (u *upstream) made() []request {
+func (u *upstream) made() []chatRequest {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return append([]request(nil), u.calls...)
+	return append([]chatRequest(nil), u.calls...)
 }
 
 func (u *upstream) settings() Settings {
 	return Settings{BaseURL: u.URL + "/v1", Model: "asked-model", Key: secret.New(key)}
 }
 
-// loopback is the caller of production, which may also call this machine and waits less.
+// loopback returns a caller like that of production, except that it may call this machine and has longer timeouts.
 func loopback() Caller {
 	networks := egress.NewNetworks(netip.MustParsePrefix("127.0.0.0/8"))
 	return Caller{Rand: rand.Reader, Client: follow(egress.New(egress.Options{
-		Networks: networks, Body: maxAnswer, Timeout: time.Minute, Dial: time.Minute,
+		Networks: networks, Body: maxResponse, Timeout: time.Minute, Dial: time.Minute,
 	}))}
 }
 
@@ -82,14 +82,14 @@ func (u *upstream) test() Result {
 }
 
 func writes(status int, typ, body string) step {
-	return func(w http.ResponseWriter, _ *http.Request, _ request) {
+	return func(w http.ResponseWriter, _ *http.Request, _ chatRequest) {
 		w.Header().Set("Content-Type", typ)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	}
 }
 
-func says(text string) step {
+func replies(text string) step {
 	raw, err := json.Marshal(map[string]any{"model": "used-model", "choices": []any{map[string]any{"message": map[string]any{"role": "assistant", "content": text}}}})
 	if err != nil {
 		panic(err)
@@ -97,9 +97,9 @@ func says(text string) step {
 	return writes(http.StatusOK, "application/json", string(raw))
 }
 
-// callsWith answers with a call of name; arguments gets the nonce that the model was given.
+// callsWith responds with a call of the function name; arguments receives the nonce that the model was given.
 func callsWith(name, id string, arguments func(nonce string) any) step {
-	return func(w http.ResponseWriter, r *http.Request, in request) {
+	return func(w http.ResponseWriter, r *http.Request, in chatRequest) {
 		raw, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{
 			"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
 				"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": arguments(nonceOf(in))},
@@ -116,15 +116,15 @@ func echoes() step {
 	return callsWith(echo, "call_1", func(nonce string) any { return `{"nonce": "` + nonce + `"}` })
 }
 
-// nonceOf is the nonce in the words of the user.
-func nonceOf(in request) string {
+// nonceOf returns the nonce in the user message.
+func nonceOf(in chatRequest) string {
 	text := *in.Messages[0].Content
 	const before = "with the nonce "
 	at := len("Call the function "+echo+" ") + len(before)
 	return text[at : at+16]
 }
 
-// closedPort is an address that nothing listens on.
+// closedPort returns an address on which no server listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

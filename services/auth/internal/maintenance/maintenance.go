@@ -1,6 +1,6 @@
-// Package maintenance owns the mode of the installation: whether its API serves or refuses everybody. It
-// promises that once a change is answered no replica judges a request by the former mode (whoever asks is
-// answered from the row), that the mode outlives every process, and that an admin can always end it.
+// Package maintenance owns the mode of the installation: whether its API serves requests or rejects all of them. It
+// promises that a change is effective on every replica once it is acknowledged, because each request reads the row;
+// that the mode survives restarts; and that an admin can always end maintenance.
 package maintenance
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Mode is whether the installation serves.
+// Mode states whether the installation serves requests.
 type Mode string
 
 // The modes.
@@ -18,34 +18,34 @@ const (
 	On  Mode = "maintenance"
 )
 
-// plain is what refusals say where nobody gave words.
-const plain = "The installation is in maintenance"
+// plain is the message of rejections if the admin gave none.
+const plain = "the installation is in maintenance"
 
-// How long a refused client is told to wait: until the announced end, within these bounds; retry where no end
-// is announced or it has passed.
+// Bounds of the Retry-After of a rejected request: the time until the announced end, at least minRetry and at most
+// maxRetry; retry if no end is announced or it has passed.
 const (
 	retry    = time.Minute
 	minRetry = time.Second
 	maxRetry = time.Hour
 )
 
-// subject is what the audit and the events are about.
+// subject is the target of the audit rows and the events.
 const subject = "installation"
 
-// State is the mode and what is told of it.
+// State is the mode with its announcement.
 type State struct {
 	Mode Mode
 	// Message and Until are empty while the mode is Off.
 	Message string
 	Until   *time.Time
-	// ChangedAt is nil where the mode was never changed.
+	// ChangedAt is nil if the mode was never changed.
 	ChangedAt     *time.Time
 	ChangedBy     string
 	ChangedByName string
 }
 
-// Refusal is what a request is told, nil where it is served.
-func (s State) Refusal(now time.Time) error {
+// Refusal returns the error for a request at the time now, or nil if it is served.
+func (s State) Err(now time.Time) error {
 	if s.Mode == Off {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (s State) Refusal(now time.Time) error {
 	return fault.New(fault.Unavailable, fault.CodeMaintenance, "%s", s.Message).WithRetryAfter(wait)
 }
 
-// shown is what the audit tells of a state.
+// shown returns the audit form of a state.
 func (s State) shown() map[string]any {
 	return map[string]any{"mode": s.Mode, "message": s.Message, "until": s.Until}
 }

@@ -9,11 +9,11 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 )
 
-// Server answers MaintenanceService.
+// Server implements MaintenanceService.
 type Server struct {
 	authv1.UnimplementedMaintenanceServiceServer
 
-	Desk *Desk
+	Desk *Switch
 }
 
 // GetMaintenance implements MaintenanceService.
@@ -60,11 +60,11 @@ func timeProto(t *time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(*t)
 }
 
-// ConfigServer is AuthService whose configuration tells of maintenance.
+// ConfigServer is an AuthService whose configuration announces maintenance.
 type ConfigServer struct {
 	authv1.AuthServiceServer
 
-	Desk *Desk
+	Desk *Switch
 }
 
 // GetConfig implements AuthService.

@@ -14,12 +14,12 @@ type Store struct{}
 
 const columns = `mode, message, until, changed_at, changed_by, changed_by_name`
 
-// Load answers the mode in force.
+// Load returns the mode in force.
 func (Store) Load(ctx context.Context, q pg.Querier) (State, error) {
 	return scan(q.QueryRow(ctx, `SELECT `+columns+` FROM maintenance`))
 }
 
-// Lock is Load, and lets nobody else change the mode until the transaction ends.
+// Lock is Load with a row lock: no other transaction can change the mode until this one ends.
 func (Store) Lock(ctx context.Context, tx pgx.Tx) (State, error) {
 	return scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM maintenance FOR UPDATE`))
 }
@@ -31,7 +31,7 @@ func scan(row pgx.Row) (s State, err error) {
 	return s, nil
 }
 
-// Save puts a state in force.
+// Save writes the state.
 func (Store) Save(ctx context.Context, tx pgx.Tx, s State) error {
 	_, err := tx.Exec(ctx, `UPDATE maintenance SET mode = $1, message = $2, until = $3, changed_at = $4, changed_by = $5, changed_by_name = $6`,
 		s.Mode, s.Message, s.Until, s.ChangedAt, s.ChangedBy, s.ChangedByName)

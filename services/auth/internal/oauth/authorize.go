@@ -26,7 +26,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// Authority makes codes and tokens.
+// Authority issues codes and tokens.
 type Authority struct {
 	Pool     *pgxpool.Pool
 	Clients  *Clients
@@ -36,33 +36,33 @@ type Authority struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// PublicURL is the installation's address.
+	// PublicURL returns the installation's address.
 	PublicURL func() string
 }
 
 func (a *Authority) issuer() string   { return Base(a.PublicURL()) }
 func (a *Authority) resource() string { return Resource(a.PublicURL()) }
 
-// Ask is an authorization request (RFC 6749 4.1.1) with the person's decision.
+// Ask is an authorization request (RFC 6749 4.1.1) with the user's decision.
 type Ask struct {
 	ResponseType, ClientID, Redirect, Challenge, Method, Resource, Scope string
-	// State is told back; nil where there is none.
+	// State is returned to the client; nil if the request has none.
 	State   *string
 	Approve bool
 }
 
-// Decide answers where the browser goes on: to the client, with a code or with an error. Where the client or
-// its redirect address cannot be trusted it goes nowhere, and the person is told.
+// Decide returns the address of the client that the browser goes to, with a code or an error. If the client or its
+// redirect address cannot be trusted, Decide returns an error for the user instead.
 func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in Ask) (string, error) {
 	client, err := a.Clients.find(ctx, in.ClientID)
 	if errors.Is(err, errNoClient) {
-		return "", refused(wordClient, "client_id names no client")
+		return "", refused(wordClient, "client_id is unknown")
 	}
 	if err != nil {
 		return "", err
 	}
 	if !redirects(client.Redirects, in.Redirect) {
-		return "", refused(wordRequest, "redirect_uri is none of the client's")
+		return "", refused(wordRequest, "redirect_uri is not registered for this client")
 	}
 	fields := url.Values{"iss": {a.issuer()}}
 	if in.State != nil {
@@ -72,16 +72,16 @@ func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in Ask) (string
 	if f := fault.From(err); err != nil && f.OAuth != "" {
 		fields.Set("error", f.OAuth)
 		fields.Set("error_description", f.Text())
-		return answered(in.Redirect, fields), nil
+		return withFields(in.Redirect, fields), nil
 	}
 	if err != nil {
 		return "", err
 	}
 	fields.Set("code", code.Reveal())
-	return answered(in.Redirect, fields), nil
+	return withFields(in.Redirect, fields), nil
 }
 
-// allow makes the code of a request that the person approves.
+// allow creates the code of an approved request.
 func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, in Ask) (secret.String, error) {
 	scope, err := a.acceptable(in)
 	if err != nil {
@@ -113,34 +113,34 @@ func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, i
 	})
 }
 
-// acceptable is the scope of a request that may be approved.
+// acceptable returns the scope of a request, or an error if the request may not be approved.
 func (a *Authority) acceptable(in Ask) (string, error) {
 	switch {
 	case in.ResponseType != "code":
 		return "", refused(wordResponseType, "response_type must be code")
 	case in.Method != "S256" || !isChallenge(in.Challenge):
-		return "", refused(wordRequest, "code_challenge of the method S256 is required")
+		return "", refused(wordRequest, "a code_challenge with the method S256 is required")
 	case in.Resource != a.resource():
 		return "", refused(wordTarget, "resource must be "+a.resource())
 	}
 	return scopes(in.Scope, Scopes())
 }
 
-// scopes is what is asked for in the order of the table; `read` where nothing is.
-func scopes(asked string, allowed []string) (string, error) {
-	words := strings.Fields(asked)
+// scopes returns the requested scopes in the order of allowed, and `read` if none are requested.
+func scopes(requested string, allowed []string) (string, error) {
+	words := strings.Fields(requested)
 	if len(words) == 0 {
 		words = []string{scopeRead}
 	}
 	for _, w := range words {
 		if !slices.Contains(allowed, w) {
-			return "", refused(wordScope, "scope may be of "+strings.Join(allowed, " "))
+			return "", refused(wordScope, "scope has an unknown value; allowed values are "+strings.Join(allowed, " "))
 		}
 	}
 	return strings.Join(slices.DeleteFunc(slices.Clone(allowed), func(s string) bool { return !slices.Contains(words, s) }), " "), nil
 }
 
-// denied records that the person refused.
+// denied records that the user denied the request, and returns the error for the client.
 func (a *Authority) denied(ctx context.Context, client Client) error {
 	err := pg.InTx(ctx, a.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		return a.Audit.Record(ctx, tx, audit.Entry{Action: "oauth.deny", TargetKind: "oauth_client", TargetID: client.ID})
@@ -148,7 +148,7 @@ func (a *Authority) denied(ctx context.Context, client Client) error {
 	if err != nil {
 		return err
 	}
-	return refused(wordDenied, "the person refused")
+	return refused(wordDenied, "the user denied the request")
 }
 
 const (
@@ -156,10 +156,10 @@ const (
 	verifies = letters + ".~"
 )
 
-// isChallenge says whether S256 can have made it: 32 bytes, base64url without padding.
+// isChallenge reports whether s has the form of an S256 challenge: 32 bytes, base64url without padding.
 func isChallenge(s string) bool { return len(s) == 43 && strings.Trim(s, letters) == "" }
 
-// proves says whether the verifier is the challenge's (RFC 7636 4.6).
+// proves reports whether the verifier belongs to the challenge (RFC 7636 4.6).
 func proves(verifier, challenge string) bool {
 	if len(verifier) < 43 || len(verifier) > 128 || strings.Trim(verifier, verifies) != "" {
 		return false

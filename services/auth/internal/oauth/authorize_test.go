@@ -9,37 +9,37 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestAnApprovalGivesACode(t *testing.T) {
+func TestAuthority_Decide_approval(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	said := h.decide(ask())
-	require.Equal(t, "s t&te", said.Get("state"))
-	require.Equal(t, secret.KindCode, secret.Kind(said.Get("code")))
-	require.Empty(t, said.Get("error"))
+	h := newRig(t)
+	query := h.decide(ask())
+	require.Equal(t, "s t&te", query.Get("state"))
+	require.Equal(t, secret.KindCode, secret.Kind(query.Get("code")))
+	require.Empty(t, query.Get("error"))
 	var stored []byte
 	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT code_hash FROM oauth_grant`).Scan(&stored))
-	require.Equal(t, secret.Hash(said.Get("code")), stored)
-	require.NotContains(t, h.text(`SELECT g::text FROM oauth_grant g`), said.Get("code"))
+	require.Equal(t, secret.Hash(query.Get("code")), stored)
+	require.NotContains(t, h.text(`SELECT g::text FROM oauth_grant g`), query.Get("code"))
 	require.Equal(t, []string{"oauth.approve usr_1"}, h.audits())
-	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM session WHERE method = 'oauth'`), "an approval opens nothing by itself")
+	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM session WHERE method = 'oauth'`), "an approval opens no session itself")
 }
 
-func TestADeviceLetsInNoProgram(t *testing.T) {
+func TestAuthority_Decide_rejectsDeviceSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	ctx, c := h.person()
 	for _, method := range []string{"device", "oauth"} {
 		h.exec(`UPDATE session SET method = $1 WHERE id = 'ses_1'`, method)
 		_, err := h.Decide(ctx, c, ask())
 		require.True(t, fault.Is(err, fault.Forbidden), "%s: %v", method, err)
-		require.Equal(t, wordDenied, h.decide(ask(func(a *Ask) { a.Approve = false })).Get("error"), "to deny does no harm")
+		require.Equal(t, wordDenied, h.decide(ask(func(a *Ask) { a.Approve = false })).Get("error"), "a device session may deny")
 	}
 	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
 }
 
-func TestWhatTheClientIsToldOfABadRequest(t *testing.T) {
+func TestAuthority_Decide_errorsForClient(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	for name, c := range map[string]struct {
 		change func(*Ask)
 		want   string
@@ -55,34 +55,34 @@ func TestWhatTheClientIsToldOfABadRequest(t *testing.T) {
 		"a padded challenge": {func(a *Ask) { a.Challenge = a.Challenge[1:] + "=" }, wordRequest},
 		"no resource":        {func(a *Ask) { a.Resource = "" }, wordTarget},
 		"the API":            {func(a *Ask) { a.Resource = public + "/api" }, wordTarget},
-		"a slash more":       {func(a *Ask) { a.Resource += "/" }, wordTarget},
+		"trailing slash":     {func(a *Ask) { a.Resource += "/" }, wordTarget},
 		"another host":       {func(a *Ask) { a.Resource = "https://evil.example/api/mcp" }, wordTarget},
 		"an unknown scope":   {func(a *Ask) { a.Scope = "read admin" }, wordScope},
 	} {
-		said := h.decide(ask(c.change))
-		require.Equal(t, c.want, said.Get("error"), name)
-		require.NotEmpty(t, said.Get("error_description"), name)
-		require.Equal(t, "s t&te", said.Get("state"), name)
-		require.Empty(t, said.Get("code"), name)
+		query := h.decide(ask(c.change))
+		require.Equal(t, c.want, query.Get("error"), name)
+		require.NotEmpty(t, query.Get("error_description"), name)
+		require.Equal(t, "s t&te", query.Get("state"), name)
+		require.Empty(t, query.Get("code"), name)
 	}
 	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
 	require.Equal(t, []string{"oauth.deny usr_1"}, h.audits())
 }
 
-func TestABadClientOrAddressGoesNowhere(t *testing.T) {
+func TestAuthority_Decide_untrustedClientOrRedirect(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	ctx, c := h.person()
 	for name, change := range map[string]func(*Ask){
-		"unknown client":  func(a *Ask) { a.ClientID = "https://evil.example/metadata" },
-		"zero byte":       func(a *Ask) { a.ClientID = "a\x00b" },
-		"no client":       func(a *Ask) { a.ClientID = "" },
-		"the device flow": func(a *Ask) { a.ClientID = "signalbox-cli" },
-		"another host":    func(a *Ask) { a.Redirect = "https://evil.example/cb" },
-		"a longer path":   func(a *Ask) { a.Redirect += "/x" },
-		"a query":         func(a *Ask) { a.Redirect += "?x=1" },
-		"no address":      func(a *Ask) { a.Redirect = "" },
-		"of another":      func(a *Ask) { a.ClientID, a.Redirect = otherID, local },
+		"unknown client":    func(a *Ask) { a.ClientID = "https://evil.example/metadata" },
+		"zero byte":         func(a *Ask) { a.ClientID = "a\x00b" },
+		"no client":         func(a *Ask) { a.ClientID = "" },
+		"the device flow":   func(a *Ask) { a.ClientID = "signalbox-cli" },
+		"another host":      func(a *Ask) { a.Redirect = "https://evil.example/cb" },
+		"a longer path":     func(a *Ask) { a.Redirect += "/x" },
+		"a query":           func(a *Ask) { a.Redirect += "?x=1" },
+		"no address":        func(a *Ask) { a.Redirect = "" },
+		"of another client": func(a *Ask) { a.ClientID, a.Redirect = otherID, local },
 	} {
 		in := ask(change)
 		in.Approve = false
@@ -93,7 +93,7 @@ func TestABadClientOrAddressGoesNowhere(t *testing.T) {
 	require.Empty(t, h.audits())
 }
 
-func TestRedirectAddresses(t *testing.T) {
+func TestRedirects(t *testing.T) {
 	t.Parallel()
 	registered := []string{"https://client.example/cb?a=1", "http://127.0.0.1/cb", "http://[::1]:7000/cb", "http://localhost:1/cb?x"}
 	for given, want := range map[string]bool{
@@ -130,9 +130,9 @@ func TestRedirectAddresses(t *testing.T) {
 	}
 }
 
-func TestTheAnswerKeepsTheClientsQuery(t *testing.T) {
+func TestAuthority_Decide_keepsRedirectQuery(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	require.NoError(t, h.Clients.Register(t.Context(), Client{ID: "q", Name: "Q", Redirects: []string{"https://q.example/cb?z=%20&a=b+c"}}))
 	ctx, c := h.person()
 	to, err := h.Decide(ctx, c, ask(func(a *Ask) { a.ClientID, a.Redirect, a.State = "q", "https://q.example/cb?z=%20&a=b+c", nil }))
@@ -140,9 +140,9 @@ func TestTheAnswerKeepsTheClientsQuery(t *testing.T) {
 	require.Regexp(t, `^https://q\.example/cb\?z=%20&a=b\+c&code=acd_[0-9A-Za-z]{49}&iss=https%3A%2F%2Fsignalbox\.example$`, to)
 }
 
-func TestWhichClientsMayBeRegistered(t *testing.T) {
+func TestClients_Register(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	for name, c := range map[string]Client{
 		"nothing": {}, "no name": {ID: "a", Redirects: []string{redirect}}, "no address": {ID: "a", Name: "A"},
 		"the built-in one": {ID: "signalbox-cli", Name: "A", Redirects: []string{redirect}},
@@ -163,13 +163,13 @@ func TestWhichClientsMayBeRegistered(t *testing.T) {
 	require.Equal(t, Client{ID: clientID, Name: "Renamed", Redirects: []string{local}}, c)
 }
 
-func TestScopesAreInOneOrder(t *testing.T) {
+func TestScopes_order(t *testing.T) {
 	t.Parallel()
-	for asked, want := range map[string]string{
+	for requested, want := range map[string]string{
 		"": "read", " ": "read", "read": "read", "jobs:control read jobs:plan read": "read jobs:plan jobs:control",
 	} {
-		got, err := scopes(asked, Scopes())
+		got, err := scopes(requested, Scopes())
 		require.NoError(t, err)
-		require.Equal(t, want, got, asked)
+		require.Equal(t, want, got, requested)
 	}
 }

@@ -12,33 +12,32 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 )
 
-// Client is a program that asks for tokens.
+// Client is a program that requests tokens.
 type Client struct {
 	ID   string
 	Name string
-	// Redirects are where its codes may go; none for a client that has no codes.
+	// Redirects are the addresses that its codes may go to; empty for a client that may not use codes.
 	Redirects []string
-	// Device says that it signs in by the device flow, and has tokens of the API.
+	// Device reports that the client uses the device flow and gets tokens of the API.
 	Device bool
 }
 
-// errNoClient says that nobody registered such a client.
+// errNoClient means that the client is not registered.
 var errNoClient = errors.New("no such client")
 
-// Clients knows the clients.
+// Clients stores the registered clients.
 type Clients struct {
 	Pool  *pgxpool.Pool
 	Clock clock.Clock
 }
 
-// Register writes a client, or what it is now. There is no route to it: whoever may call it is part of the
-// installation.
+// Register stores a client or replaces it. No route calls it: its callers are part of the installation.
 func (c *Clients) Register(ctx context.Context, client Client) error {
 	if client.ID == device.ClientID || client.Device {
-		return errors.New("register a client: the device flow is of the built-in one")
+		return errors.New("register a client: only the built-in client may use the device flow")
 	}
 	if client.ID == "" || client.Name == "" || len(client.Redirects) == 0 {
-		return errors.New("register a client: it needs an id, a name and a redirect address")
+		return errors.New("register a client: an id, a name and a redirect address are required")
 	}
 	for _, r := range client.Redirects {
 		if err := checkRedirect(r); err != nil {
@@ -48,22 +47,22 @@ func (c *Clients) Register(ctx context.Context, client Client) error {
 	return upsertClient(ctx, c.Pool, client, c.Clock.Now())
 }
 
-// find answers a client, or errNoClient.
+// find returns a client, or errNoClient.
 func (c *Clients) find(ctx context.Context, id string) (Client, error) {
 	if id == device.ClientID {
 		return Client{ID: device.ClientID, Name: device.ClientName, Device: true}, nil
 	}
-	if strings.ContainsRune(id, 0) { // which Postgres refuses to look for
+	if strings.ContainsRune(id, 0) { // Postgres rejects zero bytes
 		return Client{}, errNoClient
 	}
 	return loadClient(ctx, c.Pool, id)
 }
 
-// identified is the client that a form names.
+// identified returns the client that a form names.
 func (c *Clients) identified(ctx context.Context, form map[string]string) (Client, error) {
 	client, err := c.find(ctx, form["client_id"])
 	if errors.Is(err, errNoClient) {
-		return Client{}, refused(wordClient, "client_id names no client")
+		return Client{}, refused(wordClient, "client_id is unknown")
 	}
 	return client, err
 }

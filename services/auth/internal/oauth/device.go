@@ -13,7 +13,7 @@ type devices interface {
 	Poll(ctx context.Context, p device.Poll) (device.Token, error)
 }
 
-// BeginDevice answers the device authorization endpoint (RFC 8628 3.1).
+// BeginDevice implements the device authorization endpoint (RFC 8628 3.1).
 func (a *Authority) BeginDevice(ctx context.Context, form map[string]string, address string) (device.Codes, error) {
 	client, err := a.Clients.identified(ctx, form)
 	switch {
@@ -22,12 +22,12 @@ func (a *Authority) BeginDevice(ctx context.Context, form map[string]string, add
 	case !client.Device:
 		return device.Codes{}, refused(wordUnauthorized, "this client may not use the device flow")
 	case form["scope"] != "":
-		return device.Codes{}, refused(wordScope, "the device flow gives tokens of the API, which have no scope")
+		return device.Codes{}, refused(wordScope, "scope is not allowed; the device flow gives tokens of the API, which have no scope")
 	}
 	return a.Devices.Begin(ctx, device.Start{ClientID: client.ID, ClientName: client.Name, Address: address})
 }
 
-// poll answers a device's question for its token (RFC 8628 3.4), an access token of the API.
+// poll implements the poll of a device for its token (RFC 8628 3.4), which is an access token of the API.
 func (a *Authority) poll(ctx context.Context, client Client, form map[string]string, address string) (Tokens, error) {
 	if form["device_code"] == "" {
 		return Tokens{}, refused(wordRequest, "device_code is missing")

@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-func TestACodeGivesTokensOfTheResourceAlone(t *testing.T) {
+func TestAuthority_Issue_code(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	status, body := h.issue(exchanging(h.code()))
 	require.Equal(t, 200, status, "%v", body)
 	require.Equal(t, "Bearer", body["token_type"])
@@ -27,33 +27,33 @@ func TestACodeGivesTokensOfTheResourceAlone(t *testing.T) {
 	require.Equal(t, "usr_1", caller.Subject)
 	require.Equal(t, session.Grant{Issuer: public, Audience: resource, Scope: "read jobs:plan", ClientID: clientID}, grant)
 	_, err = h.Sessions.Authenticate(t.Context(), access, here)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "the API takes none of them: %v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "the API rejects the token: %v", err)
 	_, err = h.Sessions.Refresh(t.Context(), body["refresh_token"].(string), here)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "nor does the cookie's route: %v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "so does the refresh route of browsers: %v", err)
 	require.Equal(t, "oauth Client 192.0.2.7", h.text(`SELECT concat_ws(' ', method, client_name, client_address) FROM session WHERE method = 'oauth'`))
 	h.clock.Advance(time.Hour + 11*time.Second)
 	require.False(t, h.holds(access))
 }
 
-func TestTokensOfTheAPIAreNoneOfTheResource(t *testing.T) {
+func TestAuthority_rejectsAPITokens(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	opened, err := h.Sessions.Open(t.Context(), session.OpenRequest{AccountID: "usr_1", Method: session.MethodPassword, WithRefresh: true})
 	require.NoError(t, err)
 	require.False(t, h.holds(opened.Access.Reveal()))
 	require.Equal(t, wordGrant, h.refused(refreshing(opened.Refresh.Reveal())), "a browser's refresh token")
 	status, word := h.revoke(form{"client_id": clientID, "token": opened.Access.Reveal()})
 	require.Equal(t, 400, status)
-	require.Equal(t, wordTokenType, word, "what is not ended is not called ended")
+	require.Equal(t, wordTokenType, word, "a token that stays valid is not reported as revoked")
 	status, _ = h.revoke(form{"client_id": clientID, "token": opened.Refresh.Reveal()})
 	require.Equal(t, 200, status)
 	_, err = h.Sessions.Authenticate(t.Context(), opened.Access.Reveal(), here)
 	require.NoError(t, err)
 }
 
-func TestWhatACodeIsNotExchangedFor(t *testing.T) {
+func TestAuthority_Issue_rejectsBadExchanges(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	code := h.code()
 	before := h.text(`SELECT g::text FROM oauth_grant g`)
 	other, err := secret.Mint(h.Rand, secret.KindCode)
@@ -84,13 +84,13 @@ func TestWhatACodeIsNotExchangedFor(t *testing.T) {
 	} {
 		require.Equal(t, c.want, h.refused(with(exchanging(code), c.change)), name)
 	}
-	require.Equal(t, before, h.text(`SELECT g::text FROM oauth_grant g`), "and none of it spends the code")
-	require.True(t, h.holds(h.tokens(with(exchanging(code), form{"redirect_uri": ""})).access), "OAuth 2.1 needs no redirect_uri here")
+	require.Equal(t, before, h.text(`SELECT g::text FROM oauth_grant g`), "none of the refusals uses the code up")
+	require.True(t, h.holds(h.tokens(with(exchanging(code), form{"redirect_uri": ""})).access), "OAuth 2.1 does not require redirect_uri here")
 }
 
-func TestACodeHoldsItsMinute(t *testing.T) {
+func TestAuthority_Issue_codeExpiry(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	last, late := h.code(), h.code()
 	h.clock.Advance(CodeTTL - time.Microsecond)
 	h.tokens(exchanging(last))
@@ -98,14 +98,14 @@ func TestACodeHoldsItsMinute(t *testing.T) {
 	require.Equal(t, wordGrant, h.refused(exchanging(late)))
 }
 
-func TestACodeThatComesAgainEndsWhatItGave(t *testing.T) {
+func TestAuthority_Issue_codeReplay(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]form{
-		"as it was": {}, "of another client": {"client_id": otherID}, "without its verifier": {"code_verifier": "x"},
+		"unchanged": {}, "of another client": {"client_id": otherID}, "without its verifier": {"code_verifier": "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newRig(t)
 			code := h.code()
 			first := h.tokens(exchanging(code))
 			second := h.tokens(refreshing(first.refresh))
@@ -116,15 +116,15 @@ func TestACodeThatComesAgainEndsWhatItGave(t *testing.T) {
 			require.False(t, h.holds(second.access))
 			require.Equal(t, wordGrant, h.refused(refreshing(second.refresh)))
 			require.Equal(t, wordGrant, h.refused(exchanging(code)))
-			require.Equal(t, []string{"oauth.approve usr_1", "oauth.revoke usr_1"}, h.audits(), "told once")
+			require.Equal(t, []string{"oauth.approve usr_1", "oauth.revoke usr_1"}, h.audits(), "the revocation is recorded once")
 			require.Equal(t, "replay reuse", h.text(`SELECT g.revoked_reason || ' ' || s.revoked_reason FROM oauth_grant g JOIN session s ON s.id = g.session_id`))
 		})
 	}
 }
 
-func TestOfExchangesThatRaceNoneKeepsTokens(t *testing.T) {
+func TestAuthority_Issue_concurrentExchanges(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	code := h.code()
 	given := make(chan string, 4)
 	var refusals atomic.Int32
@@ -141,11 +141,11 @@ func TestOfExchangesThatRaceNoneKeepsTokens(t *testing.T) {
 	}
 	wg.Wait()
 	require.EqualValues(t, 3, refusals.Load())
-	require.False(t, h.holds(<-given), "one got tokens, and a code that came again ended them")
+	require.False(t, h.holds(<-given), "one exchange got tokens, and the repeated code ended them")
 	require.Equal(t, "1", h.text(`SELECT count(*)::text FROM session WHERE method = 'oauth'`))
 }
 
-func TestWhoeverMayNotSignInAllowsNothing(t *testing.T) {
+func TestAuthority_Issue_userMayNotSignIn(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"disabled":       `UPDATE account SET disabled_at = now()`,
@@ -153,7 +153,7 @@ func TestWhoeverMayNotSignInAllowsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newRig(t)
 			code, pair := h.code(), h.tokens(exchanging(h.code()))
 			h.exec(sql)
 			require.Equal(t, wordGrant, h.refused(exchanging(code)))

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// The documents.
+// The names of the documents.
 const (
 	documentServer   = "authorization-server"
 	documentResource = "protected-resource"
@@ -20,8 +20,8 @@ type keySet interface {
 	JWKS(ctx context.Context) ([]byte, error)
 }
 
-// serverMetadata is RFC 8414's document. Registration and client metadata documents are not in it until
-// they are served.
+// serverMetadata is the document of RFC 8414. It lists neither registration nor client metadata documents, which
+// are not served.
 type serverMetadata struct {
 	Issuer                 string   `json:"issuer"`
 	AuthorizationEndpoint  string   `json:"authorization_endpoint"`
@@ -40,7 +40,7 @@ type serverMetadata struct {
 	Resources              []string `json:"protected_resources"`
 }
 
-// resourceMetadata is RFC 9728's.
+// resourceMetadata is the document of RFC 9728.
 type resourceMetadata struct {
 	Resource string   `json:"resource"`
 	Servers  []string `json:"authorization_servers"`
@@ -61,7 +61,7 @@ func metadataOf(publicURL string) serverMetadata {
 	}
 }
 
-// document is one of the three, as JSON.
+// document returns one of the three documents as JSON.
 func document(ctx context.Context, name, publicURL string, keys keySet) ([]byte, error) {
 	var doc any
 	switch name {
@@ -78,7 +78,7 @@ func document(ctx context.Context, name, publicURL string, keys keySet) ([]byte,
 	}
 	body, err := json.Marshal(doc)
 	if err != nil {
-		return nil, fmt.Errorf("write the metadata: %w", err)
+		return nil, fmt.Errorf("encode the metadata: %w", err)
 	}
 	return body, nil
 }

@@ -1,17 +1,18 @@
-// Package oauth is the authorization server: a person lets a program act for him on one resource (OAuth 2.1,
-// with PKCE by RFC 7636, resource indicators by RFC 8707, the issuer in the answer by RFC 9207, revocation by
-// RFC 7009 and metadata by RFC 8414 and RFC 9728), and the forms of the device flow.
+// Package oauth is the authorization server. With it a user authorizes a program to act on one resource (OAuth 2.1,
+// with PKCE by RFC 7636, resource indicators by RFC 8707, the issuer in the response by RFC 9207, revocation by
+// RFC 7009 and metadata by RFC 8414 and RFC 9728). It also has the form endpoints of the device flow.
 //
 // It promises:
 //   - a code gives tokens once, within its minute, to the client, the redirect address and the verifier that
-//     it was made for; a code that comes again ends what it gave;
-//   - a refresh token is used once, and one that comes again ends its whole family;
-//   - an access token of a grant is for its one resource and never for the API, and none of the API is for it;
-//   - what it refuses it refuses in the words of the RFCs.
+//     it was issued for; a code that is used again ends the tokens that it gave;
+//   - a refresh token is used once, and a second use ends its whole family;
+//   - an access token of a grant is valid for its one resource and never for the API, and no access token of the
+//     API is valid for that resource;
+//   - its errors have the codes of the RFCs.
 //
-// Clients are public: the built-in one of the command line, which has the device flow alone, and those that
-// Clients.Register wrote, which have codes alone. Registration by HTTP and clients that are named by their
-// metadata document come with the resource that needs them.
+// Clients are public: the built-in one of the command line, which may only use the device flow, and those that
+// Clients.Register stores, which may only use codes. Registration by HTTP and clients identified by a metadata
+// document are not implemented until a resource needs them.
 package oauth
 
 import (
@@ -25,9 +26,9 @@ import (
 const (
 	// CodeTTL is how long a code may be exchanged.
 	CodeTTL = time.Minute
-	// RefreshTTL is how long a refresh token may be.
+	// RefreshTTL is how long a refresh token is valid.
 	RefreshTTL = 30 * 24 * time.Hour
-	// kept is how long a grant that ended can still be told apart from one that never was.
+	// kept is how long a grant is stored after its codes and tokens expire.
 	kept = 24 * time.Hour
 )
 
@@ -38,15 +39,15 @@ const (
 	grantDevice  = "urn:ietf:params:oauth:grant-type:device_code"
 )
 
-// scopeRead is what a client gets that asks for nothing in particular.
+// scopeRead is the scope of a client that requests none.
 const scopeRead = "read"
 
-// Scopes are what a client may be allowed on a resource.
+// Scopes returns the scopes that a client may have on a resource.
 func Scopes() []string {
 	return []string{scopeRead, "jobs:plan", "jobs:control", "deployments:request", "annotate", "eval:run"}
 }
 
-// Tokens are the answer of the token endpoint.
+// Tokens is the response of the token endpoint.
 type Tokens struct {
 	Access  secret.String
 	Expires time.Duration
@@ -55,7 +56,7 @@ type Tokens struct {
 	Scope   string
 }
 
-// The words of RFC 6749 5.2 and 4.1.2.1, RFC 8707 and RFC 7009.
+// The error codes of RFC 6749 5.2 and 4.1.2.1, RFC 8707 and RFC 7009.
 const (
 	wordRequest      = "invalid_request"
 	wordClient       = "invalid_client"
@@ -69,19 +70,19 @@ const (
 	wordTokenType    = "unsupported_token_type"
 )
 
-// refused is an error in the words of an RFC. All of them are 400: RFC 6749 5.2 has 401 for clients that
-// tried to authenticate by a header, which the edge refuses, since no client here can.
+// refused returns an error with a code of an RFC. Its status is always 400: RFC 6749 5.2 has 401 for clients that
+// authenticate with a header, but no client here can, and the gateway rejects such requests.
 func refused(word, description string) *fault.Error {
 	return fault.New(fault.Refused, "", "%s", description).WithOAuth(word)
 }
 
-// badGrant is the one answer to every code and refresh token that does not hold.
+// badGrant is the one error for all codes and refresh tokens that are not valid.
 func badGrant() *fault.Error {
-	return refused(wordGrant, "the code or token is unknown, used, expired, revoked or not of this client")
+	return refused(wordGrant, "the code or token is unknown, used, expired, revoked or issued to another client")
 }
 
-// Base is the issuer, Resource the one resource, of an installation at this address.
+// Base returns the issuer of an installation with this public URL.
 func Base(publicURL string) string { return strings.TrimSuffix(publicURL, "/") }
 
-// Resource is what tokens of a grant are for.
+// Resource returns the resource that the tokens of a grant are valid for.
 func Resource(publicURL string) string { return Base(publicURL) + "/api/mcp" }

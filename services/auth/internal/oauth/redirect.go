@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// loopback are the hosts of programs that listen on the machine of their person, on a port that they get
-// only when they run.
+// loopback reports whether a host is the user's own machine. A program that listens there gets its port only when
+// it runs.
 func loopback(host string) bool { return host == "127.0.0.1" || host == "::1" || host == "localhost" }
 
-// checkRedirect says why an address cannot be registered.
+// checkRedirect returns the reason why an address cannot be registered.
 func checkRedirect(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return errors.New("the redirect address is no URL")
+		return errors.New("the redirect address is not a URL")
 	case u.User != nil || u.Opaque != "" || u.Hostname() == "" || strings.Contains(raw, "#"):
-		return errors.New("a redirect address has a host and neither user nor fragment")
+		return errors.New("the redirect address must have a host and neither user nor fragment")
 	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
 		return nil
 	default:
-		return errors.New("a redirect address is https, or http on the loopback host")
+		return errors.New("the redirect address must be https, or http on a loopback host")
 	}
 }
 
-// redirects says whether the address is one of the registered ones: letter by letter, but for the port of a
-// loopback address (RFC 8252 7.3).
+// redirects reports whether the address equals one of the registered ones, except for the port of a loopback
+// address (RFC 8252 7.3).
 func redirects(registered []string, given string) bool {
 	if slices.Contains(registered, given) {
 		return true
@@ -39,7 +39,7 @@ func redirects(registered []string, given string) bool {
 	})
 }
 
-// portless is a loopback address without its port; false for any other address.
+// portless returns a loopback address without its port, and false for any other address.
 func portless(raw string) (string, bool) {
 	const scheme = "http://"
 	u, err := url.Parse(raw)
@@ -53,11 +53,11 @@ func portless(raw string) (string, bool) {
 	return scheme + strings.TrimSuffix(u.Host, ":"+u.Port()) + rest, true
 }
 
-// answered is a redirect address with the answer's fields, which come after those that it has.
-func answered(redirect string, fields url.Values) string {
+// withFields returns a redirect address with fields added at the end of its query.
+func withFields(redirect string, fields url.Values) string {
 	u, err := url.Parse(redirect)
 	if err != nil {
-		return redirect // it was parsed when it was registered
+		return redirect // not reached: the address was parsed when it was registered
 	}
 	if u.RawQuery != "" {
 		u.RawQuery += "&"

@@ -11,15 +11,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestARefreshTokenIsUsedOnceAndOneThatComesAgainEndsItsFamily(t *testing.T) {
+func TestAuthority_Issue_refreshReuse(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	first := h.tokens(exchanging(h.code()))
 	second := h.tokens(refreshing(first.refresh))
 	require.NotEqual(t, first.refresh, second.refresh)
 	require.True(t, h.holds(second.access))
 	third := h.tokens(refreshing(second.refresh))
-	require.Equal(t, wordGrant, h.refused(refreshing(first.refresh)), "at once, without a time of grace")
+	require.Equal(t, wordGrant, h.refused(refreshing(first.refresh)), "there is no grace period")
 	for _, p := range []pair{first, second, third} {
 		require.False(t, h.holds(p.access))
 		require.Equal(t, wordGrant, h.refused(refreshing(p.refresh)))
@@ -28,9 +28,9 @@ func TestARefreshTokenIsUsedOnceAndOneThatComesAgainEndsItsFamily(t *testing.T) 
 	require.Equal(t, "reuse", h.text(`SELECT revoked_reason FROM oauth_grant`))
 }
 
-func TestOfRefreshesThatRaceOneHasASuccessorAndTheFamilyEnds(t *testing.T) {
+func TestAuthority_Issue_concurrentRefreshes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	for range 5 {
 		p := h.tokens(exchanging(h.code()))
 		var given atomic.Int32
@@ -48,9 +48,9 @@ func TestOfRefreshesThatRaceOneHasASuccessorAndTheFamilyEnds(t *testing.T) {
 	}
 }
 
-func TestManyClientsAtOnceDoNotWaitForEachOther(t *testing.T) {
+func TestAuthority_Issue_manyClientsNoDeadlock(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	codes := make([]string, 40)
 	for i := range codes {
 		codes[i] = h.code()
@@ -73,25 +73,25 @@ func TestManyClientsAtOnceDoNotWaitForEachOther(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		require.Fail(t, "they wait for each other")
+		require.Fail(t, "the clients wait for each other")
 	}
 	require.EqualValues(t, len(codes), given.Load())
 }
 
-func TestARefreshTokenHoldsThirtyDays(t *testing.T) {
+func TestAuthority_Issue_refreshExpiry(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	last, late := h.tokens(exchanging(h.code())), h.tokens(exchanging(h.code()))
 	h.clock.Advance(RefreshTTL - time.Microsecond)
 	h.tokens(refreshing(last.refresh))
 	h.clock.Advance(time.Microsecond)
 	require.Equal(t, wordGrant, h.refused(refreshing(late.refresh)))
-	require.Empty(t, h.audits()[2:], "an expired token is no reuse")
+	require.Empty(t, h.audits()[2:], "an expired token does not count as reuse")
 }
 
-func TestWhatARefreshTokenIsNotExchangedFor(t *testing.T) {
+func TestAuthority_Issue_rejectsBadRefreshes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	p := h.tokens(exchanging(h.code()))
 	other, err := secret.Mint(h.Rand, secret.KindRefresh)
 	require.NoError(t, err)
@@ -107,17 +107,17 @@ func TestWhatARefreshTokenIsNotExchangedFor(t *testing.T) {
 		"the command line": {form{"client_id": "signalbox-cli"}, wordUnauthorized},
 		"another resource": {form{"resource": public}, wordTarget},
 		"more scope":       {form{"scope": "read jobs:control"}, wordScope},
-		"scope of nothing": {form{"scope": "admin"}, wordScope},
+		"unknown scope":    {form{"scope": "admin"}, wordScope},
 	} {
 		require.Equal(t, c.want, h.refused(with(refreshing(p.refresh), c.change)), name)
 	}
-	require.True(t, h.holds(p.access), "and none of it counts as reuse")
+	require.True(t, h.holds(p.access), "none of the refusals counts as reuse")
 	h.tokens(with(refreshing(p.refresh), form{"resource": resource}))
 }
 
-func TestLessScopeIsForOneTokenOnly(t *testing.T) {
+func TestAuthority_Issue_narrowerScope(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	p := h.tokens(exchanging(h.code()))
 	status, body := h.issue(with(refreshing(p.refresh), form{"scope": "jobs:plan"}))
 	require.Equal(t, 200, status)
@@ -129,19 +129,19 @@ func TestLessScopeIsForOneTokenOnly(t *testing.T) {
 	require.Equal(t, "read jobs:plan", body["scope"])
 }
 
-func TestAPersonEndsAClientsSession(t *testing.T) {
+func TestAuthority_Issue_revokedSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	p := h.tokens(exchanging(h.code()))
 	h.clock.Advance(20 * 24 * time.Hour)
 	ctx, c := h.person()
-	require.NoError(t, h.Sessions.Revoke(ctx, c, h.text(`SELECT id FROM session WHERE method = 'oauth'`)), "it is listed as long as its refresh token holds")
+	require.NoError(t, h.Sessions.Revoke(ctx, c, h.text(`SELECT id FROM session WHERE method = 'oauth'`)), "the session is listed as long as its refresh token is valid")
 	require.Equal(t, wordGrant, h.refused(refreshing(p.refresh)))
 }
 
-func TestSweepKeepsWhatHolds(t *testing.T) {
+func TestAuthority_Sweep(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	h.code()
 	p := h.tokens(exchanging(h.code()))
 	h.clock.Advance(CodeTTL + kept + time.Microsecond)

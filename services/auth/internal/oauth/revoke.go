@@ -13,9 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// Revoke ends the grant that a refresh or access token is of, with all its tokens (RFC 7009 2.1). A token
-// that does not hold is a success, one of another client is not. Access tokens of the API are ended by
-// logging out.
+// Revoke ends the grant of a refresh or access token, with all its tokens (RFC 7009 2.1). A token that is not valid
+// is a success; a token of another client is an error. So is an access token of the API, which logging out ends.
 func (a *Authority) Revoke(ctx context.Context, form map[string]string) error {
 	client, err := a.Clients.identified(ctx, form)
 	if err != nil {
@@ -43,11 +42,11 @@ func (a *Authority) Revoke(ctx context.Context, form map[string]string) error {
 	})
 }
 
-// unknown is nil unless the token is one that this endpoint would leave alive.
+// unknown returns nil, unless the token is a valid access token of the API, which this endpoint does not end.
 func (a *Authority) unknown(ctx context.Context, token string) error {
 	switch _, err := a.Sessions.Authenticate(ctx, token, ""); {
 	case err == nil:
-		return refused(wordTokenType, "an access token of the API ends by logging out")
+		return refused(wordTokenType, "an access token of the API cannot be revoked here; log out to end it")
 	case fault.Is(err, fault.Unauthenticated):
 		return nil
 	default:
@@ -65,12 +64,12 @@ func (a *Authority) revoke(ctx context.Context, client Client, find func(ctx con
 		return a.end(ctx, tx, g, "client", "")
 	})
 	if err == nil && foreign {
-		return refused(wordGrant, "the token is of another client")
+		return refused(wordGrant, "the token belongs to another client")
 	}
 	return err
 }
 
-// end ends a grant: its session, by which its access tokens hold, and its refresh tokens.
+// end ends a grant: its session, without which its access tokens are invalid, and its refresh tokens.
 func (a *Authority) end(ctx context.Context, tx pgx.Tx, g grant, why, address string) error {
 	ended, err := revokeGrant(ctx, tx, g.id, why, a.Clock.Now())
 	if err != nil || !ended {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 )
 
-// Server answers OAuthService: the person's side.
+// Server implements OAuthService, the side of the user.
 type Server struct {
 	authv1.UnimplementedOAuthServiceServer
 
@@ -23,7 +23,7 @@ type Server struct {
 
 // DecideAuthorization implements OAuthService.
 func (s *Server) DecideAuthorization(ctx context.Context, in *authv1.DecideAuthorizationRequest) (*authv1.AuthorizationDecision, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *Server) DecideAuthorization(ctx context.Context, in *authv1.DecideAutho
 	return &authv1.AuthorizationDecision{RedirectTo: to}, nil
 }
 
-// PeerServer answers OAuthPeerService: the client's side.
+// PeerServer implements OAuthPeerService, the side of the client.
 type PeerServer struct {
 	authpeerv1.UnimplementedOAuthPeerServiceServer
 
@@ -48,7 +48,7 @@ type PeerServer struct {
 // IssueToken implements OAuthPeerService.
 func (s *PeerServer) IssueToken(ctx context.Context, in *authpeerv1.IssueTokenRequest) (*authpeerv1.OAuthAnswer, error) {
 	t, err := s.Authority.Issue(ctx, in.GetForm(), in.GetClientAddress())
-	return answer(err, struct {
+	return reply(err, struct {
 		Access  string `json:"access_token"`
 		Type    string `json:"token_type"`
 		Expires int64  `json:"expires_in"`
@@ -59,14 +59,14 @@ func (s *PeerServer) IssueToken(ctx context.Context, in *authpeerv1.IssueTokenRe
 
 // RevokeToken implements OAuthPeerService.
 func (s *PeerServer) RevokeToken(ctx context.Context, in *authpeerv1.RevokeTokenRequest) (*authpeerv1.OAuthAnswer, error) {
-	return answer(s.Authority.Revoke(ctx, in.GetForm()), nil)
+	return reply(s.Authority.Revoke(ctx, in.GetForm()), nil)
 }
 
 // AuthorizeDevice implements OAuthPeerService.
 func (s *PeerServer) AuthorizeDevice(ctx context.Context, in *authpeerv1.AuthorizeDeviceRequest) (*authpeerv1.OAuthAnswer, error) {
 	c, err := s.Authority.BeginDevice(ctx, in.GetForm(), in.GetClientAddress())
 	page, complete := device.Page(s.Authority.PublicURL(), c.User)
-	return answer(err, struct {
+	return reply(err, struct {
 		Device   string `json:"device_code"`
 		User     string `json:"user_code"`
 		Page     string `json:"verification_uri"`
@@ -85,9 +85,9 @@ func (s *PeerServer) GetMetadata(ctx context.Context, in *authpeerv1.GetMetadata
 	return &authpeerv1.Metadata{Body: body}, nil
 }
 
-// answer is a body (none where it is nil) or what an RFC calls an error, which is an answer here too.
-// Errors without a word of an RFC are the call's own.
-func answer(err error, body any) (*authpeerv1.OAuthAnswer, error) {
+// reply returns the response with a body, or without one if it is nil. An error with a code of an RFC becomes a
+// response too; any other error fails the call.
+func reply(err error, body any) (*authpeerv1.OAuthAnswer, error) {
 	out := &authpeerv1.OAuthAnswer{Status: http.StatusOK}
 	if err != nil {
 		f := fault.From(err)
@@ -105,7 +105,7 @@ func answer(err error, body any) (*authpeerv1.OAuthAnswer, error) {
 		return out, nil
 	}
 	if out.Body, err = json.Marshal(body); err != nil {
-		return nil, fmt.Errorf("write the answer: %w", err)
+		return nil, fmt.Errorf("encode the response: %w", err)
 	}
 	return out, nil
 }

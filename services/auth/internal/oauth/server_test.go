@@ -15,20 +15,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 )
 
-func TestRevocationEndsTheWholeGrant(t *testing.T) {
+func TestAuthority_Revoke(t *testing.T) {
 	t.Parallel()
 	for name, pick := range map[string]func(pair) string{
 		"refresh": func(p pair) string { return p.refresh }, "access": func(p pair) string { return p.access },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newRig(t)
 			first, bystander := h.tokens(exchanging(h.code())), h.tokens(exchanging(h.code()))
 			p := h.tokens(refreshing(first.refresh))
 			status, word := h.revoke(form{"client_id": otherID, "token": pick(p)})
 			require.Equal(t, 400, status)
 			require.Equal(t, wordGrant, word)
-			require.True(t, h.holds(p.access), "another client ends nothing")
+			require.True(t, h.holds(p.access), "another client cannot revoke the token")
 			for range 2 {
 				status, _ = h.revoke(form{"client_id": clientID, "token": pick(p), "token_type_hint": "nonsense"})
 				require.Equal(t, 200, status)
@@ -42,9 +42,9 @@ func TestRevocationEndsTheWholeGrant(t *testing.T) {
 	}
 }
 
-func TestAnUsedRefreshTokenRevokesToo(t *testing.T) {
+func TestAuthority_Revoke_usedRefreshToken(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	first := h.tokens(exchanging(h.code()))
 	second := h.tokens(refreshing(first.refresh))
 	status, _ := h.revoke(form{"client_id": clientID, "token": first.refresh})
@@ -52,9 +52,9 @@ func TestAnUsedRefreshTokenRevokesToo(t *testing.T) {
 	require.False(t, h.holds(second.access))
 }
 
-func TestRevocationOfNothing(t *testing.T) {
+func TestAuthority_Revoke_unknownTokens(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	unknown, err := secret.Mint(h.Rand, secret.KindRefresh)
 	require.NoError(t, err)
 	p := h.tokens(exchanging(h.code()))
@@ -76,9 +76,9 @@ func TestRevocationOfNothing(t *testing.T) {
 	require.True(t, h.holds(p.access))
 }
 
-func TestTheFormsOfTheDeviceFlow(t *testing.T) {
+func TestPeerServer_deviceFlow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	ask := func(f form) (int, map[string]any) {
 		out, err := h.peer.AuthorizeDevice(t.Context(), &authpeerv1.AuthorizeDeviceRequest{Form: f, ClientAddress: here})
 		require.NoError(t, err)
@@ -111,9 +111,9 @@ func TestTheFormsOfTheDeviceFlow(t *testing.T) {
 	require.Equal(t, wordUnauthorized, h.refused(with(poll, form{"client_id": clientID})))
 }
 
-func TestWordsOfTheDeviceFlowAreAnswers(t *testing.T) {
+func TestPeerServer_IssueToken_deviceErrors(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	poll := &authpeerv1.IssueTokenRequest{Form: form{"grant_type": grantDevice, "client_id": "signalbox-cli", "device_code": "dvc"}}
 	h.flows.err = fault.New(fault.Refused, "", "authorization_pending").WithOAuth("authorization_pending")
 	out, err := h.peer.IssueToken(t.Context(), poll)
@@ -129,12 +129,12 @@ func TestWordsOfTheDeviceFlowAreAnswers(t *testing.T) {
 	require.JSONEq(t, `{"error":"slow_down","error_description":"Too many"}`, string(out.GetBody()))
 	h.flows.err = errors.New("broken")
 	_, err = h.peer.IssueToken(t.Context(), poll)
-	require.ErrorContains(t, err, "broken", "what no RFC has a word for is the call's own failure")
+	require.ErrorContains(t, err, "broken", "an error without a code of an RFC fails the call")
 }
 
 func TestMetadata(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	get := func(name string) (doc map[string]any) {
 		out, err := h.peer.GetMetadata(t.Context(), &authpeerv1.GetMetadataRequest{Document: name})
 		require.NoError(t, err)
@@ -148,19 +148,19 @@ func TestMetadata(t *testing.T) {
 	require.Equal(t, []any{"none"}, server["token_endpoint_auth_methods_supported"])
 	require.Equal(t, []any{"authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"}, server["grant_types_supported"])
 	require.Equal(t, true, server["authorization_response_iss_parameter_supported"])
-	require.NotContains(t, server, "registration_endpoint", "what is not served is not promised")
+	require.NotContains(t, server, "registration_endpoint", "an endpoint that is not served is not listed")
 	require.Equal(t, resource, get("protected-resource")["resource"])
 	require.Equal(t, []any{public}, get("protected-resource")["authorization_servers"])
 	keys := get("jwks")["keys"].([]any)
 	require.NotEmpty(t, keys)
-	require.NotContains(t, keys[0], "d", "public halves alone")
+	require.NotContains(t, keys[0], "d", "only public halves are published")
 	_, err := h.peer.GetMetadata(t.Context(), &authpeerv1.GetMetadataRequest{Document: "other"})
 	require.True(t, fault.Is(err, fault.Absent))
 }
 
-func TestTheDecisionIsASignedInPersons(t *testing.T) {
+func TestServer_DecideAuthorization(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newRig(t)
 	s := &Server{Authority: h.Authority}
 	in := &authv1.DecideAuthorizationRequest{
 		ResponseType: "code", ClientId: clientID, RedirectUri: redirect, CodeChallenge: challenge(verifier), CodeChallengeMethod: "S256",

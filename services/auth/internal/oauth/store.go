@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// errUsed says that what a transaction locked unused is used: whatever did that, nothing is given.
-var errUsed = errors.New("it is used already")
+// errUsed means that a code or token that the transaction locked as unused is used. No tokens are issued then.
+var errUsed = errors.New("already used")
 
 func upsertClient(ctx context.Context, q pg.Querier, c Client, at time.Time) error {
 	_, err := q.Exec(ctx, `
@@ -36,7 +36,7 @@ func loadClient(ctx context.Context, q pg.Querier, id string) (Client, error) {
 	return c, nil
 }
 
-// grant is what a person let a client do.
+// grant is what a user allowed a client to do.
 type grant struct {
 	id, clientID, accountID string
 	epoch                   int64
@@ -44,7 +44,7 @@ type grant struct {
 	redirect, challenge     string
 	createdAt, codeExpires  time.Time
 	codeUsedAt              *time.Time
-	// sessionID is empty until the code was exchanged.
+	// sessionID is empty until the code is exchanged.
 	sessionID string
 	revokedAt *time.Time
 }
@@ -70,7 +70,7 @@ func insertGrant(ctx context.Context, tx pgx.Tx, g grant, codeHash []byte) error
 	return nil
 }
 
-// lockCode finds the grant of a code; those that exchange it go one after another.
+// lockCode finds the grant of a code and locks it, so that exchanges of the code run one after another.
 func lockCode(ctx context.Context, tx pgx.Tx, hash []byte) (grant, bool, error) {
 	return one(tx.QueryRow(ctx, `SELECT `+grantColumns+` FROM oauth_grant g WHERE code_hash = $1 FOR UPDATE`, hash))
 }
@@ -91,7 +91,7 @@ func one(row pgx.Row) (g grant, ok bool, err error) {
 	return g, true, nil
 }
 
-// useCode marks a locked code exchanged for the session.
+// useCode marks a locked code as exchanged for the session.
 func useCode(ctx context.Context, tx pgx.Tx, grantID, sessionID string, at time.Time) error {
 	tag, err := tx.Exec(ctx, `UPDATE oauth_grant SET code_used_at = $3, session_id = $2 WHERE id = $1 AND code_used_at IS NULL`,
 		grantID, sessionID, at)
@@ -104,16 +104,17 @@ func useCode(ctx context.Context, tx pgx.Tx, grantID, sessionID string, at time.
 	return nil
 }
 
-// allows says whether the account is still as it was when it allowed the grant, until the transaction ends.
+// allows reports whether the account is enabled and at the epoch of the grant, and keeps it so until the transaction
+// ends.
 func allows(ctx context.Context, tx pgx.Tx, g grant) (bool, error) {
 	tag, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL FOR SHARE`, g.accountID, g.epoch)
 	if err != nil {
-		return false, fmt.Errorf("look at who allowed the grant: %w", err)
+		return false, fmt.Errorf("check the account that allowed the grant: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
-// revokeGrant is false where the grant had ended before.
+// revokeGrant returns false if the grant had already ended.
 func revokeGrant(ctx context.Context, tx pgx.Tx, grantID, why string, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE oauth_grant SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL`, grantID, at, why)
 	if err != nil {
@@ -122,7 +123,7 @@ func revokeGrant(ctx context.Context, tx pgx.Tx, grantID, why string, at time.Ti
 	return tag.RowsAffected() == 1, nil
 }
 
-// refreshToken is one of a grant's family.
+// refreshToken is one refresh token of a grant; all of them are its family.
 type refreshToken struct {
 	grant
 
@@ -130,7 +131,7 @@ type refreshToken struct {
 	usedAt    *time.Time
 }
 
-// lockRefresh finds a refresh token; whoever uses one of a family waits for the others of it.
+// lockRefresh finds a refresh token and locks its grant, so that uses of one family run one after another.
 func lockRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (r refreshToken, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT r.expires_at, r.used_at, `+grantColumns+` FROM oauth_refresh_token r JOIN oauth_grant g ON g.id = r.grant_id
@@ -144,7 +145,7 @@ func lockRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (r refreshToken, o
 	return r, true, nil
 }
 
-// useRefresh marks a locked refresh token used.
+// useRefresh marks a locked refresh token as used.
 func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) error {
 	tag, err := tx.Exec(ctx, `UPDATE oauth_refresh_token SET used_at = $2 WHERE hash = $1 AND used_at IS NULL`, hash, at)
 	if err == nil && tag.RowsAffected() != 1 {
@@ -165,13 +166,13 @@ func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, grantID string, 
 	return nil
 }
 
-// sweepGrants forgets codes that nobody exchanged, and grants whose last refresh token has ended.
+// sweepGrants deletes grants whose code was never exchanged, and grants whose last refresh token has expired.
 func sweepGrants(ctx context.Context, q pg.Querier, before time.Time) error {
 	_, err := q.Exec(ctx, `
 		DELETE FROM oauth_grant g WHERE g.code_expires_at < $1
 		AND NOT EXISTS (SELECT FROM oauth_refresh_token r WHERE r.grant_id = g.id AND r.expires_at >= $1)`, before)
 	if err != nil {
-		return fmt.Errorf("forget ended grants: %w", err)
+		return fmt.Errorf("delete ended grants: %w", err)
 	}
 	return nil
 }

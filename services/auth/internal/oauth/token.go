@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// Issue answers the token endpoint.
+// Issue implements the token endpoint.
 func (a *Authority) Issue(ctx context.Context, form map[string]string, address string) (Tokens, error) {
 	grantType := form["grant_type"]
 	switch grantType {
@@ -23,7 +23,7 @@ func (a *Authority) Issue(ctx context.Context, form map[string]string, address s
 		return Tokens{}, refused(wordRequest, "grant_type is missing")
 	case grantCode, grantRefresh, grantDevice:
 	default:
-		return Tokens{}, refused(wordGrantType, "grant_type is none of this server's")
+		return Tokens{}, refused(wordGrantType, "grant_type is not supported")
 	}
 	client, err := a.Clients.identified(ctx, form)
 	if err != nil {
@@ -42,10 +42,10 @@ func (a *Authority) Issue(ctx context.Context, form map[string]string, address s
 	}
 }
 
-// verdict is what a transaction commits that gives no tokens: it is told after the commit.
+// verdict is the error of a transaction that commits without giving tokens. It is returned after the commit.
 type verdict = *fault.Error
 
-// exchange gives tokens for a code.
+// exchange issues tokens for a code.
 func (a *Authority) exchange(ctx context.Context, client Client, form map[string]string, address string) (Tokens, error) {
 	if missing := absent(form, "code", "code_verifier"); missing != "" {
 		return Tokens{}, refused(wordRequest, missing+" is missing")
@@ -64,21 +64,21 @@ func (a *Authority) exchange(ctx context.Context, client Client, form map[string
 		case err != nil:
 			return Tokens{}, nil, err
 		case ok && g.codeUsedAt != nil:
-			// Somebody else had it before, or has it now: nothing that it gave holds (OAuth 2.1, 4.1.3).
+			// The first or this second use is by a thief, so the tokens that the code gave end (OAuth 2.1, 4.1.3).
 			return Tokens{}, badGrant(), a.end(ctx, tx, g, "replay", address)
 		case !ok || g.clientID != client.ID || !now.Before(g.codeExpires) || !proves(form["code_verifier"], g.challenge):
-			// Nothing is changed, so whoever stole a code without its verifier cannot spend it either.
+			// Nothing changes, so a thief who has the code without its verifier cannot use it up.
 			return Tokens{}, badGrant(), nil
 		case form["redirect_uri"] != "" && form["redirect_uri"] != g.redirect:
 			return Tokens{}, badGrant(), nil
 		case form["resource"] != g.resource:
-			return Tokens{}, refused(wordTarget, "resource is not the one that was allowed"), nil
+			return Tokens{}, refused(wordTarget, "resource is not the one that the user approved"), nil
 		}
 		return a.open(ctx, tx, client, g, address)
 	})
 }
 
-// open makes the session of a grant and the first tokens.
+// open opens the session of a grant and issues its first tokens.
 func (a *Authority) open(ctx context.Context, tx pgx.Tx, client Client, g grant, address string) (Tokens, verdict, error) {
 	if ok, err := allows(ctx, tx, g); err != nil || !ok {
 		return Tokens{}, badGrant(), err
@@ -96,12 +96,12 @@ func (a *Authority) open(ctx context.Context, tx pgx.Tx, client Client, g grant,
 	return a.tokens(ctx, tx, g, opened, g.scope)
 }
 
-// granted is what access tokens of a grant say.
+// granted returns the claims of the access tokens of a grant.
 func (a *Authority) granted(g grant, scope string) *session.Grant {
 	return &session.Grant{Issuer: a.issuer(), Audience: g.resource, Scope: scope, ClientID: g.clientID}
 }
 
-// tokens puts the grant's next refresh token beside an access token of its session.
+// tokens adds the grant's next refresh token to an access token of its session.
 func (a *Authority) tokens(ctx context.Context, tx pgx.Tx, g grant, access session.Tokens, scope string) (Tokens, verdict, error) {
 	next, err := secret.Mint(a.Rand, secret.KindRefresh)
 	if err != nil {
@@ -117,9 +117,8 @@ func (a *Authority) tokens(ctx context.Context, tx pgx.Tx, g grant, access sessi
 	return Tokens{Access: access.Access, Expires: access.ExpiresIn, Refresh: next, Scope: scope}, nil, nil
 }
 
-// refresh exchanges a refresh token for its successor. Other than a browser, whose windows share one cookie,
-// a program has no second copy of itself that would repeat a token: who repeats one is a thief or was robbed,
-// so there is no time of grace.
+// refresh exchanges a refresh token for its successor. There is no grace period as for browsers, whose windows share
+// one cookie: a program has no second copy that would repeat a token, so a repeated token is a stolen one.
 func (a *Authority) refresh(ctx context.Context, client Client, form map[string]string, address string) (Tokens, error) {
 	if form["refresh_token"] == "" {
 		return Tokens{}, refused(wordRequest, "refresh_token is missing")
@@ -141,18 +140,18 @@ func (a *Authority) refresh(ctx context.Context, client Client, form map[string]
 		case r.revokedAt != nil || !now.Before(r.expiresAt):
 			return Tokens{}, badGrant(), nil
 		case form["resource"] != "" && form["resource"] != r.resource:
-			return Tokens{}, refused(wordTarget, "resource is not the one that was allowed"), nil
+			return Tokens{}, refused(wordTarget, "resource is not the one that the user approved"), nil
 		}
 		return a.renew(ctx, tx, r, hash, form["scope"])
 	})
 }
 
-// renew makes the next tokens of a grant; a scope that is asked for may be less than what was allowed.
-func (a *Authority) renew(ctx context.Context, tx pgx.Tx, r refreshToken, hash []byte, asked string) (Tokens, verdict, error) {
+// renew issues the next tokens of a grant. The requested scope may be narrower than the approved one.
+func (a *Authority) renew(ctx context.Context, tx pgx.Tx, r refreshToken, hash []byte, requested string) (Tokens, verdict, error) {
 	scope := r.scope
-	if asked != "" {
+	if requested != "" {
 		var err error
-		if scope, err = scopes(asked, strings.Fields(r.scope)); err != nil {
+		if scope, err = scopes(requested, strings.Fields(r.scope)); err != nil {
 			return Tokens{}, fault.From(err), nil
 		}
 	}
@@ -163,7 +162,7 @@ func (a *Authority) renew(ctx context.Context, tx pgx.Tx, r refreshToken, hash [
 		return Tokens{}, nil, err
 	}
 	access, err := a.Sessions.IssueFor(ctx, tx, r.sessionID, *a.granted(r.grant, scope))
-	if errors.Is(err, session.ErrNoAccount) { // its person ended the session
+	if errors.Is(err, session.ErrAccountUnusable) { // the user ended the session
 		return Tokens{}, badGrant(), nil
 	}
 	if err != nil {
@@ -172,7 +171,7 @@ func (a *Authority) renew(ctx context.Context, tx pgx.Tx, r refreshToken, hash [
 	return a.tokens(ctx, tx, r.grant, access, scope)
 }
 
-// inTx runs fn in a transaction and tells its verdict after the commit.
+// inTx runs fn in a transaction and returns its verdict after the commit.
 func (a *Authority) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) (Tokens, verdict, error)) (Tokens, error) {
 	var t Tokens
 	var v verdict
@@ -189,7 +188,7 @@ func (a *Authority) inTx(ctx context.Context, fn func(ctx context.Context, tx pg
 	return t, nil
 }
 
-// absent is the first of the fields that the form lacks.
+// absent returns the first of the fields that the form lacks, empty if it has all of them.
 func absent(form map[string]string, names ...string) string {
 	for _, name := range names {
 		if form[name] == "" {
@@ -199,10 +198,10 @@ func absent(form map[string]string, names ...string) string {
 	return ""
 }
 
-// Sweep forgets grants that ended.
+// Sweep deletes grants that ended.
 func (a *Authority) Sweep(ctx context.Context) error {
 	return sweepGrants(ctx, a.Pool, a.Clock.Now().Add(-kept))
 }
 
-// seconds is a time as the RFCs write it.
+// seconds returns a duration in the unit of the RFCs.
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }

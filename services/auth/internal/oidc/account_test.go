@@ -21,33 +21,33 @@ func bob(more ...object) object {
 	return ann(append([]object{{"sub": "sub-bob", "preferred_username": "bob", "email": "bob@example.com"}}, more...)...)
 }
 
-func TestTheFirstSignInMakesTheAccountAndTheNextFindsIt(t *testing.T) {
+func TestSignIn_createsAndFindsAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.mustSignIn(ann())
 	require.Equal(t, "ann", first.Username)
 	require.Equal(t, "operator", first.Role)
 	require.Equal(t, "ann@example.com", w.text(`SELECT email FROM account WHERE id = $1`, first.AccountID))
-	require.Empty(t, w.text(`SELECT password_hash FROM account WHERE id = $1`, first.AccountID), "no password opens it")
+	require.Empty(t, w.text(`SELECT password_hash FROM account WHERE id = $1`, first.AccountID), "the account has no password")
 	require.Equal(t, "oidc", w.text(`SELECT method FROM session WHERE id = $1`, first.SessionID))
 	require.Equal(t, []string{"account.create"}, w.texts(audits))
 	require.Equal(t, "192.0.2.7", w.text(`SELECT client_addr FROM audit WHERE action = 'account.create'`))
 	second := w.mustSignIn(ann(object{"preferred_username": "renamed", "email": "new@example.com"}))
-	require.Equal(t, first.AccountID, second.AccountID, "the subject is the person")
-	require.Equal(t, "ann", second.Username, "a name is given once")
+	require.Equal(t, first.AccountID, second.AccountID, "the subject identifies the user")
+	require.Equal(t, "ann", second.Username, "a username does not change")
 	require.Equal(t, "new@example.com", w.text(`SELECT email FROM account WHERE id = $1`, first.AccountID))
 	require.Equal(t, []string{"account.create", "account.email"}, w.texts(audits))
 	w.mustSignIn(ann(object{"email": "new@example.com"}))
-	require.Len(t, w.texts(audits), 2, "what did not change is not on record")
+	require.Len(t, w.texts(audits), 2, "an unchanged address writes no audit row")
 }
 
-func TestNoNameAndNoAddressLeadsToAnothersAccount(t *testing.T) {
+func TestSignIn_neverMatchesNameOrEmail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`INSERT INTO account (id, username, role, email, password_hash, created_at) VALUES ('usr_ann', 'Ann', 'admin', 'ann@example.com', 'x', now())`)
 	tokens := w.mustSignIn(ann())
 	require.NotEqual(t, "usr_ann", tokens.AccountID)
-	require.Regexp(t, `^ann-[0-9a-f]{6}$`, tokens.Username, "also where only the case differs")
+	require.Regexp(t, `^ann-[0-9a-f]{6}$`, tokens.Username, "even if only the case differs")
 	require.Equal(t, "operator", tokens.Role)
 	other := w.mustSignIn(bob(object{"preferred_username": "ann", "email": "ann@example.com"}))
 	require.NotEqual(t, tokens.AccountID, other.AccountID)
@@ -55,20 +55,20 @@ func TestNoNameAndNoAddressLeadsToAnothersAccount(t *testing.T) {
 	admin := w.mustSignIn(ann(object{"sub": "sub-eve", "preferred_username": "admin"}))
 	require.NotEqual(t, "usr_first", admin.AccountID)
 	require.Equal(t, "operator", admin.Role)
-	w.liar.metadata = nil
+	w.idp.metadata = nil
 	w.exec(`UPDATE oidc_identity SET issuer = 'https://before.example.com' WHERE subject = 'sub-ann'`)
 	moved := w.mustSignIn(ann())
-	require.NotEqual(t, tokens.AccountID, moved.AccountID, "the subject of another issuer is another person")
+	require.NotEqual(t, tokens.AccountID, moved.AccountID, "the same subject of another issuer is another user")
 }
 
-func TestWhatAnAccountIsCalled(t *testing.T) {
+func TestIdentity_usernames(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		name, email, want string
 	}{
 		"plain": {"ann", "", "ann"}, "upper case": {"Ann.Lee", "", "ann.lee"}, "spaces": {"Ann Lee", "", "ann-lee"},
 		"an address": {"ann@example.com", "", "ann@example.com"}, "verified address": {"", "Ann@example.com", "ann@example.com"},
-		"look-alike": {"аdmin", "", "dmin"}, "none": {"", "", "user-"}, "only signs": {"...", "", "user-"}, "script": {"<b>ann</b>", "", "b-ann--b"},
+		"look-alike letter": {"аdmin", "", "dmin"}, "none": {"", "", "user-"}, "only punctuation": {"...", "", "user-"}, "script": {"<b>ann</b>", "", "b-ann--b"},
 		"long": {strings.Repeat("a", 300), "", strings.Repeat("a", maxName)}, "path": {"../../etc", "", "etc"},
 	} {
 		got := Identity{Issuer: "i", Subject: "s", Name: tc.name, Email: tc.email}.usernames()
@@ -81,7 +81,7 @@ func TestWhatAnAccountIsCalled(t *testing.T) {
 	}
 }
 
-func TestAnUnverifiedAddressCountsForNothing(t *testing.T) {
+func TestSignIn_ignoresUnverifiedEmail(t *testing.T) {
 	t.Parallel()
 	for name, verified := range map[string]any{"false": false, "absent": nil, "text": "true", "a number": 1, "null": []byte(nil)} {
 		w := newWorld(t)
@@ -91,7 +91,7 @@ func TestAnUnverifiedAddressCountsForNothing(t *testing.T) {
 	}
 }
 
-func TestADisabledAccountAndForeignGroupsStayOut(t *testing.T) {
+func TestSignIn_refusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustSignIn(ann())
@@ -99,67 +99,67 @@ func TestADisabledAccountAndForeignGroupsStayOut(t *testing.T) {
 	_, err := w.signIn(ann(in("admins")))
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	require.ErrorContains(t, err, "disabled")
-	require.Equal(t, "operator", w.text(annsRole), "nor does his role change")
+	require.Equal(t, "operator", w.text(annsRole), "the role does not change either")
 	require.Equal(t, 1, w.count("session"))
-	require.Equal(t, []string{"account.create", "oidc.refuse"}, w.texts(audits), "the refusal is on record")
+	require.Equal(t, []string{"account.create", "oidc.refuse"}, w.texts(audits), "the refusal is in the audit log")
 	w.Settings.OperatorGroups = []string{"staff", ""}
 	_, err = w.signIn(bob(in("guests", "")))
-	require.Error(t, err, "an empty name is no group")
+	require.Error(t, err, "an empty name is not a group")
 	_, err = w.signIn(bob(in("guests")))
 	require.True(t, fault.HasCode(err, "oidc_not_admitted"))
 	require.Equal(t, 1, w.count("oidc_identity"), "no account is made")
-	require.Len(t, w.texts(audits), 2, "a stranger leaves no row")
+	require.Len(t, w.texts(audits), 2, "an unknown identity writes no audit row")
 	require.Equal(t, "operator", w.mustSignIn(bob(in("staff"))).Role)
 	_, err = w.signIn(bob(in("guests")))
 	require.True(t, fault.Is(err, fault.Forbidden))
 	require.Equal(t, "admin", w.mustSignIn(bob(in("admins"))).Role, "an admin need not be an operator")
 }
 
-func TestTheRoleFollowsTheGroups(t *testing.T) {
+func TestSignIn_roleFollowsGroups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	require.Equal(t, "admin", w.mustSignIn(ann(in("admins"))).Role)
 	require.Equal(t, "operator", w.mustSignIn(bob(in("admin", "Admins"))).Role)
 	require.Equal(t, "admin", w.mustSignIn(bob(in("x", "admins"))).Role)
 	require.Equal(t, "operator", w.mustSignIn(bob(in())).Role)
-	require.Equal(t, "admin", w.mustSignIn(bob(object{"groups": "admins"})).Role, "a list of one as the name itself")
+	require.Equal(t, "admin", w.mustSignIn(bob(object{"groups": "admins"})).Role, "a list of one as a plain string")
 	require.Equal(t, "operator", w.mustSignIn(bob(object{"groups": nil})).Role)
 	require.Equal(t, []string{"account.create", "account.create", "account.role", "account.role", "account.role", "account.role"}, w.texts(audits))
 	require.Equal(t, `{"role":"operator"}`, w.text(`SELECT after::text FROM audit WHERE action = 'account.role' ORDER BY seq DESC LIMIT 1`))
 }
 
-func TestTheLastAdminWhoCanSignInStaysOne(t *testing.T) {
+func TestSignIn_keepsLastAdmin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustSignIn(ann(in("admins")))
-	require.Equal(t, "admin", w.mustSignIn(ann(in())).Role, "the first admin's password opens nothing, so he does not count")
+	require.Equal(t, "admin", w.mustSignIn(ann(in())).Role, "the first admin has only a password and does not count")
 	require.Contains(t, w.texts(audits), "account.demotion_withheld")
 	w.mustSignIn(bob(in("admins")))
 	w.exec(`UPDATE account SET disabled_at = now() WHERE username = 'bob'`)
-	require.Equal(t, "admin", w.mustSignIn(ann(in())).Role, "nor does a disabled one")
+	require.Equal(t, "admin", w.mustSignIn(ann(in())).Role, "a disabled admin does not count")
 	w.exec(`UPDATE account SET disabled_at = NULL WHERE username = 'bob'`)
 	require.Equal(t, "operator", w.mustSignIn(ann(in())).Role)
 	require.Equal(t, "admin", w.mustSignIn(bob(in())).Role)
 }
 
-// together runs the sign-ins of these people at once.
+// together runs the sign-ins of these users at once.
 func (w *world) together(people ...object) []error {
 	w.t.Helper()
-	answers, errs := make([]Answer, len(people)), make([]error, len(people))
+	callbacks, errs := make([]Answer, len(people)), make([]error, len(people))
 	for i, p := range people {
 		var err error
-		answers[i], err = w.answer(p)
+		callbacks[i], err = w.callback(p)
 		require.NoError(w.t, err)
 	}
 	var all sync.WaitGroup
-	for i, a := range answers {
+	for i, a := range callbacks {
 		all.Go(func() { _, _, errs[i] = w.Finish(w.t.Context(), a) })
 	}
 	all.Wait()
 	return errs
 }
 
-func TestTwoAdminsDemotedAtOnceLeaveOne(t *testing.T) {
+func TestSignIn_concurrentDemotionsKeepOneAdmin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 10 {
@@ -170,7 +170,7 @@ func TestTwoAdminsDemotedAtOnceLeaveOne(t *testing.T) {
 	}
 }
 
-func TestManyFirstSignInsMakeOneAccount(t *testing.T) {
+func TestSignIn_concurrentFirstSignIns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	people := make([]object, 20)
@@ -185,11 +185,11 @@ func TestManyFirstSignInsMakeOneAccount(t *testing.T) {
 		people[i] = ann(object{"sub": "sub-" + strings.Repeat("x", i+1), "preferred_username": "namesake"})
 	}
 	require.NoError(t, errors.Join(w.together(people...)...))
-	require.Equal(t, 21, w.count("oidc_identity"), "namesakes at once are as many accounts")
+	require.Equal(t, 21, w.count("oidc_identity"), "users with the same name get separate accounts")
 	require.Equal(t, 1, w.count("account WHERE username = 'namesake'"))
 }
 
-func TestTeamsFollowTheGroupsAndHandMadeOnesStay(t *testing.T) {
+func TestSignIn_teamsFollowGroups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.exec(`INSERT INTO team (id, key, name, created_at) VALUES ('team_1', 'vision', 'Vision', now()), ('team_2', 'robots', 'Robots', now())`)
@@ -198,7 +198,7 @@ func TestTeamsFollowTheGroupsAndHandMadeOnesStay(t *testing.T) {
 			WHERE subject = 'sub-ann' ORDER BY 1`)
 	}
 	tokens := w.mustSignIn(ann(in("cn=vision,dc=example", "nlp")))
-	require.Equal(t, []string{"team_1 oidc"}, teams(), "a team that is not there keeps nobody out")
+	require.Equal(t, []string{"team_1 oidc"}, teams(), "a missing team does not prevent the sign-in")
 	w.exec(`INSERT INTO team_member (team_id, account_id, role) VALUES ('team_2', $1, 'lead')`, tokens.AccountID)
 	w.mustSignIn(ann(in()))
 	require.Equal(t, []string{"team_2 hand"}, teams())

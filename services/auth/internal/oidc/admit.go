@@ -14,37 +14,37 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// refused is why somebody whom the provider knows does not get in, in words for him.
+// refused is the reason why a user of the provider may not sign in. It is shown to the user.
 type refused struct{ why string }
 
 // Error implements error.
 func (r *refused) Error() string { return r.why }
 
-// visit is one identity at the door, in one transaction.
+// visit is the sign-in of one identity, in one transaction.
 type visit struct {
 	*SignIn
 
 	tx      pgx.Tx
-	who     Identity
+	ident   Identity
 	address string
 }
 
-// admit answers the account of the identity as the provider's word makes it. One of an identity is at work at
-// a time.
+// admit returns the account of the identity after it has updated the account from the identity. Only one sign-in of
+// an identity runs at a time.
 func (v *visit) admit(ctx context.Context) (string, error) {
-	if err := lockIdentity(ctx, v.tx, v.who); err != nil {
+	if err := lockIdentity(ctx, v.tx, v.ident); err != nil {
 		return "", err
 	}
-	a, err := accountOf(ctx, v.tx, v.who)
+	a, err := accountOf(ctx, v.tx, v.ident)
 	if err != nil && !errors.Is(err, account.ErrUnknown) {
 		return "", err
 	}
 	known := err == nil
 	if known && a.DisabledAt != nil {
-		return "", v.refuse(ctx, a, "The account is disabled")
+		return "", v.refuse(ctx, a, "the account is disabled")
 	}
-	if !v.Settings.admits(v.who.Groups) {
-		return "", v.refuse(ctx, a, "Your groups at the sign-in provider do not open this installation")
+	if !v.Settings.admits(v.ident.Groups) {
+		return "", v.refuse(ctx, a, "your groups at the sign-in provider do not allow you to sign in here")
 	}
 	if !known {
 		if a, err = v.create(ctx); err != nil {
@@ -56,10 +56,11 @@ func (v *visit) admit(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return a.ID, touchIdentity(ctx, v.tx, v.who, v.Clock.Now())
+	return a.ID, touchIdentity(ctx, v.tx, v.ident, v.Clock.Now())
 }
 
-// refuse puts a refusal of a known account on record. A stranger leaves no row: he could fill the record.
+// refuse records the refusal of a known account. An unknown identity leaves no row, because it could fill the audit
+// log.
 func (v *visit) refuse(ctx context.Context, a account.Account, why string) error {
 	if a.ID != "" {
 		if err := v.record(ctx, a, "oidc.refuse", nil, map[string]string{"why": why}); err != nil {
@@ -69,14 +70,14 @@ func (v *visit) refuse(ctx context.Context, a account.Account, why string) error
 	return &refused{why}
 }
 
-// create makes the account of a new identity. It has no password: an empty hash never matches.
+// create creates the account of a new identity. It has no password: an empty hash never matches.
 func (v *visit) create(ctx context.Context) (account.Account, error) {
 	a := account.Account{ID: v.IDs.New(id.User), Role: v.role()}
-	if v.who.Email != "" {
-		a.Email = &v.who.Email
+	if v.ident.Email != "" {
+		a.Email = &v.ident.Email
 	}
 	now := v.Clock.Now()
-	for _, a.Username = range v.who.usernames() {
+	for _, a.Username = range v.ident.usernames() {
 		made, err := insertAccount(ctx, v.tx, a, now)
 		if err != nil {
 			return account.Account{}, err
@@ -84,26 +85,26 @@ func (v *visit) create(ctx context.Context) (account.Account, error) {
 		if !made {
 			continue
 		}
-		if err := insertIdentity(ctx, v.tx, v.who, a.ID, now); err != nil {
+		if err := insertIdentity(ctx, v.tx, v.ident, a.ID, now); err != nil {
 			return account.Account{}, err
 		}
 		return a, v.record(ctx, a, "account.create", nil, map[string]any{
-			"username": a.Username, "role": a.Role, "email": a.Email, "issuer": v.who.Issuer, "subject": v.who.Subject,
+			"username": a.Username, "role": a.Role, "email": a.Email, "issuer": v.ident.Issuer, "subject": v.ident.Subject,
 		})
 	}
-	return account.Account{}, fmt.Errorf("no username is free for the subject %q", v.who.Subject)
+	return account.Account{}, fmt.Errorf("all usernames for the subject %q are taken", v.ident.Subject)
 }
 
 func (v *visit) role() string {
-	if v.Settings.isAdmin(v.who.Groups) {
+	if v.Settings.isAdmin(v.ident.Groups) {
 		return account.RoleAdmin
 	}
 	return account.RoleOperator
 }
 
-// setRole follows the groups, with one exception: the last admin who can sign in, which means by this
-// provider while passwords are off, stays one. The first admin's password account does not count, because it
-// opens nothing. Whoever shall follow him is put into the group at the provider and signs in first.
+// setRole sets the role by the groups, except that the last admin who can sign in keeps the role. While password
+// login is off, only admins with an identity of this provider can sign in, so the first admin with its password
+// does not count. Before the last admin leaves the group, another user must join it and sign in.
 func (v *visit) setRole(ctx context.Context, a account.Account) error {
 	want := v.role()
 	if want == a.Role {
@@ -118,7 +119,7 @@ func (v *visit) setRole(ctx context.Context, a account.Account) error {
 		}
 		return change("account.role")
 	}
-	demoted, err := demote(ctx, v.tx, a.ID, v.who.Issuer)
+	demoted, err := demote(ctx, v.tx, a.ID, v.ident.Issuer)
 	if err != nil {
 		return err
 	}
@@ -129,23 +130,23 @@ func (v *visit) setRole(ctx context.Context, a account.Account) error {
 }
 
 func (v *visit) setEmail(ctx context.Context, a account.Account) error {
-	if v.who.Email == "" || a.Email != nil && *a.Email == v.who.Email {
+	if v.ident.Email == "" || a.Email != nil && *a.Email == v.ident.Email {
 		return nil
 	}
-	if err := updateEmail(ctx, v.tx, a.ID, v.who.Email); err != nil {
+	if err := updateEmail(ctx, v.tx, a.ID, v.ident.Email); err != nil {
 		return err
 	}
-	return v.record(ctx, a, "account.email", map[string]any{"email": a.Email}, map[string]any{"email": v.who.Email})
+	return v.record(ctx, a, "account.email", map[string]any{"email": a.Email}, map[string]any{"email": v.ident.Email})
 }
 
-// setTeams follows the groups in the memberships that came from groups; those made by hand stay.
+// setTeams sets the memberships that came from groups by the current groups. Memberships set by hand stay.
 func (v *visit) setTeams(ctx context.Context, a account.Account) error {
 	before, _, err := account.Teams(ctx, v.tx, a.ID)
 	if err != nil {
 		return err
 	}
-	// Keys of teams that are not there (yet) are no reason to keep anybody out.
-	if _, err := account.SyncTeams(ctx, v.tx, a.ID, v.Settings.teams(v.who.Groups)); err != nil {
+	// Keys of teams that do not exist (yet) do not prevent the sign-in.
+	if _, err := account.SyncTeams(ctx, v.tx, a.ID, v.Settings.teams(v.ident.Groups)); err != nil {
 		return err
 	}
 	after, _, err := account.Teams(ctx, v.tx, a.ID)
@@ -155,7 +156,7 @@ func (v *visit) setTeams(ctx context.Context, a account.Account) error {
 	return v.record(ctx, a, "account.teams", map[string]any{"teams": before}, map[string]any{"teams": after})
 }
 
-// record writes what a sign-in did to the account as its person's own doing.
+// record writes what a sign-in changed to the audit log, with the account itself as the actor.
 func (v *visit) record(ctx context.Context, a account.Account, action string, before, after any) error {
 	actor := v.Audit.Actor(ctx)
 	actor.Kind, actor.ID, actor.Name = string(authn.KindUser), a.ID, a.Username

@@ -16,11 +16,11 @@ func (w *world) begin(address string) error {
 	return err
 }
 
-func TestSignInsOfAnAddressAreCounted(t *testing.T) {
+func TestSignIn_Begin_addressLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range beginMost {
-		// One client has a whole /64 of IPv6.
+		// A client controls a whole /64 of IPv6.
 		require.NoError(t, w.begin("2001:db8::"+strconv.FormatInt(int64(i+1), 16)))
 		if i == 0 {
 			w.clock.Advance(20 * time.Second)
@@ -28,19 +28,19 @@ func TestSignInsOfAnAddressAreCounted(t *testing.T) {
 	}
 	err := w.begin("2001:db8::ffff")
 	require.True(t, fault.Is(err, fault.Limited), "%v", err)
-	require.Equal(t, 40*time.Second, fault.From(err).RetryAfter, "until the first one counts no more")
-	require.Equal(t, beginMost, w.count("oidc_sign_in"), "what is refused leaves no row")
-	require.NoError(t, w.begin("192.0.2.8"), "others go on")
+	require.Equal(t, 40*time.Second, fault.From(err).RetryAfter, "until the first sign-in leaves the window")
+	require.Equal(t, beginMost, w.count("oidc_sign_in"), "a refused sign-in adds no row")
+	require.NoError(t, w.begin("192.0.2.8"), "other addresses are not limited")
 
 	w.clock.Advance(40 * time.Second)
 	require.NoError(t, w.begin("2001:db8::1"))
-	require.True(t, fault.Is(w.begin("2001:db8::1"), fault.Limited), "the window slides, it does not start anew")
+	require.True(t, fault.Is(w.begin("2001:db8::1"), fault.Limited), "the window slides and does not restart")
 }
 
-func TestSignInsThatBeginAtOnceAreCountedExactly(t *testing.T) {
+func TestSignIn_Begin_concurrentLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	require.NoError(t, w.begin("192.0.2.8"), "the provider is known")
+	require.NoError(t, w.begin("192.0.2.8"), "the metadata of the provider is read")
 	w.exec(`INSERT INTO oidc_sign_in (state_hash, binding_hash, sealed_next, address_key, begun_at, expires_at)
 		SELECT sha256(n::text::bytea), sha256(n::text::bytea), '', '192.0.2.7', $1, $2 FROM generate_series(1, $3) n`,
 		w.clock.Now(), w.clock.Now().Add(pendingTTL), beginMost-3)
@@ -61,7 +61,7 @@ func TestSignInsThatBeginAtOnceAreCountedExactly(t *testing.T) {
 	require.Equal(t, 3, begun)
 }
 
-func TestSignInsThatWaitAreBounded(t *testing.T) {
+func TestSignIn_Begin_waitingLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fill := func(used any, expires time.Time, seed string) {
@@ -71,7 +71,7 @@ func TestSignInsThatWaitAreBounded(t *testing.T) {
 	}
 	fill(nil, w.clock.Now(), "expired")
 	fill(w.clock.Now(), w.clock.Now().Add(time.Minute), "used")
-	require.NoError(t, w.begin("192.0.2.7"), "what has ended does not wait")
+	require.NoError(t, w.begin("192.0.2.7"), "expired and used sign-ins do not count as waiting")
 	fill(nil, w.clock.Now().Add(time.Minute), "waiting")
 	err := w.begin("192.0.2.7")
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// The most that is read of a person's groups, and the longest texts.
+// The maximum number of groups, and the maximum lengths of the other claims and of a group's name.
 const (
 	maxGroups  = 1000
 	maxGroup   = 512
@@ -19,48 +19,48 @@ const (
 	maxEmail   = 254
 )
 
-// Identity is who the provider says somebody is. Issuer and Subject are the person; the rest is what the
-// provider calls him today.
+// Identity is a user of the provider. Issuer and Subject identify the user; the other fields are what the provider
+// currently states and may change.
 type Identity struct {
 	Issuer, Subject string
-	// Name is what the person is called there; it may be empty.
+	// Name is the user's name at the provider; it may be empty.
 	Name string
-	// Email is set only where the provider has verified it.
+	// Email is set only if the provider has verified it.
 	Email  string
 	Groups []string
 }
 
-// identity reads checked claims. A claim of a wrong type is an error: to take it for nothing would take roles
-// and teams away.
+// identity reads verified claims. A claim of a wrong type is an error: ignoring it would remove roles and teams from
+// the user.
 func (c claims) identity(issuer, groupsClaim string) (Identity, error) {
-	who := Identity{Issuer: issuer, Subject: c.text("sub")}
-	if who.Subject == "" || len(who.Subject) > maxSubject || strings.ContainsFunc(who.Subject, notPrintable) {
+	ident := Identity{Issuer: issuer, Subject: c.text("sub")}
+	if ident.Subject == "" || len(ident.Subject) > maxSubject || strings.ContainsFunc(ident.Subject, notPrintable) {
 		return Identity{}, fmt.Errorf("the subject is not 1 to %d printable ASCII characters", maxSubject)
 	}
-	for name, to := range map[string]*string{"preferred_username": &who.Name, "email": &who.Email} {
+	for name, to := range map[string]*string{"preferred_username": &ident.Name, "email": &ident.Email} {
 		if !c.has(name) {
 			continue
 		}
 		if err := json.Unmarshal(c[name], to); err != nil || len(*to) > 4*maxEmail || strings.ContainsFunc(*to, unicode.IsControl) {
-			return Identity{}, fmt.Errorf("%s is no plain text", name)
+			return Identity{}, fmt.Errorf("%s is not plain text", name)
 		}
 	}
-	if string(c["email_verified"]) != "true" || len(who.Email) > maxEmail || !strings.Contains(who.Email, "@") {
-		who.Email = ""
+	if string(c["email_verified"]) != "true" || len(ident.Email) > maxEmail || !strings.Contains(ident.Email, "@") {
+		ident.Email = ""
 	}
 	var err error
-	who.Groups, err = c.groups(groupsClaim)
-	return who, err
+	ident.Groups, err = c.groups(groupsClaim)
+	return ident, err
 }
 
 func notPrintable(r rune) bool { return r <= ' ' || r > '~' }
 
-// groups reads a list of names; some providers write a list of one as the name itself.
+// groups reads a list of names. Some providers send a list with one entry as a plain string.
 func (c claims) groups(name string) ([]string, error) {
 	if !c.has(name) {
 		var elsewhere map[string]string
 		if json.Unmarshal(c["_claim_names"], &elsewhere) == nil && elsewhere[name] != "" {
-			return nil, errors.New("the groups are too many to be told: narrow them at the provider")
+			return nil, errors.New("the user has too many groups for the ID token; limit the groups in the claim at the provider")
 		}
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ func (c claims) groups(name string) ([]string, error) {
 	}
 	var list []string
 	if err := json.Unmarshal(c[name], &list); err != nil {
-		return nil, errors.New("the groups are no list of names")
+		return nil, errors.New("the groups are not a list of names")
 	}
 	return checkGroups(list)
 }
@@ -80,14 +80,14 @@ func checkGroups(list []string) ([]string, error) {
 	}
 	for _, g := range list {
 		if g == "" || len(g) > maxGroup || strings.ContainsFunc(g, unicode.IsControl) {
-			return nil, fmt.Errorf("a group's name is not 1 to %d plain characters", maxGroup)
+			return nil, fmt.Errorf("a group name is not 1 to %d plain characters", maxGroup)
 		}
 	}
 	return list, nil
 }
 
-// usernames are the names that a new account may get, the nicest first. The suffix comes from the identity,
-// so it is the person's own and no count of namesakes.
+// usernames returns the names that a new account may get, in order of preference. The suffix is derived from the
+// identity, so it does not depend on how many accounts have the same name.
 func (i Identity) usernames() []string {
 	base := plainName(i.Name)
 	if base == "" {
@@ -101,7 +101,7 @@ func (i Identity) usernames() []string {
 	return []string{base, base + "-" + tail[:6], base + "-" + tail[:12], base + "-" + tail[:32]}
 }
 
-// plainName writes a name in lower-case ASCII, so that no two accounts look alike.
+// plainName converts a name to lower-case ASCII, so that the names of two accounts never look alike.
 func plainName(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		r = unicode.ToLower(r)

@@ -24,12 +24,12 @@ import (
 
 type object = map[string]any
 
-// confidence is text that a careless provider repeats; it must not come out anywhere.
+// confidence is text in error responses of the provider; it must not appear anywhere.
 const confidence = "provider-said-hunter2"
 
-// liar is an OpenID provider that can be made to lie in every part of what it says. Left alone it is honest:
-// it checks the client's secret, PKCE, and that a code is used once.
-type liar struct {
+// fakeProvider is an OpenID provider whose responses can be overridden in every part. Without overrides it is
+// correct: it checks the client's secret, PKCE, and that a code is used once.
+type fakeProvider struct {
 	*httptest.Server
 
 	t     *testing.T
@@ -39,21 +39,21 @@ type liar struct {
 
 	mu    sync.Mutex
 	codes map[string]granted
-	last  any // whom the access token is of
-	lies
+	last  any // the subject of the access token
+	overrides
 }
 
-// lies change what is said before it is said; nil ones do not.
-type lies struct {
+// overrides change parts of responses before they are sent; nil fields change nothing.
+type overrides struct {
 	metadata, claims, header, keys, token, userinfo func(object)
-	// sign puts other bytes in the place of the signature, raw another token in the place of the ID token.
+	// sign replaces the signature, raw the whole ID token.
 	sign func(input string) []byte
 	raw  func(token string) any
-	// at answers a path by itself.
+	// at replaces the handler of a path.
 	at map[string]http.HandlerFunc
 }
 
-// granted is what a code stands for.
+// granted is what a code was issued for.
 type granted struct {
 	person           object
 	nonce, challenge string
@@ -64,9 +64,9 @@ const (
 	clientSecret = "the client's secret of the tests"
 )
 
-func newLiar(t *testing.T, clk *clock.Fake) *liar {
+func newFakeProvider(t *testing.T, clk *clock.Fake) *fakeProvider {
 	t.Helper()
-	l := &liar{t: t, clock: clk, codes: map[string]granted{}}
+	l := &fakeProvider{t: t, clock: clk, codes: map[string]granted{}}
 	var err error
 	_, l.key, err = ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func newLiar(t *testing.T, clk *clock.Fake) *liar {
 }
 
 // ServeHTTP implements http.Handler.
-func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if own := l.at[r.URL.Path]; own != nil {
@@ -89,14 +89,14 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/.well-known/openid-configuration":
-		say(w, l.told(l.metadata, object{
+		respond(w, l.apply(l.metadata, object{
 			"issuer": l.URL, "authorization_endpoint": l.URL + "/authorize", "token_endpoint": l.URL + "/token",
 			"jwks_uri": l.URL + "/keys", "userinfo_endpoint": l.URL + "/userinfo",
 			"id_token_signing_alg_values_supported":          []string{"EdDSA", "HS256", "none"},
 			"authorization_response_iss_parameter_supported": true,
 		}))
 	case "/keys":
-		say(w, l.told(l.keys, object{"keys": []object{l.jwk("one", l.key)}}))
+		respond(w, l.apply(l.keys, object{"keys": []object{l.jwk("one", l.key)}}))
 	case "/token":
 		l.exchange(w, r)
 	case "/userinfo":
@@ -104,25 +104,25 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, confidence, http.StatusUnauthorized)
 			return
 		}
-		say(w, l.told(l.userinfo, object{"sub": l.last}))
+		respond(w, l.apply(l.userinfo, object{"sub": l.last}))
 	default:
 		http.NotFound(w, r)
 	}
 }
 
-func (l *liar) told(lie func(object), truth object) object {
-	if lie != nil {
-		lie(truth)
+func (l *fakeProvider) apply(override func(object), body object) object {
+	if override != nil {
+		override(body)
 	}
-	return truth
+	return body
 }
 
-func (l *liar) jwk(kid string, key ed25519.PrivateKey) object {
+func (l *fakeProvider) jwk(kid string, key ed25519.PrivateKey) object {
 	return object{"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": kid, "x": encode(key.Public().(ed25519.PublicKey))}
 }
 
-// grant is what a person's consent in the browser gives.
-func (l *liar) grant(person object, nonce, challenge string) string {
+// grant returns the code that the provider issues when a user signs in.
+func (l *fakeProvider) grant(person object, nonce, challenge string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	code := rand.Text()
@@ -130,7 +130,7 @@ func (l *liar) grant(person object, nonce, challenge string) string {
 	return code
 }
 
-func (l *liar) exchange(w http.ResponseWriter, r *http.Request) {
+func (l *fakeProvider) exchange(w http.ResponseWriter, r *http.Request) {
 	user, pass, _ := r.BasicAuth()
 	code := r.FormValue("code")
 	g, ok := l.codes[code]
@@ -143,15 +143,15 @@ func (l *liar) exchange(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, object{"error": "invalid_grant", "error_description": confidence + code})
 	default:
 		l.last = g.person["sub"]
-		say(w, l.told(l.token, object{"access_token": "access", "token_type": "Bearer", "expires_in": 60, "id_token": l.idToken(g)}))
+		respond(w, l.apply(l.token, object{"access_token": "access", "token_type": "Bearer", "expires_in": 60, "id_token": l.idToken(g)}))
 	}
 }
 
-func (l *liar) idToken(g granted) any {
+func (l *fakeProvider) idToken(g granted) any {
 	now := l.clock.Now().Unix()
 	claims := object{"iss": l.URL, "aud": clientID, "iat": now, "exp": now + 300, "nonce": g.nonce, "at_hash": atHash("access")}
 	maps.Copy(claims, g.person)
-	text := segment(l.told(l.header, object{"alg": "EdDSA", "kid": "one"})) + "." + segment(l.told(l.claims, claims))
+	text := segment(l.apply(l.header, object{"alg": "EdDSA", "kid": "one"})) + "." + segment(l.apply(l.claims, claims))
 	sig := ed25519.Sign(l.key, []byte(text))
 	if l.sign != nil {
 		sig = l.sign(text)
@@ -179,7 +179,7 @@ func segment(v any) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func say(w http.ResponseWriter, v any) { refuse(w, http.StatusOK, v) }
+func respond(w http.ResponseWriter, v any) { refuse(w, http.StatusOK, v) }
 
 func refuse(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -187,7 +187,7 @@ func refuse(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// set and drop are lies about one name.
+// set and drop return overrides of one name.
 func set(name string, value any) func(object) { return func(o object) { o[name] = value } }
 
 func drop(name string) func(object) { return func(o object) { delete(o, name) } }

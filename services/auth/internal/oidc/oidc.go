@@ -1,15 +1,16 @@
-// Package oidc signs people in by the installation's OpenID provider: authorization code with PKCE, state,
+// Package oidc signs users in with the installation's OpenID provider: authorization code with PKCE, state,
 // nonce and RFC 9207's `iss`.
 //
 // It promises:
-//   - an answer of the provider counts once, within ten minutes, and only in the browser that began;
+//   - a response of the provider is accepted once, within ten minutes, and only from the browser that began;
 //   - an identity is (issuer, subject) and nothing else. An account is never found by a name or an e-mail
-//     address: both change hands at a provider, and at many a person chooses his own, so whoever takes a
-//     name there would take the account here. A name that is taken gets a suffix;
+//     address: a provider may give both to another user, and many let users choose their own, so a user who
+//     takes a name there could take over the account here. If a username is taken, the new account gets a suffix;
 //   - role and teams follow the provider's groups at each sign-in, except that the last admin who can sign in
-//     stays one;
-//   - sign-ins that begin are counted by address, over all replicas, and those that wait are bounded in all;
-//   - nothing of a sign-in is stored but hashes, and nothing that the provider answers is repeated in an error.
+//     keeps the role;
+//   - new sign-ins are counted by address across all replicas, and the total of waiting sign-ins is bounded;
+//   - the secrets of a sign-in are stored only as hashes, its path is stored sealed, and errors repeat no text that
+//     the provider chooses, except codes and addresses.
 package oidc
 
 import (
@@ -28,22 +29,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// pendingTTL is how long a person may stay at the provider.
+// pendingTTL is how long a user may stay at the provider.
 const pendingTTL = 10 * time.Minute
 
-// What a caller without a credential may make of rows: how many sign-ins of an address may begin in a window
-// (an office may stand behind one), and how many of all may wait for the provider.
+// The limits of rows that callers without a credential create: how many sign-ins an address may begin in a window
+// (a whole office may share one address), and how many may wait for the provider in total.
 const (
 	beginMost   = 60
 	beginWindow = time.Minute
 	waitingMost = 20_000
 )
 
-// CallbackPath is where the provider sends the browser back to, under the public URL.
+// CallbackPath is the path, under the public URL, that the provider sends the browser back to.
 const CallbackPath = "/auth/callback"
 
-// ticket is one sign-in as the browser carries it: the state, which travels through the provider, and the
-// binding, which never leaves the browser. What must not be stored in plain is derived from both.
+// ticket holds the secrets of one sign-in, which the browser keeps: the state, which travels through the provider,
+// and the binding, which only the browser has. Values that must not be stored in plain are derived from both.
 type ticket struct {
 	state   secret.String
 	binding secret.String
@@ -54,14 +55,14 @@ const ticketBytes = 32
 func newTicket(r io.Reader) (ticket, error) {
 	raw := make([]byte, 2*ticketBytes)
 	if _, err := io.ReadFull(r, raw); err != nil {
-		return ticket{}, fmt.Errorf("draw a sign-in: %w", err)
+		return ticket{}, fmt.Errorf("generate the secrets of a sign-in: %w", err)
 	}
 	return ticket{state: secret.New(encode(raw[:ticketBytes])), binding: secret.New(encode(raw[ticketBytes:]))}, nil
 }
 
 func encode(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
 
-// wellFormed says whether both could have been drawn, so that nothing else reaches the database.
+// wellFormed reports whether both secrets have the right form. Anything else does not reach the database.
 func (t ticket) wellFormed() bool {
 	for _, s := range []secret.String{t.state, t.binding} {
 		if raw, err := base64.RawURLEncoding.Strict().DecodeString(s.Reveal()); err != nil || len(raw) != ticketBytes {
@@ -77,20 +78,20 @@ func (t ticket) derive(use string) []byte {
 	return mac.Sum(nil)
 }
 
-// nonce comes back in the ID token.
+// nonce returns the nonce that the ID token must contain.
 func (t ticket) nonce() string { return encode(t.derive("nonce")) }
 
-// verifier is PKCE's: 43 characters that the provider sees when the code is exchanged.
+// verifier returns the PKCE verifier: 43 characters that the provider sees when the code is exchanged.
 func (t ticket) verifier() string { return encode(t.derive("pkce")) }
 
-// aead is for one message only, so its nonce may be fixed with its key.
+// aead returns the cipher and the nonce of a sign-in. Each key seals only one message, so a fixed nonce is safe.
 func (t ticket) aead() (a cipher.AEAD, nonce []byte, err error) {
 	block, err := aes.NewCipher(t.derive("next"))
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a sign-in's cipher: %w", err)
+		return nil, nil, fmt.Errorf("create the cipher of a sign-in: %w", err)
 	}
 	if a, err = cipher.NewGCM(block); err != nil {
-		return nil, nil, fmt.Errorf("make a sign-in's cipher: %w", err)
+		return nil, nil, fmt.Errorf("create the cipher of a sign-in: %w", err)
 	}
 	return a, t.derive("iv")[:a.NonceSize()], nil
 }
@@ -110,13 +111,13 @@ func (t ticket) open(sealed []byte) (string, error) {
 	}
 	raw, err := a.Open(nil, nonce, sealed, nil)
 	if err != nil {
-		return "", fmt.Errorf("open where a sign-in goes on: %w", err)
+		return "", fmt.Errorf("open the path of a sign-in: %w", err)
 	}
 	return string(raw), nil
 }
 
-// localPath is the path of this installation that a person wanted, `/` for anything that a browser could
-// take for another place.
+// localPath returns next if it is a path of this installation, and `/` for anything that a browser could take for
+// an address elsewhere.
 func localPath(next string) string {
 	u, err := url.Parse(next)
 	switch {

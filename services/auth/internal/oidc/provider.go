@@ -20,54 +20,54 @@ import (
 )
 
 const (
-	// metadataTTL is how long the provider's metadata and keys serve before they are read again.
+	// metadataTTL is how long the provider's metadata and keys are used before they are read again.
 	metadataTTL = time.Hour
-	// failurePause is how long a failed read of the metadata answers for those who come next.
+	// failurePause is how long the error of a failed read of the metadata is returned to later callers.
 	failurePause = time.Second
 )
 
-// Provider knows the OpenID provider. It reads the provider's metadata when somebody signs in, so a provider
-// that is down keeps nothing from starting, and it tries again at the next sign-in.
+// Provider is a client of the OpenID provider. It reads the provider's metadata at a sign-in and not at the start,
+// so a provider that is down does not prevent the start. After a failure the next sign-in tries again.
 type Provider struct {
-	// ClientSecret answers the secret that an admin set in the place of the settings', zero where there is
-	// none; it may be nil.
+	// ClientSecret returns the secret that an admin set to replace the one in Settings, or zero if none is set. The
+	// function may be nil.
 	ClientSecret func(ctx context.Context) (secret.String, error)
 
 	settings Settings
 	client   *http.Client
 	clock    clock.Clock
-	// turn is held by whoever reads or writes what follows.
+	// turn guards the fields below. It is a channel so that waiting for it can be canceled.
 	turn     chan struct{}
 	known    *metadata
 	failure  error
 	failedAt time.Time
 }
 
-// metadata is what the provider says of itself.
+// metadata is what the provider publishes about itself.
 type metadata struct {
 	provider *oidc.Provider
 	keys     oidc.KeySet
 	endpoint oauth2.Endpoint
-	// namesItself says that each answer carries `iss` (RFC 9207).
+	// namesItself reports that each response contains `iss` (RFC 9207).
 	namesItself bool
 	readAt      time.Time
 }
 
-// NewProvider takes the client that calls the provider; it calls nobody yet.
+// NewProvider returns a provider that is called with client. It makes no call itself.
 func NewProvider(s Settings, client *http.Client, clk clock.Clock) *Provider {
 	c := *client
-	// No endpoint of OpenID redirects a server: an answer that does is no answer.
+	// OpenID endpoints do not redirect servers, so a redirect is an invalid response.
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Provider{settings: s, client: &c, clock: clk, turn: make(chan struct{}, 1)}
 }
 
-// badProvider is every failure that is the provider's: 502. The cause is ours; nothing of the answer is in it.
+// badProvider is the error for failures of the provider: 502. The cause contains no text of the provider's response.
 func badProvider(cause error, what string) error {
-	return fault.New(fault.Dependency, "oidc_provider", "The sign-in provider %s", what).Wrap(cause)
+	return fault.New(fault.Dependency, "oidc_provider", "the sign-in provider %s", what).Wrap(cause)
 }
 
-// metadata answers what is known of the provider, and reads it where that is nothing or too old. Old metadata
-// serves on where it cannot be read again.
+// metadata returns the provider's metadata, and reads it if it is missing or older than metadataTTL. If the
+// read fails, old metadata stays in use.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -80,7 +80,7 @@ func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 		return p.known, nil
 	}
 	if p.failure == nil || now.Sub(p.failedAt) >= failurePause {
-		// For all who wait, so the end of the first one's call does not end it; the client's time does.
+		// Other callers wait for this read, so canceling this call does not end it; the client's timeout does.
 		m, err := p.discover(context.WithoutCancel(ctx))
 		if err == nil {
 			p.known, p.failure = m, nil
@@ -100,23 +100,23 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, discoveryFault(err)
 	}
-	var said struct {
+	var extra struct {
 		JWKS        string   `json:"jwks_uri"`
 		Auth        []string `json:"token_endpoint_auth_methods_supported"`
 		NamesItself bool     `json:"authorization_response_iss_parameter_supported"`
 	}
-	if err := provider.Claims(&said); err != nil {
-		return nil, badProvider(errors.New("metadata of a wrong type"), "has metadata that cannot be read")
+	if err := provider.Claims(&extra); err != nil {
+		return nil, badProvider(errors.New("metadata has a wrong type"), "has metadata that cannot be read")
 	}
 	m := &metadata{
-		provider: provider, keys: oidc.NewRemoteKeySet(ctx, said.JWKS), endpoint: provider.Endpoint(),
-		namesItself: said.NamesItself, readAt: p.clock.Now(),
+		provider: provider, keys: oidc.NewRemoteKeySet(ctx, extra.JWKS), endpoint: provider.Endpoint(),
+		namesItself: extra.NamesItself, readAt: p.clock.Now(),
 	}
 	m.endpoint.AuthStyle = oauth2.AuthStyleInHeader
-	if len(said.Auth) > 0 && !slices.Contains(said.Auth, "client_secret_basic") {
+	if len(extra.Auth) > 0 && !slices.Contains(extra.Auth, "client_secret_basic") {
 		m.endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
-	for _, address := range []string{m.endpoint.AuthURL, m.endpoint.TokenURL, said.JWKS} {
+	for _, address := range []string{m.endpoint.AuthURL, m.endpoint.TokenURL, extra.JWKS} {
 		if err := p.checkEndpoint(address); err != nil {
 			return nil, badProvider(err, "has metadata that cannot be used")
 		}
@@ -134,30 +134,30 @@ func discoveryFault(err error) error {
 	var call *url.Error
 	switch {
 	case errors.As(err, &other):
-		return badProvider(fmt.Errorf("its metadata is of the issuer %.200q", other.Discovered), "names another issuer than the configured one")
+		return badProvider(fmt.Errorf("the metadata names the issuer %.200q", other.Discovered), "names another issuer than the configured one")
 	case errors.As(err, &call):
 		return badProvider(call, "cannot be reached")
 	default:
-		return badProvider(errors.New("discovery: no metadata in the answer"), "does not answer with its metadata")
+		return badProvider(errors.New("discovery: no metadata in the response"), "does not return its metadata")
 	}
 }
 
-// checkEndpoint keeps a provider of https from naming plain http.
+// checkEndpoint rejects endpoints that may not be called, and plain http endpoints of an https provider.
 func (p *Provider) checkEndpoint(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
-		return fmt.Errorf("the endpoint %.200q is no address", address)
+		return fmt.Errorf("the endpoint %.200q is not a URL", address)
 	}
 	if err := egress.CheckURL(u); err != nil {
 		return fmt.Errorf("the endpoint %.200q: %w", address, err)
 	}
 	if u.Scheme != "https" && strings.HasPrefix(p.settings.Issuer, "https:") || u.Fragment != "" {
-		return fmt.Errorf("the endpoint %.200q is not of https", address)
+		return fmt.Errorf("the endpoint %.200q must use https and have no fragment", address)
 	}
 	return nil
 }
 
-// config is the client of the metadata for one redirect address.
+// config returns the OAuth client for one redirect address.
 func (p *Provider) config(m *metadata, redirect string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: p.settings.ClientID, ClientSecret: p.settings.ClientSecret.Reveal(), Endpoint: m.endpoint,
@@ -165,8 +165,8 @@ func (p *Provider) config(m *metadata, redirect string) *oauth2.Config {
 	}
 }
 
-// withSecret is config with the secret in force: one that changed at the provider is changed here without a
-// restart.
+// withSecret returns config with the current secret, so that a secret that changes at the provider can be changed
+// here without a restart.
 func (p *Provider) withSecret(ctx context.Context, m *metadata, redirect string) (*oauth2.Config, error) {
 	c := p.config(m, redirect)
 	if p.ClientSecret == nil {
@@ -179,7 +179,7 @@ func (p *Provider) withSecret(ctx context.Context, m *metadata, redirect string)
 	return c, err
 }
 
-// authorizationURL is where the browser goes.
+// authorizationURL returns the address at the provider that the browser goes to.
 func (p *Provider) authorizationURL(ctx context.Context, t ticket, redirect string) (string, error) {
 	m, err := p.metadata(ctx)
 	if err != nil {

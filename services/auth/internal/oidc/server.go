@@ -8,23 +8,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// cookies gives the browser its refresh token: *session.Server.
+// cookies sends the refresh token to the browser. *session.Server implements it.
 type cookies interface {
 	SetRefreshCookie(ctx context.Context, refresh secret.String) error
 }
 
-// Server answers OidcPeerService.
+// Server implements OidcPeerService.
 type Server struct {
 	authpeerv1.UnimplementedOidcPeerServiceServer
 
-	// SignIn is nil where the installation has no provider.
+	// SignIn is nil if the installation has no provider.
 	SignIn  *SignIn
 	Cookies cookies
 }
 
 func (s *Server) configured() error {
 	if s.SignIn == nil {
-		return fault.New(fault.Unconfigured, "oidc_off", "This deployment has no sign-in provider: SERVICE_OIDC_ISSUER is not set")
+		return fault.New(fault.Unconfigured, "oidc_off", "this deployment has no sign-in provider; set SERVICE_OIDC_ISSUER")
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// loaded reads settings as a process does.
+// loaded loads settings as a process does.
 func loaded(t *testing.T, more map[string]string) (Settings, error) {
 	t.Helper()
 	vars := map[string]string{
@@ -35,22 +35,22 @@ func TestSettings(t *testing.T) {
 	require.Equal(t, "groups", s.GroupsClaim)
 	s, err = loaded(t, map[string]string{"SERVICE_OIDC_SCOPES": "groups", "SERVICE_OIDC_TEAM_GROUPS": "nlp=language,/org/vision=vision,nlp=all-of-us"})
 	require.NoError(t, err)
-	require.Equal(t, []string{"openid", "groups"}, s.scopes(), "without openid there is no identity")
+	require.Equal(t, []string{"openid", "groups"}, s.scopes(), "openid is always requested")
 	require.Equal(t, []string{"all-of-us", "language"}, s.teams([]string{"nlp", "other"}))
 	require.Empty(t, s.teams(nil))
 	s.AdminGroups = []string{"admins", ""}
-	require.False(t, s.isAdmin([]string{"", "Admins"}), "an empty name is no group")
+	require.False(t, s.isAdmin([]string{"", "Admins"}), "an empty name is not a group")
 	require.True(t, s.isAdmin([]string{"admins"}))
-	require.NoError(t, (&Settings{}).Validate(), "off")
+	require.NoError(t, (&Settings{}).Validate(), "no provider is set")
 }
 
-func TestSettingsThatLockEverybodyOutDoNotStart(t *testing.T) {
+func TestSettings_Validate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ setting, value string }{
-		"no admins": {"SERVICE_OIDC_ADMIN_GROUPS", "-"}, "admins of no name": {"SERVICE_OIDC_ADMIN_GROUPS", ","}, "no client": {"SERVICE_OIDC_CLIENT_ID", "-"},
+		"no admins": {"SERVICE_OIDC_ADMIN_GROUPS", "-"}, "empty admin group": {"SERVICE_OIDC_ADMIN_GROUPS", ","}, "no client": {"SERVICE_OIDC_CLIENT_ID", "-"},
 		"no secret": {"SERVICE_OIDC_CLIENT_SECRET", "-"}, "empty secret": {"SERVICE_OIDC_CLIENT_SECRET", ""}, "no issuer": {"SERVICE_OIDC_ISSUER", "-"},
-		"issuer is no URL": {"SERVICE_OIDC_ISSUER", "login.example.com"}, "issuer with a query": {"SERVICE_OIDC_ISSUER", "https://login.example.com?x=1"},
-		"issuer with a user": {"SERVICE_OIDC_ISSUER", "https://a@login.example.com"}, "issuer of gopher": {"SERVICE_OIDC_ISSUER", "gopher://login.example.com"},
+		"issuer is not a URL": {"SERVICE_OIDC_ISSUER", "login.example.com"}, "issuer with a query": {"SERVICE_OIDC_ISSUER", "https://login.example.com?x=1"},
+		"issuer with a user": {"SERVICE_OIDC_ISSUER", "https://a@login.example.com"}, "issuer with gopher": {"SERVICE_OIDC_ISSUER", "gopher://login.example.com"},
 		"no claim": {"SERVICE_OIDC_GROUPS_CLAIM", ""}, "team without a group": {"SERVICE_OIDC_TEAM_GROUPS", "=vision"}, "group without a team": {"SERVICE_OIDC_TEAM_GROUPS", "vision="},
 	} {
 		_, err := loaded(t, map[string]string{tc.setting: tc.value})

@@ -16,16 +16,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/limit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// opener opens sessions: *session.Sessions.
+// opener opens sessions. *session.Sessions implements it.
 type opener interface {
 	OpenTx(ctx context.Context, tx pgx.Tx, r session.OpenRequest) (session.Tokens, error)
 }
 
-// SignIn takes a person to the provider and back.
+// SignIn runs sign-ins with the provider.
 type SignIn struct {
 	Settings Settings
 	Provider *Provider
@@ -35,35 +35,35 @@ type SignIn struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// PublicURL is the address that browsers reach.
+	// PublicURL returns the address that browsers use.
 	PublicURL func() string
 }
 
-// Begun is a sign-in that the browser takes to the provider.
+// Begun is a sign-in that has begun.
 type Begun struct {
-	// URL is where the browser goes, Binding what it alone keeps.
+	// URL is the address at the provider that the browser goes to. Binding is a secret that only the browser keeps.
 	URL     string
 	Binding secret.String
 }
 
-// Answer is what the browser brings back from the provider.
+// Answer is the response of the provider, which the browser delivers.
 type Answer struct {
 	State, Code, Binding secret.String
-	// Issuer is who the answer says it is from, Error what the provider refused with; both may be empty.
+	// Issuer is the `iss` of the response, Error its error code. Both may be empty.
 	Issuer, Error string
-	// Address is the browser's.
+	// Address is the client address of the browser.
 	Address string
 }
 
-// badSignIn is the one answer to what this browser did not begin here, or finished before.
+// badSignIn is the one error for a sign-in that this browser has not begun or has already finished.
 func badSignIn() error {
-	return fault.New(fault.Unauthenticated, "bad_sign_in", "The sign-in is unknown, used or expired; begin again")
+	return fault.New(fault.Unauthenticated, "bad_sign_in", "the sign-in is unknown, used or expired; start again")
 }
 
 func (s *SignIn) redirect() string { return s.PublicURL() + CallbackPath }
 
-// Begin makes a sign-in that goes on at next, a path of this installation. Whoever asks is nobody yet, so the
-// sign-ins of an address and those that wait are bounded.
+// Begin begins a sign-in that leads to next, a path of this installation. The caller is not authenticated yet, so
+// the numbers of sign-ins per address and of waiting sign-ins are bounded.
 func (s *SignIn) Begin(ctx context.Context, next, address string) (Begun, error) {
 	t, err := newTicket(s.Rand)
 	if err != nil {
@@ -77,13 +77,13 @@ func (s *SignIn) Begin(ctx context.Context, next, address string) (Begun, error)
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := s.store(ctx, pending{ticket: t, sealedNext: sealed, addressKey: limit.Key(address)}); err != nil {
+	if err := s.store(ctx, pending{ticket: t, sealedNext: sealed, addressKey: ratelimit.Key(address)}); err != nil {
 		return Begun{}, err
 	}
 	return Begun{URL: to, Binding: t.binding}, nil
 }
 
-// store keeps a sign-in, unless its address begins too many or too many wait in all.
+// store stores a sign-in, unless its address has begun too many or too many are waiting in total.
 func (s *SignIn) store(ctx context.Context, p pending) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if err := lockAddress(ctx, tx, p.addressKey); err != nil {
@@ -96,14 +96,14 @@ func (s *SignIn) store(ctx context.Context, p pending) error {
 			return err
 		}
 		if begun >= beginMost {
-			return fault.New(fault.Limited, "oidc_rate", "Too many sign-ins begin at this address").
+			return fault.New(fault.Limited, "oidc_rate", "too many sign-ins from this address").
 				WithRetryAfter(max(oldest.Add(beginWindow).Sub(p.begunAt), time.Second))
 		}
 		switch full, err := s.full(ctx, tx, p.begunAt); {
 		case err != nil:
 			return err
 		case full:
-			return fault.New(fault.Unavailable, "oidc_waiting", "Too many sign-ins wait for the provider").WithRetryAfter(time.Minute)
+			return fault.New(fault.Unavailable, "oidc_waiting", "too many sign-ins are waiting for the provider").WithRetryAfter(time.Minute)
 		}
 		return insertSignIn(ctx, tx, p)
 	})
@@ -114,7 +114,8 @@ func (s *SignIn) full(ctx context.Context, tx pgx.Tx, at time.Time) (bool, error
 	return waiting >= waitingMost, err
 }
 
-// Finish takes the provider's answer, once, and opens a session of the person's account.
+// Finish accepts the provider's response, once, and opens a session of the user's account. It also returns the path
+// that the sign-in leads to.
 func (s *SignIn) Finish(ctx context.Context, a Answer) (session.Tokens, string, error) {
 	t := ticket{state: a.State, binding: a.Binding}
 	if !t.wellFormed() {
@@ -128,36 +129,36 @@ func (s *SignIn) Finish(ctx context.Context, a Answer) (session.Tokens, string, 
 	if err != nil {
 		return session.Tokens{}, "", err
 	}
-	if err := s.Provider.checkAnswer(ctx, a); err != nil {
+	if err := s.Provider.checkResponse(ctx, a); err != nil {
 		return session.Tokens{}, "", err
 	}
-	who, err := s.Provider.exchange(ctx, t, a.Code.Reveal(), s.redirect())
+	ident, err := s.Provider.exchange(ctx, t, a.Code.Reveal(), s.redirect())
 	if err != nil {
 		return session.Tokens{}, "", err
 	}
-	tokens, err := s.enter(ctx, who, a.Address)
+	tokens, err := s.enter(ctx, ident, a.Address)
 	return tokens, next, err
 }
 
-// checkAnswer looks at what came through the browser: who it is from (RFC 9207, so that no other provider's
-// answer is taken for ours), and whether it is a refusal.
-func (p *Provider) checkAnswer(ctx context.Context, a Answer) error {
+// checkResponse checks what came through the browser: its issuer (RFC 9207), so that the response of another
+// provider is not accepted, and whether it is an error.
+func (p *Provider) checkResponse(ctx context.Context, a Answer) error {
 	m, err := p.metadata(ctx)
 	if err != nil {
 		return err
 	}
 	if (a.Issuer != "" || m.namesItself) && a.Issuer != p.settings.Issuer {
-		return badAnswer(errors.New("the answer is of another issuer"))
+		return badResponse(errors.New("the response is from another issuer"))
 	}
 	switch a.Error {
 	case "":
 	case "server_error", "temporarily_unavailable":
 		return badProvider(errors.New("authorization endpoint: "+a.Error), "failed; try again")
 	default:
-		return fault.New(fault.Unauthenticated, "oidc_refused", "The sign-in provider refused the sign-in: %s", orUnknown(word(a.Error)))
+		return fault.New(fault.Unauthenticated, "oidc_refused", "the sign-in provider refused the sign-in: %s", orUnknown(word(a.Error)))
 	}
 	if a.Code.IsZero() || a.Code.Reveal() == "" {
-		return badAnswer(errors.New("the answer has no code"))
+		return badResponse(errors.New("the response has no code"))
 	}
 	return nil
 }
@@ -169,14 +170,14 @@ func orUnknown(word string) string {
 	return word
 }
 
-// enter finds or makes the account, brings it up to what the provider says, and opens a session. A refusal is
-// on record too, so it is told when that is committed.
-func (s *SignIn) enter(ctx context.Context, who Identity, address string) (session.Tokens, error) {
+// enter finds or creates the account, updates it from the identity, and opens a session. A refusal is recorded in
+// the audit log, so it is returned after the commit.
+func (s *SignIn) enter(ctx context.Context, ident Identity, address string) (session.Tokens, error) {
 	var tokens session.Tokens
 	var refusal error
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		tokens, refusal = session.Tokens{}, nil
-		v := visit{SignIn: s, tx: tx, who: who, address: address}
+		v := visit{SignIn: s, tx: tx, ident: ident, address: address}
 		accountID, err := v.admit(ctx)
 		if errors.As(err, new(*refused)) {
 			refusal = err
@@ -193,13 +194,13 @@ func (s *SignIn) enter(ctx context.Context, who Identity, address string) (sessi
 	switch {
 	case refusal != nil:
 		return session.Tokens{}, fault.New(fault.Forbidden, "oidc_not_admitted", "%s", refusal.Error())
-	case errors.Is(err, session.ErrNoAccount):
+	case errors.Is(err, session.ErrAccountUnusable):
 		return session.Tokens{}, badSignIn()
 	case err != nil:
-		return session.Tokens{}, fmt.Errorf("sign in by the provider: %w", err)
+		return session.Tokens{}, fmt.Errorf("sign in with the provider: %w", err)
 	}
 	return tokens, nil
 }
 
-// Sweep forgets sign-ins that have expired.
+// Sweep deletes sign-ins that have expired.
 func (s *SignIn) Sweep(ctx context.Context) error { return sweepSignIns(ctx, s.Pool, s.Clock.Now()) }

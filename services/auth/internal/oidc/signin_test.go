@@ -18,10 +18,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func TestAnAnswerCountsOnceAlsoWhenManyBringIt(t *testing.T) {
+func TestSignIn_Finish_concurrent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, err := w.answer(ann())
+	a, err := w.callback(ann())
 	require.NoError(t, err)
 	errs := make(chan error, 20)
 	for range cap(errs) {
@@ -42,27 +42,27 @@ func TestAnAnswerCountsOnceAlsoWhenManyBringIt(t *testing.T) {
 	require.Equal(t, 1, w.count("session"))
 }
 
-func TestAnotherBrowserUsesNothingUp(t *testing.T) {
+func TestSignIn_Finish_otherBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, err := w.answer(ann())
+	a, err := w.callback(ann())
 	require.NoError(t, err)
 	stolen := a
 	stolen.Binding = w.begun().Binding
 	_, _, err = w.Finish(t.Context(), stolen)
 	require.True(t, fault.HasCode(err, "bad_sign_in"))
 	_, _, err = w.Finish(t.Context(), a)
-	require.NoError(t, err, "the person whom it belongs to goes on")
+	require.NoError(t, err, "the browser that began can still finish")
 }
 
-func TestASignInEndsAfterTenMinutesAndIsForgotten(t *testing.T) {
+func TestSignIn_expiryAndSweep(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		after time.Duration
 		ok    bool
 	}{"just in time": {pendingTTL - time.Second, true}, "too late": {pendingTTL, false}} {
 		w := newWorld(t)
-		a, err := w.answer(ann())
+		a, err := w.callback(ann())
 		require.NoError(t, err)
 		w.clock.Advance(tc.after)
 		require.NoError(t, w.Sweep(t.Context()))
@@ -74,7 +74,7 @@ func TestASignInEndsAfterTenMinutesAndIsForgotten(t *testing.T) {
 	}
 }
 
-func TestNothingOfASignInIsStoredInPlain(t *testing.T) {
+func TestSignIn_Begin_storesNoPlainSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	begun, err := w.Begin(t.Context(), "/device?user_code=WDJB-MJHT", "192.0.2.7")
@@ -99,10 +99,10 @@ func TestNothingOfASignInIsStoredInPlain(t *testing.T) {
 		}
 		values[again.Binding.Reveal()] = true
 	}
-	require.Len(t, values, 200, "each is drawn anew")
+	require.Len(t, values, 200, "all values differ")
 }
 
-func TestWhereAPersonGoesOnIsHere(t *testing.T) {
+func TestLocalPath(t *testing.T) {
 	t.Parallel()
 	for next, want := range map[string]string{
 		"/": "/", "/jobs/job_1?tab=logs#end": "/jobs/job_1?tab=logs#end", "": "/", "jobs": "/", "//evil.example.com": "/", "/\\evil.example.com": "/",
@@ -113,76 +113,76 @@ func TestWhereAPersonGoesOnIsHere(t *testing.T) {
 	}
 }
 
-func TestAProviderThatIsAwayIsTriedAgain(t *testing.T) {
+func TestProvider_metadata_retry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var asked atomic.Int64
+	var calls atomic.Int64
 	away := func(rw http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		calls.Add(1)
 		broken(rw, r)
 	}
 	const path = "/.well-known/openid-configuration"
-	w.liar.lies = lies{at: map[string]http.HandlerFunc{path: away}}
+	w.idp.overrides = overrides{at: map[string]http.HandlerFunc{path: away}}
 	for range 3 {
 		_, err := w.Begin(t.Context(), "/", "192.0.2.7")
 		require.True(t, fault.HasCode(err, "oidc_provider"), "%v", err)
 		require.True(t, fault.Is(err, fault.Dependency))
 	}
-	require.EqualValues(t, 1, asked.Load(), "those who come at once share the failure")
+	require.EqualValues(t, 1, calls.Load(), "later callers share the failure")
 	require.Zero(t, w.count("oidc_sign_in"))
 	w.clock.Advance(failurePause)
 	_, err := w.Begin(t.Context(), "/", "192.0.2.7")
 	require.Error(t, err)
-	require.EqualValues(t, 2, asked.Load())
+	require.EqualValues(t, 2, calls.Load())
 	w.clock.Advance(failurePause)
-	w.liar.lies = lies{}
+	w.idp.overrides = overrides{}
 	w.mustSignIn(ann())
-	w.liar.lies = lies{at: map[string]http.HandlerFunc{path: away}}
+	w.idp.overrides = overrides{at: map[string]http.HandlerFunc{path: away}}
 	w.clock.Advance(metadataTTL)
 	w.mustSignIn(ann())
-	require.EqualValues(t, 3, asked.Load(), "what is known serves on where it cannot be read again")
+	require.EqualValues(t, 3, calls.Load(), "old metadata stays in use if it cannot be read again")
 }
 
-func TestTheProvidersKeysChange(t *testing.T) {
+func TestProvider_keyChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustSignIn(ann())
 	_, next, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	w.liar.lies = lies{
-		header: set("kid", "next"), keys: set("keys", []object{w.liar.jwk("next", next)}),
+	w.idp.overrides = overrides{
+		header: set("kid", "next"), keys: set("keys", []object{w.idp.jwk("next", next)}),
 		sign: func(text string) []byte { return ed25519.Sign(next, []byte(text)) },
 	}
 	w.mustSignIn(ann())
 	w.clock.Advance(metadataTTL)
 	w.mustSignIn(ann())
-	w.liar.lies.header, w.liar.lies.sign = nil, nil
+	w.idp.overrides.header, w.idp.overrides.sign = nil, nil
 	_, err = w.signIn(ann())
-	require.True(t, fault.Is(err, fault.Unauthenticated), "a key that is taken back holds no longer")
+	require.True(t, fault.Is(err, fault.Unauthenticated), "a withdrawn key is no longer accepted")
 }
 
-func TestTheUserinfoEndpointFillsIn(t *testing.T) {
+func TestProvider_userinfo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.liar.userinfo = func(o object) {
+	w.idp.userinfo = func(o object) {
 		o["preferred_username"], o["groups"], o["email"], o["email_verified"] = "carol", []string{"admins"}, "carol@example.com", true
 	}
 	tokens := w.mustSignIn(ann(object{"preferred_username": nil, "groups": nil, "email": nil, "email_verified": nil}))
 	require.Equal(t, []string{"carol", "admin"}, []string{tokens.Username, tokens.Role})
 	require.Equal(t, 1, w.count(`account WHERE email = 'carol@example.com'`))
 	tokens = w.mustSignIn(bob(object{"sub": "sub-ann", "groups": []string{}, "email_verified": false}))
-	require.Equal(t, "admin", tokens.Role, "the last admin stays")
-	w.liar.userinfo = set("sub", "sub-dan")
+	require.Equal(t, "admin", tokens.Role, "the last admin keeps the role")
+	w.idp.userinfo = set("sub", "sub-dan")
 	tokens = w.mustSignIn(ann(object{"sub": "sub-dan", "groups": nil, "email": "dan@example.com", "email_verified": nil}))
 	require.Equal(t, "operator", tokens.Role)
-	require.Zero(t, w.count(`account WHERE email = 'dan@example.com'`), "an address and its verification are one statement")
+	require.Zero(t, w.count(`account WHERE email = 'dan@example.com'`), "an address counts only with the verification from the same source")
 }
 
-func TestTheClientsSecretGoesWhereTheProviderWantsIt(t *testing.T) {
+func TestProvider_clientSecretPost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	form := make(chan url.Values, 1)
-	w.liar.lies = lies{
+	w.idp.overrides = overrides{
 		metadata: set("token_endpoint_auth_methods_supported", []string{"client_secret_post"}),
 		at: map[string]http.HandlerFunc{"/token": func(rw http.ResponseWriter, r *http.Request) {
 			_ = r.ParseForm()
@@ -197,15 +197,16 @@ func TestTheClientsSecretGoesWhereTheProviderWantsIt(t *testing.T) {
 	require.Len(t, got.Get("code_verifier"), 43)
 }
 
-// An admin's secret stands in for the settings' from the next sign-in on; one that cannot be read refuses.
-func TestTheClientsSecretChangesWithoutARestart(t *testing.T) {
+// A secret that an admin sets replaces the one of the settings from the next sign-in on. If it cannot be read, the
+// sign-in fails.
+func TestProvider_ClientSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var now secret.String
 	var broken error
 	w.Provider.ClientSecret = func(context.Context) (secret.String, error) { return now, broken }
 	_, err := w.signIn(ann())
-	require.NoError(t, err, "none is set")
+	require.NoError(t, err, "no secret is set")
 	now = secret.New("a wrong one")
 	_, err = w.signIn(ann())
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
@@ -217,16 +218,16 @@ func TestTheClientsSecretChangesWithoutARestart(t *testing.T) {
 	require.ErrorIs(t, err, secret.ErrOpen)
 }
 
-func TestAFailureTellsNothingThatIsSecret(t *testing.T) {
+func TestProvider_errorsOmitSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.liar.lies = lies{at: map[string]http.HandlerFunc{"/token": func(rw http.ResponseWriter, r *http.Request) {
+	w.idp.overrides = overrides{at: map[string]http.HandlerFunc{"/token": func(rw http.ResponseWriter, r *http.Request) {
 		refuse(rw, http.StatusUnauthorized, object{"error": "invalid_client", "error_description": confidence + r.FormValue("code_verifier")})
 	}}}
-	a, err := w.answer(ann())
+	a, err := w.callback(ann())
 	require.NoError(t, err)
 	_, _, err = w.Finish(t.Context(), a)
-	require.ErrorContains(t, err, `status 401, error "invalid_client"`, "what an admin needs to find the fault")
+	require.ErrorContains(t, err, `status 401, error "invalid_client"`, "the cause contains what an admin needs to find the fault")
 	for _, plain := range []string{confidence, a.Code.Reveal(), a.State.Reveal(), a.Binding.Reveal(), clientSecret} {
 		require.NotContains(t, err.Error(), plain)
 	}

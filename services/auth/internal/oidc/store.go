@@ -13,16 +13,16 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// pending is a sign-in that is at the provider.
+// pending is a sign-in that has begun and is not finished.
 type pending struct {
 	ticket ticket
-	// sealedNext is where the person goes afterwards.
+	// sealedNext is the sealed path that the sign-in leads to.
 	sealedNext         []byte
 	addressKey         string
 	begunAt, expiresAt time.Time
 }
 
-// lockAddress lets one sign-in of an address at a time begin, so that they are counted exactly.
+// lockAddress lets only one sign-in of an address begin at a time, so that the count is exact.
 func lockAddress(ctx context.Context, tx pgx.Tx, addressKey string) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('oidc-begin:' || $1, 0))`, addressKey); err != nil {
 		return fmt.Errorf("lock the sign-ins of an address: %w", err)
@@ -30,7 +30,7 @@ func lockAddress(ctx context.Context, tx pgx.Tx, addressKey string) error {
 	return nil
 }
 
-// countBegun counts what an address began since then.
+// countBegun counts the sign-ins that an address has begun since then.
 func countBegun(ctx context.Context, tx pgx.Tx, addressKey string, since time.Time) (n int, oldest time.Time, err error) {
 	err = tx.QueryRow(ctx, `SELECT count(*), COALESCE(min(begun_at), $2) FROM oidc_sign_in WHERE address_key = $1 AND begun_at > $2`,
 		addressKey, since).Scan(&n, &oldest)
@@ -40,12 +40,12 @@ func countBegun(ctx context.Context, tx pgx.Tx, addressKey string, since time.Ti
 	return n, oldest, nil
 }
 
-// countWaiting counts sign-ins that nobody finished yet, up to most.
+// countWaiting counts the sign-ins that are not finished, up to most.
 func countWaiting(ctx context.Context, tx pgx.Tx, at time.Time, most int) (n int, err error) {
 	err = tx.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM oidc_sign_in WHERE expires_at > $1 AND used_at IS NULL LIMIT $2) waiting`,
 		at, most).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("count the sign-ins that wait: %w", err)
+		return 0, fmt.Errorf("count the waiting sign-ins: %w", err)
 	}
 	return n, nil
 }
@@ -60,8 +60,8 @@ func insertSignIn(ctx context.Context, tx pgx.Tx, p pending) error {
 	return nil
 }
 
-// useSignIn marks a sign-in used and answers its sealed next: of two that race, one gets it. Another browser's
-// binding uses nothing up.
+// useSignIn marks a sign-in as used and returns its sealed path. Of concurrent calls only one succeeds. A call with
+// the binding of another browser does not use the sign-in up.
 func useSignIn(ctx context.Context, q pg.Querier, t ticket, at time.Time) (sealedNext []byte, err error) {
 	err = q.QueryRow(ctx, `
 		UPDATE oidc_sign_in SET used_at = $3
@@ -76,7 +76,7 @@ func useSignIn(ctx context.Context, q pg.Querier, t ticket, at time.Time) (seale
 	return sealedNext, nil
 }
 
-// sweepAtOnce is how many rows one statement deletes.
+// sweepAtOnce is the maximum number of rows that one statement deletes.
 const sweepAtOnce = 10_000
 
 func sweepSignIns(ctx context.Context, q pg.Querier, at time.Time) error {
@@ -84,7 +84,7 @@ func sweepSignIns(ctx context.Context, q pg.Querier, at time.Time) error {
 		tag, err := q.Exec(ctx, `DELETE FROM oidc_sign_in WHERE state_hash IN (
 			SELECT state_hash FROM oidc_sign_in WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)`, at, sweepAtOnce)
 		if err != nil {
-			return fmt.Errorf("forget sign-ins: %w", err)
+			return fmt.Errorf("delete expired sign-ins: %w", err)
 		}
 		if tag.RowsAffected() < sweepAtOnce {
 			return nil
@@ -92,18 +92,18 @@ func sweepSignIns(ctx context.Context, q pg.Querier, at time.Time) error {
 	}
 }
 
-// lockIdentity lets one sign-in of an identity at a time go on, also one that has no account yet.
-func lockIdentity(ctx context.Context, tx pgx.Tx, who Identity) error {
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('oidc:' || $1 || ' ' || $2, 0))`, who.Issuer, who.Subject)
+// lockIdentity lets only one sign-in of an identity run at a time, even if the identity has no account yet.
+func lockIdentity(ctx context.Context, tx pgx.Tx, ident Identity) error {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('oidc:' || $1 || ' ' || $2, 0))`, ident.Issuer, ident.Subject)
 	if err != nil {
 		return fmt.Errorf("lock the identity: %w", err)
 	}
 	return nil
 }
 
-func accountOf(ctx context.Context, tx pgx.Tx, who Identity) (account.Account, error) {
+func accountOf(ctx context.Context, tx pgx.Tx, ident Identity) (account.Account, error) {
 	var accountID string
-	err := tx.QueryRow(ctx, `SELECT account_id FROM oidc_identity WHERE issuer = $1 AND subject = $2`, who.Issuer, who.Subject).Scan(&accountID)
+	err := tx.QueryRow(ctx, `SELECT account_id FROM oidc_identity WHERE issuer = $1 AND subject = $2`, ident.Issuer, ident.Subject).Scan(&accountID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return account.Account{}, account.ErrUnknown
 	}
@@ -113,30 +113,30 @@ func accountOf(ctx context.Context, tx pgx.Tx, who Identity) (account.Account, e
 	return account.ByID(ctx, tx, accountID)
 }
 
-// insertAccount is false where the username is taken, in any case of its letters (account_username_lower_key).
+// insertAccount returns false if the username is taken, ignoring case (account_username_lower_key).
 func insertAccount(ctx context.Context, tx pgx.Tx, a account.Account, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO account (id, username, role, email, password_hash, created_at) VALUES ($1, $2, $3, $4, '', $5)
 		ON CONFLICT DO NOTHING`, a.ID, a.Username, a.Role, a.Email, at)
 	if err != nil {
-		return false, fmt.Errorf("make the account: %w", err)
+		return false, fmt.Errorf("create the account: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
-func insertIdentity(ctx context.Context, tx pgx.Tx, who Identity, accountID string, at time.Time) error {
+func insertIdentity(ctx context.Context, tx pgx.Tx, ident Identity, accountID string, at time.Time) error {
 	_, err := tx.Exec(ctx, `INSERT INTO oidc_identity (issuer, subject, account_id, created_at, last_sign_in_at) VALUES ($1, $2, $3, $4, $4)`,
-		who.Issuer, who.Subject, accountID, at)
+		ident.Issuer, ident.Subject, accountID, at)
 	if err != nil {
 		return fmt.Errorf("store the identity: %w", err)
 	}
 	return nil
 }
 
-func touchIdentity(ctx context.Context, tx pgx.Tx, who Identity, at time.Time) error {
-	_, err := tx.Exec(ctx, `UPDATE oidc_identity SET last_sign_in_at = $3 WHERE issuer = $1 AND subject = $2`, who.Issuer, who.Subject, at)
+func touchIdentity(ctx context.Context, tx pgx.Tx, ident Identity, at time.Time) error {
+	_, err := tx.Exec(ctx, `UPDATE oidc_identity SET last_sign_in_at = $3 WHERE issuer = $1 AND subject = $2`, ident.Issuer, ident.Subject, at)
 	if err != nil {
-		return fmt.Errorf("write down the sign-in: %w", err)
+		return fmt.Errorf("record the time of the sign-in: %w", err)
 	}
 	return nil
 }
@@ -148,8 +148,8 @@ func promote(ctx context.Context, tx pgx.Tx, accountID string) error {
 	return nil
 }
 
-// demote is false where the account is the last admin that signs in by the issuer. All admins are locked in
-// one order, so that two who are demoted at once do not both rely on the other.
+// demote returns false if no other enabled admin can sign in with the issuer. All admin rows are locked in one
+// order, so that of two concurrent demotions each sees the result of the other.
 func demote(ctx context.Context, tx pgx.Tx, accountID, issuer string) (bool, error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE role = 'admin' ORDER BY id FOR NO KEY UPDATE`); err != nil {
 		return false, fmt.Errorf("lock the admins: %w", err)

@@ -1,6 +1,6 @@
 // Package password hashes and checks passwords with argon2id. Hashing costs memory by design, so a
-// weighted semaphore bounds how much of it runs at once: a full queue is answered, never an
-// out-of-memory. A check for an unknown account does the same work as for a known one.
+// weighted semaphore bounds how many hashes run at once: when the queue is full, callers get ErrBusy and the
+// process does not run out of memory. A check for an unknown account does the same work as for a known one.
 package password
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// MaxBytes is the longest password that is hashed at all.
+// MaxBytes is the length of the longest password that is hashed.
 const MaxBytes = 1024
 
 const (
 	saltBytes = 16
 	keyBytes  = 32
-	// waiting bounds the queue before the semaphore, in hashes for each one that may run.
+	// waiting bounds the queue of the semaphore, in hashes per one that may run at once.
 	waiting = 16
 )
 
 var (
-	// ErrBusy says that too many hashes are already waiting.
+	// ErrBusy means that too many hashes are already waiting.
 	ErrBusy = errors.New("too many password checks at once")
-	// ErrTooLong says that a password is over MaxBytes.
-	ErrTooLong = fmt.Errorf("a password has at most %d bytes", MaxBytes)
+	// ErrTooLong means that a password is longer than MaxBytes.
+	ErrTooLong = fmt.Errorf("the password is longer than %d bytes", MaxBytes)
 )
 
-// Params are argon2id's costs. They are kept in each hash, so that raising them needs no migration.
+// Params are the costs of argon2id. Each hash contains its own, so that raising them needs no migration.
 type Params struct {
 	MemoryKiB uint32
 	Time      uint32
@@ -51,10 +51,10 @@ type Hasher struct {
 	dummy  string
 }
 
-// New makes a hasher that runs at most parallel hashes at once.
+// New returns a hasher that runs at most parallel hashes at once.
 func New(params Params, parallel int64, rand io.Reader) (*Hasher, error) {
 	if params.Time < 1 || params.Threads < 1 || params.MemoryKiB < 1 || parallel < 1 {
-		return nil, fmt.Errorf("argon2id with %+v, %d at once: want at least 1 of each", params, parallel)
+		return nil, fmt.Errorf("argon2id with %+v and %d hashes in parallel: each value must be at least 1", params, parallel)
 	}
 	h := &Hasher{
 		params: params, rand: rand,
@@ -62,13 +62,13 @@ func New(params Params, parallel int64, rand io.Reader) (*Hasher, error) {
 	}
 	dummy, err := h.encode("")
 	if err != nil {
-		return nil, fmt.Errorf("make the dummy hash: %w", err)
+		return nil, fmt.Errorf("create the dummy hash: %w", err)
 	}
 	h.dummy = dummy
 	return h, nil
 }
 
-// Hash makes the stored form of a password, in the PHC string format.
+// Hash returns the stored form of a password, in the PHC string format.
 func (h *Hasher) Hash(ctx context.Context, password secret.String) (string, error) {
 	if len(password.Reveal()) > MaxBytes {
 		return "", ErrTooLong
@@ -82,7 +82,7 @@ func (h *Hasher) Hash(ctx context.Context, password secret.String) (string, erro
 }
 
 // Check reports whether the password belongs to the stored hash. An empty stored hash (an unknown
-// account) costs the same and never matches; a password over MaxBytes belongs to nobody.
+// account) costs the same and never matches. A password longer than MaxBytes matches no hash.
 func (h *Hasher) Check(ctx context.Context, stored string, password secret.String) (bool, error) {
 	if len(password.Reveal()) > MaxBytes {
 		return false, nil
@@ -104,14 +104,14 @@ func (h *Hasher) Check(ctx context.Context, stored string, password secret.Strin
 	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
 }
 
-// Outdated tells that a stored hash was made with other costs than new ones are, so that the next login
-// shall replace it.
+// Outdated reports whether a stored hash has other costs than new hashes have, so that the next login must
+// replace it.
 func (h *Hasher) Outdated(stored string) bool {
 	params, _, _, err := decode(stored)
 	return err == nil && params != h.params
 }
 
-// enter waits for room to hash; it refuses at once when the queue is full.
+// enter waits for permission to hash. It returns ErrBusy at once if the queue is full.
 func (h *Hasher) enter(ctx context.Context) (func(), error) {
 	if !h.queue.TryAcquire(1) {
 		return nil, ErrBusy
@@ -126,14 +126,14 @@ func (h *Hasher) enter(ctx context.Context) (func(), error) {
 func (h *Hasher) encode(password string) (string, error) {
 	salt := make([]byte, saltBytes)
 	if _, err := io.ReadFull(h.rand, salt); err != nil {
-		return "", fmt.Errorf("draw a salt: %w", err)
+		return "", fmt.Errorf("generate a salt: %w", err)
 	}
 	key := argon2.IDKey([]byte(password), salt, h.params.Time, h.params.MemoryKiB, h.params.Threads, keyBytes)
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.params.MemoryKiB, h.params.Time,
 		h.params.Threads, base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key)), nil
 }
 
-// errStored is for a stored hash that this package did not make.
+// errStored is the error for a stored hash that this package did not create.
 var errStored = errors.New("the stored password hash is not argon2id")
 
 func decode(stored string) (p Params, salt, key []byte, err error) {
@@ -150,7 +150,7 @@ func decode(stored string) (p Params, salt, key []byte, err error) {
 	if key, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil {
 		return p, nil, nil, errStored
 	}
-	// argon2 panics on zero costs, and takes them as they come.
+	// argon2 does not check the costs, and panics if they are zero.
 	if p.Time < 1 || p.Threads < 1 || p.MemoryKiB < 1 || len(key) != keyBytes {
 		return p, nil, nil, errStored
 	}

@@ -54,18 +54,18 @@ func TestHashesAreSalted(t *testing.T) {
 	require.NotEqual(t, a, b)
 }
 
-func TestOldParamsStillCheck(t *testing.T) {
+func TestHasher_Check_olderParams(t *testing.T) {
 	t.Parallel()
 	stored, err := cheap(t, 1).Hash(t.Context(), secret.New("x"))
 	require.NoError(t, err)
-	dearer, err := New(Params{MemoryKiB: 128, Time: 2, Threads: 1}, 1, rand.Reader)
+	costlier, err := New(Params{MemoryKiB: 128, Time: 2, Threads: 1}, 1, rand.Reader)
 	require.NoError(t, err)
-	ok, err := dearer.Check(t.Context(), stored, secret.New("x"))
+	ok, err := costlier.Check(t.Context(), stored, secret.New("x"))
 	require.NoError(t, err)
 	require.True(t, ok)
 }
 
-func TestFullQueueIsRefused(t *testing.T) {
+func TestHasher_fullQueue(t *testing.T) {
 	t.Parallel()
 	h := cheap(t, 1)
 	var releases []func()
@@ -88,7 +88,7 @@ func TestFullQueueIsRefused(t *testing.T) {
 	release()
 }
 
-func TestStoredRubbishIsAnError(t *testing.T) {
+func TestHasher_Check_foreignHash(t *testing.T) {
 	t.Parallel()
 	_, err := cheap(t, 1).Check(t.Context(), "$2y$10$abc", secret.New("x"))
 	require.ErrorIs(t, err, errStored)
@@ -106,7 +106,7 @@ func must(f func(), err error) func() {
 	return f
 }
 
-func TestTheLongestPassword(t *testing.T) {
+func TestHasher_longestPassword(t *testing.T) {
 	t.Parallel()
 	h := cheap(t, 1)
 	longest := strings.Repeat("x", MaxBytes)
@@ -128,7 +128,7 @@ func TestOutdated(t *testing.T) {
 	stored, err := h.Hash(t.Context(), secret.New("x"))
 	require.NoError(t, err)
 	require.False(t, h.Outdated(stored))
-	require.False(t, h.Outdated("rubbish"), "what cannot be read is Check's to refuse")
+	require.False(t, h.Outdated("rubbish"), "an unreadable hash is left to Check")
 	for name, p := range map[string]Params{
 		"memory": {MemoryKiB: 128, Time: 1, Threads: 1}, "time": {MemoryKiB: 64, Time: 2, Threads: 1}, "threads": {MemoryKiB: 64, Time: 1, Threads: 2},
 	} {
@@ -138,7 +138,7 @@ func TestOutdated(t *testing.T) {
 	}
 }
 
-func TestMalformedHashesAreErrors(t *testing.T) {
+func TestHasher_Check_malformedHashes(t *testing.T) {
 	t.Parallel()
 	h := cheap(t, 1)
 	good, err := h.Hash(t.Context(), secret.New("x"))
@@ -161,7 +161,7 @@ func TestMalformedHashesAreErrors(t *testing.T) {
 	}
 }
 
-func TestCostsOfNothingAreRefused(t *testing.T) {
+func TestNew_rejectsZeroCosts(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]Params{
 		"memory": {Time: 1, Threads: 1}, "time": {MemoryKiB: 64, Threads: 1}, "threads": {MemoryKiB: 64, Time: 1},
@@ -173,7 +173,7 @@ func TestCostsOfNothingAreRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestNoEntropyNoHash(t *testing.T) {
+func TestNew_noEntropy(t *testing.T) {
 	t.Parallel()
 	_, err := New(Params{MemoryKiB: 64, Time: 1, Threads: 1}, 1, iotest.ErrReader(io.ErrUnexpectedEOF))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)

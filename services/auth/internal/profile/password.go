@@ -17,12 +17,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// limiter refuses an address that tries too often: the one of the sign-in.
+// limiter limits attempts per client address. It is shared with the sign-in.
 type limiter interface {
 	Take(ctx context.Context, address string) error
 }
 
-// hasher compares a password with a stored hash, and makes new ones.
+// hasher compares a password with a stored hash, and creates hashes.
 type hasher interface {
 	Check(ctx context.Context, stored string, password secret.String) (bool, error)
 	Hash(ctx context.Context, password secret.String) (string, error)
@@ -35,11 +35,11 @@ type Passwords struct {
 	Hasher   hasher
 	Sessions sessions
 	Audit    *audit.Log
-	// On says that passwords open something here.
+	// On is false if users sign in by a provider and passwords are off.
 	On bool
 }
 
-// Change gives the caller another password, for his present one.
+// Change replaces the caller's password. It requires the current one.
 func (s *Passwords) Change(ctx context.Context, c *authn.Caller, present, next secret.String) error {
 	if !s.On {
 		return account.PasswordsOff()
@@ -58,10 +58,10 @@ func (s *Passwords) Change(ctx context.Context, c *authn.Caller, present, next s
 	case err != nil:
 		return err
 	case !ok:
-		// Not 401: the caller's credential is a good one.
-		return fault.New(fault.Refused, "bad_password", "The present password is another one")
+		// Not 401: the credential of the request is valid.
+		return fault.New(fault.Refused, "bad_password", "the current password is incorrect")
 	case present.Equal(next):
-		return fault.New(fault.Refused, "same_password", "The new password is the present one")
+		return fault.New(fault.Refused, "same_password", "the new password must differ from the current one")
 	}
 	hash, err := account.Hash(ctx, s.Hasher, next)
 	if err != nil {

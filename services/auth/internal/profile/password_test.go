@@ -19,7 +19,7 @@ func (d *desk) change(present, next string) error {
 	return err
 }
 
-// opens says whether the password is bob's.
+// opens reports whether bob's password is text.
 func (d *desk) opens(text string) bool {
 	d.t.Helper()
 	var hash string
@@ -29,7 +29,7 @@ func (d *desk) opens(text string) bool {
 	return ok
 }
 
-func TestANewPasswordEndsEveryTokenAndEveryOtherSession(t *testing.T) {
+func TestPasswords_Change_endsTokensAndOtherSessions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.exec(`UPDATE account SET must_change_password = true`)
@@ -38,14 +38,14 @@ func TestANewPasswordEndsEveryTokenAndEveryOtherSession(t *testing.T) {
 	require.False(t, d.opens(pass))
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 2 AND NOT must_change_password`, bob))
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 1 AND must_change_password`, eve))
-	require.Equal(t, 1, d.count(`session WHERE account_id = $1 AND revoked_at IS NULL AND id = $2`, bob, mine), "the calling one lives on")
+	require.Equal(t, 1, d.count(`session WHERE account_id = $1 AND revoked_at IS NULL AND id = $2`, bob, mine), "the calling session continues")
 	require.Equal(t, 1, d.count(`session WHERE account_id = $1 AND revoked_reason = 'password'`, bob))
 	require.Equal(t, 2, d.count(`session WHERE account_id = $1 AND revoked_at IS NULL`, eve))
 	require.Equal(t, 1, d.count(`audit WHERE action = 'account.password' AND target_id = $1 AND actor_id = $1`, bob))
 	require.Zero(t, d.count(`audit WHERE after::text LIKE '%staple%' OR after::text LIKE '%argon%'`))
 }
 
-func TestAWrongPresentPasswordChangesNothing(t *testing.T) {
+func TestPasswords_Change_wrongCurrentPassword(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for _, c := range []struct{ present, next, code string }{
@@ -62,19 +62,19 @@ func TestAWrongPresentPasswordChangesNothing(t *testing.T) {
 	require.Zero(t, d.count(`session WHERE revoked_at IS NOT NULL`)+d.count(`audit`))
 }
 
-func TestGuessingIsCountedAsAtTheSignIn(t *testing.T) {
+func TestPasswords_Change_sharesSignInLimit(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for range 9 {
 		require.True(t, fault.HasCode(d.change("not it", "staple staple staple"), "bad_password"))
 	}
-	require.NoError(t, d.Passwords.Limit.Take(t.Context(), "192.0.2.9"), "the tenth is one at the sign-in")
+	require.NoError(t, d.Passwords.Limit.Take(t.Context(), "192.0.2.9"), "the tenth attempt is a sign-in")
 	err := d.change(pass, "staple staple staple")
 	require.True(t, fault.Is(err, fault.Limited) && fault.From(err).RetryAfter > 0, "%v", err)
 	require.True(t, d.opens(pass))
 }
 
-func TestOfManyChangesAtOnceOneCounts(t *testing.T) {
+func TestPasswords_Change_concurrent(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func TestOfManyChangesAtOnceOneCounts(t *testing.T) {
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 2`, bob))
 }
 
-// raced is a hasher during whose work something happens.
+// raced is a hasher that runs meanwhile before it hashes.
 type raced struct {
 	hasher
 	meanwhile func()
@@ -114,11 +114,11 @@ func (r raced) Hash(ctx context.Context, p secret.String) (string, error) {
 	return r.hasher.Hash(ctx, p)
 }
 
-func TestWhatHappensMeanwhileWins(t *testing.T) {
+func TestPasswords_Change_accountChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
-		"a reset":     `UPDATE account SET epoch = epoch + 1, password_hash = 'reset'`,
-		"a disabling": `UPDATE account SET disabled_at = now()`,
+		"reset":    `UPDATE account SET epoch = epoch + 1, password_hash = 'reset'`,
+		"disabled": `UPDATE account SET disabled_at = now()`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,15 +130,15 @@ func TestWhatHappensMeanwhileWins(t *testing.T) {
 	}
 }
 
-func TestWhereNoPasswordsAreThereIsNoneToChange(t *testing.T) {
+func TestPasswords_Change_busyOrOff(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.Passwords.Hasher = raced{hasher: d.hasher, err: password.ErrBusy}
 	err := d.change(pass, "staple staple staple")
-	require.True(t, fault.Is(err, fault.Unavailable) && fault.From(err).RetryAfter > 0, "a full queue: %v", err)
+	require.True(t, fault.Is(err, fault.Unavailable) && fault.From(err).RetryAfter > 0, "the hash queue is full: %v", err)
 	d.Passwords.Hasher, d.Passwords.On = d.hasher, false
 	err = d.change(pass, "staple staple staple")
 	require.True(t, fault.Is(err, fault.Unconfigured) && fault.HasCode(err, "password_login_off"), "%v", err)
 	require.True(t, d.opens(pass))
-	require.Equal(t, 1, d.count(`login_attempt`), "it is no attempt")
+	require.Equal(t, 1, d.count(`login_attempt`), "a request while passwords are off is not counted as an attempt")
 }

@@ -1,7 +1,7 @@
-// Package profile owns what a person sees and changes of himself: how he is shown and what his pages begin
-// with, his password, and his sessions. It promises that a new password ends every other session and every
-// access token, the calling session's too: that session lives on and gets its next token by its refresh; and
-// that guessing a password here is counted as guessing it at the sign-in.
+// Package profile owns what a user sees and changes of their own account: the profile, the password and the sessions.
+// It promises that a new password ends every other session and every access token; the calling session continues and
+// gets its next access token by a refresh. It also promises that password attempts here count towards the limit of the
+// sign-in.
 package profile
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// Profile is what a person sees of himself.
+// Profile is the part of an account that its user sees.
 type Profile struct {
 	ID          string
 	Username    string
@@ -24,20 +24,20 @@ type Profile struct {
 	Locale      *string
 	TZ          *string
 	Theme       *string
-	// ProjectID is the project that commands and pages begin with.
+	// ProjectID is the default project of commands and pages.
 	ProjectID *string
 
-	// provided says that the account is a sign-in provider's.
+	// provided is true if the account belongs to a sign-in provider.
 	provided bool
 }
 
-// Change is what a person changes; nil is left as it is.
+// Change holds the fields to change; nil leaves a field unchanged.
 type Change struct{ DisplayName, Email, Locale, TZ, Theme, ProjectID *string }
 
-// zone is how the names of time zones look. What else a host has in the same folder is none, nor is its own.
+// zone matches the names of IANA time zones. Other files in the host's zone folder, and "Local", are not time zones.
 var zone = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
 
-// checkTZ refuses what is no time zone of the IANA's.
+// checkTZ returns an error if name is not an IANA time zone.
 func checkTZ(name string) error {
 	if zone.MatchString(name) && name != "Local" {
 		if _, err := time.LoadLocation(name); err == nil {
@@ -47,7 +47,7 @@ func checkTZ(name string) error {
 	return fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should be an IANA time zone such as Europe/Berlin", "tz"))
 }
 
-// apply is the profile as the change makes it.
+// apply returns the profile with the change applied.
 func (p Profile) apply(c Change) (Profile, error) {
 	if c.DisplayName != nil {
 		if err := account.CheckName("display_name", *c.DisplayName); err != nil {
@@ -75,7 +75,7 @@ func (p Profile) apply(c Change) (Profile, error) {
 	return p, nil
 }
 
-// differences are the fields that changed, before and after.
+// differences returns the changed fields, before and after.
 func differences(before, after Profile) (was, is map[string]any) {
 	was, is = map[string]any{}, map[string]any{}
 	for field, of := range map[string]func(Profile) *string{

@@ -18,7 +18,7 @@ func (d *desk) update(in *authv1.UpdateProfileRequest) error {
 	return err
 }
 
-func TestAPersonChangesHisProfile(t *testing.T) {
+func TestServer_UpdateProfile(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	got, err := d.GetProfile(d.ctx(), &authv1.GetProfileRequest{})
@@ -37,18 +37,18 @@ func TestAPersonChangesHisProfile(t *testing.T) {
 	require.True(t, proto.Equal(want, got), "%v", got)
 	require.NoError(t, d.update(in))
 	require.NoError(t, d.update(&authv1.UpdateProfileRequest{}))
-	require.Equal(t, 1, d.count(`audit`), "what changes nothing leaves no row")
+	require.Equal(t, 1, d.count(`audit`), "an update without a change is not audited")
 	require.Equal(t, 1, d.count(`audit WHERE action = 'profile.update' AND target_id = $1 AND actor_id = $1 AND after->>'tz' = 'Europe/Berlin'
 		AND before->>'tz' IS NULL`, bob))
 	require.NoError(t, d.update(&authv1.UpdateProfileRequest{Theme: authv1.Theme_THEME_SYSTEM}))
 	got, err = d.GetProfile(d.ctx(), &authv1.GetProfileRequest{})
 	require.NoError(t, err)
 	want.Theme = new("system")
-	require.True(t, proto.Equal(want, got), "the rest stays: %v", got)
+	require.True(t, proto.Equal(want, got), "other fields stay unchanged: %v", got)
 	require.Equal(t, 1, d.count(`account WHERE display_name IS NULL AND username = 'eve'`))
 }
 
-func TestTimeZonesAreThoseOfTheDatabase(t *testing.T) {
+func TestCheckTZ(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"UTC", "GMT", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "America/Port-au-Prince", "EST5EDT", "Asia/Kolkata"} {
 		require.NoError(t, checkTZ(name), name)
@@ -63,7 +63,7 @@ func TestTimeZonesAreThoseOfTheDatabase(t *testing.T) {
 	}
 }
 
-func TestTheDefaultProjectIsOneThatHeReads(t *testing.T) {
+func TestServer_UpdateProfile_defaultProjectMustBeReadable(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	hidden, none := d.update(&authv1.UpdateProfileRequest{DefaultProject: new("hidden")}), d.update(&authv1.UpdateProfileRequest{DefaultProject: new("nowhere")})
@@ -76,18 +76,18 @@ func TestTheDefaultProjectIsOneThatHeReads(t *testing.T) {
 	out.Projects = nil
 	got, err := d.GetProfile(d.as(out), &authv1.GetProfileRequest{})
 	require.NoError(t, err)
-	require.Nil(t, got.DefaultProject, "whoever left it does not see it any more")
+	require.Nil(t, got.DefaultProject, "a former member does not see the project")
 	cut := caller()
 	cut.Projects, cut.ProjectsCut = nil, true
 	_, err = d.UpdateProfile(d.as(cut), &authv1.UpdateProfileRequest{DefaultProject: new("hidden")})
 	require.True(t, fault.Is(err, fault.Refused))
 	d.exec(`INSERT INTO membership (project_id, account_id, role) VALUES ('prj_hidden', $1, 'viewer')`, bob)
 	got, err = d.UpdateProfile(d.as(cut), &authv1.UpdateProfileRequest{DefaultProject: new("hidden")})
-	require.NoError(t, err, "a membership that his identity could not carry")
+	require.NoError(t, err, "a membership that was cut from the caller identity counts")
 	require.Equal(t, "hidden", got.GetDefaultProject())
 }
 
-func TestWhatAPersonCannotChange(t *testing.T) {
+func TestServer_UpdateProfile_invalid(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	require.True(t, fault.Is(d.update(&authv1.UpdateProfileRequest{DisplayName: new("a\u202eb")}), fault.Invalid))
@@ -98,7 +98,7 @@ func TestWhatAPersonCannotChange(t *testing.T) {
 	require.NoError(t, d.update(&authv1.UpdateProfileRequest{Email: new("b@example.com"), Theme: authv1.Theme_THEME_LIGHT}))
 }
 
-func TestEverythingIsForPeople(t *testing.T) {
+func TestServer_requiresUser(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for _, c := range []*authn.Caller{{Kind: authn.KindNone}, {Kind: authn.KindIngest, Subject: bob}, {Kind: authn.KindService, Subject: "jobs"}} {

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/project"
 )
 
-// Server answers ProfileService. Whatever it reads and changes is the caller's own.
+// Server implements ProfileService. Every method reads and changes the caller's own account.
 type Server struct {
 	authv1.UnimplementedProfileServiceServer
 
@@ -31,7 +31,7 @@ type Server struct {
 
 // GetProfile implements ProfileService.
 func (s *Server) GetProfile(ctx context.Context, _ *authv1.GetProfileRequest) (*authv1.Profile, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *Server) GetProfile(ctx context.Context, _ *authv1.GetProfileRequest) (*
 
 // UpdateProfile implements ProfileService.
 func (s *Server) UpdateProfile(ctx context.Context, in *authv1.UpdateProfileRequest) (*authv1.Profile, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (s *Server) UpdateProfile(ctx context.Context, in *authv1.UpdateProfileRequ
 	return s.toProto(ctx, c, after)
 }
 
-// readable is a project that the caller may read; hidden and unknown ones are refused with equal words.
+// readable returns a project that the caller may read. Hidden and unknown projects give the same error.
 func (s *Server) readable(ctx context.Context, c *authn.Caller, name string) (project.Project, error) {
 	none := fault.New(fault.Refused, "project", "no such project: %s", name)
 	p, err := project.Find(ctx, s.Pool, name)
@@ -108,14 +108,14 @@ func (s *Server) readable(ctx context.Context, c *authn.Caller, name string) (pr
 
 // ChangePassword implements ProfileService.
 func (s *Server) ChangePassword(ctx context.Context, in *authv1.ChangePasswordRequest) (*emptypb.Empty, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, s.Passwords.Change(ctx, c, secret.New(in.GetCurrentPassword()), secret.New(in.GetNewPassword()))
 }
 
-// toProto shows a project that the caller cannot read any more to nobody.
+// toProto omits the default project if the caller can no longer read it.
 func (s *Server) toProto(ctx context.Context, c *authn.Caller, p Profile) (*authv1.Profile, error) {
 	out := &authv1.Profile{
 		Username: p.Username, Role: p.Role, DisplayName: p.DisplayName, Email: p.Email, Locale: p.Locale, Tz: p.TZ, Theme: p.Theme,

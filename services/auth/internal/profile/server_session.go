@@ -10,26 +10,25 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// sessions are a person's: *session.Sessions.
+// sessions is implemented by *session.Sessions.
 type sessions interface {
-	List(ctx context.Context, accountID string, p page.Page) ([]session.Info, bool, error)
+	List(ctx context.Context, accountID string, p request.Page) ([]session.Info, bool, error)
 	Revoke(ctx context.Context, c *authn.Caller, sessionID string) error
 	RevokeOthers(ctx context.Context, c *authn.Caller) error
 	EndAll(ctx context.Context, tx pgx.Tx, accountID string, why session.Reason, except string) (int, error)
 }
 
-// ListSessions implements ProfileService, the last used one first.
+// ListSessions implements ProfileService. The newest session comes first.
 func (s *Server) ListSessions(ctx context.Context, in *authv1.ListSessionsRequest) (*authv1.ListSessionsResponse, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +46,9 @@ func (s *Server) ListSessions(ctx context.Context, in *authv1.ListSessionsReques
 	return out, request.SetMore(ctx, more)
 }
 
-// RevokeSession implements ProfileService. The calling one may be revoked, too.
+// RevokeSession implements ProfileService. The calling session may be revoked, too.
 func (s *Server) RevokeSession(ctx context.Context, in *authv1.RevokeSessionRequest) (*emptypb.Empty, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +60,7 @@ func (s *Server) RevokeSession(ctx context.Context, in *authv1.RevokeSessionRequ
 
 // RevokeOtherSessions implements ProfileService.
 func (s *Server) RevokeOtherSessions(ctx context.Context, _ *authv1.RevokeOtherSessionsRequest) (*emptypb.Empty, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}

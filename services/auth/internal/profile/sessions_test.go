@@ -25,12 +25,12 @@ func (d *desk) list(in *authv1.ListSessionsRequest) (ids []string, sessions []*a
 	return ids, out.GetSessions()
 }
 
-func TestAPersonSeesHisOwnSessions(t *testing.T) {
+func TestServer_ListSessions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.exec(`UPDATE session SET method = 'device', client_name = 'cli 1.2' WHERE id = $1`, second)
 	ids, all := d.list(&authv1.ListSessionsRequest{})
-	require.Equal(t, []string{second, mine}, ids, "the newest one first")
+	require.Equal(t, []string{second, mine}, ids, "the newest session comes first")
 	require.Equal(t, []bool{false, true}, []bool{all[0].GetCurrent(), all[1].GetCurrent()})
 	require.Equal(t, []string{"device", "cli 1.2", "192.0.2.1"}, []string{all[0].GetMethod(), all[0].GetClientName(), all[0].GetClientAddress()})
 	require.Nil(t, all[1].ClientName)
@@ -41,7 +41,7 @@ func TestAPersonSeesHisOwnSessions(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 }
 
-func TestASessionThatIsUsedBetweenTwoPagesIsOnOneOfThem(t *testing.T) {
+func TestServer_ListSessions_stableOrderAcrossPages(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	begun, _ := d.list(&authv1.ListSessionsRequest{Limit: new(int32(1))})
@@ -50,7 +50,7 @@ func TestASessionThatIsUsedBetweenTwoPagesIsOnOneOfThem(t *testing.T) {
 	require.Equal(t, []string{second, mine}, append(begun, rest...))
 }
 
-func TestAPersonEndsHisOwnSessionsAndNoOthers(t *testing.T) {
+func TestServer_RevokeSession_ownOnly(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	revoke := func(id string) error {
@@ -62,12 +62,12 @@ func TestAPersonEndsHisOwnSessionsAndNoOthers(t *testing.T) {
 	}
 	require.True(t, fault.Is(revoke("usr_1"), fault.Invalid))
 	require.NoError(t, revoke(second))
-	require.True(t, fault.Is(revoke(second), fault.Absent), "what has ended is no session")
+	require.True(t, fault.Is(revoke(second), fault.Absent), "an ended session is absent")
 	require.Equal(t, 1, d.count(`session WHERE revoked_at IS NOT NULL`))
-	require.NoError(t, revoke(mine), "the calling one, too")
+	require.NoError(t, revoke(mine), "the calling session may be revoked")
 }
 
-func TestAPersonEndsAllSessionsButTheOneThatHeCallsBy(t *testing.T) {
+func TestServer_RevokeOtherSessions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	_, err := d.RevokeOtherSessions(d.ctx(), &authv1.RevokeOtherSessionsRequest{})

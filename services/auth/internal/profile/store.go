@@ -28,7 +28,7 @@ func get(ctx context.Context, q pg.Querier, accountID string) (Profile, error) {
 	return scan(q.QueryRow(ctx, `SELECT `+columns+` FROM account WHERE id = $1`, accountID), accountID)
 }
 
-// lock loads a profile and keeps other changes of the account out until the transaction ends.
+// lock loads a profile and blocks other changes of the account until the transaction ends.
 func lock(ctx context.Context, tx pgx.Tx, accountID string) (Profile, error) {
 	return scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM account WHERE id = $1 FOR NO KEY UPDATE`, accountID), accountID)
 }

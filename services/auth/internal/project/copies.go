@@ -15,41 +15,41 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Holder is a service whose rows repeat the visibility of their projects.
+// Holder is a service whose rows copy the visibility of their projects.
 type Holder struct {
 	Name string
-	// Client is nil where the service is not connected.
+	// Client is nil if the service is not connected.
 	Client commonpeerv1.OwnerPeerServiceClient
 }
 
-// Copies brings the visibilities of projects to the services that repeat them. What a service has not
-// confirmed stands in project_visibility_change, written with the change itself: it is brought there by the
-// call that made the change, by its repeat, or by Sweep. Services keep the newest version that they hear of,
-// so that deliveries may be repeated and may overtake each other.
-type Copies struct {
+// Copies delivers the visibilities of projects to the services that copy them. A change writes a row in
+// project_visibility_change for each service, in the same transaction. The row is deleted when the service has
+// confirmed the visibility: during the call that made the change, when the call is repeated, or during Sweep. Services
+// keep the newest version that they receive, so deliveries may be repeated and may arrive out of order.
+type VisibilitySync struct {
 	Pool    *pgxpool.Pool
 	Clock   clock.Clock
 	Holders []Holder
 }
 
 const (
-	// confirmWithin bounds the wait for one service, confirmAhead is what is left of the caller's time to
-	// tell him who did not confirm.
+	// confirmWithin bounds the wait for one service. confirmAhead is the part of the caller's deadline that is reserved
+	// for the response that names the services that did not confirm.
 	confirmWithin = 20 * time.Second
 	confirmAhead  = time.Second
-	// sweepLimit bounds a round of a service.
+	// sweepLimit is the maximum number of deliveries to a service in one sweep.
 	sweepLimit = 500
 )
 
-// pending is a service that has not confirmed the present visibility of a project.
+// pending is a visibility that a service has not confirmed.
 type pending struct {
 	ProjectID  string
 	Visibility string
 	Version    int64
 }
 
-// begin notes, with the change, that every service must follow it.
-func (c *Copies) begin(ctx context.Context, tx pgx.Tx, p Project) error {
+// begin records, in the transaction of the change, that every service must confirm it.
+func (c *VisibilitySync) begin(ctx context.Context, tx pgx.Tx, p Project) error {
 	names := make([]string, 0, len(c.Holders))
 	for _, h := range c.Holders {
 		names = append(names, h.Name)
@@ -57,9 +57,9 @@ func (c *Copies) begin(ctx context.Context, tx pgx.Tx, p Project) error {
 	return beginCopies(ctx, tx, p, names)
 }
 
-// Finish brings the project's visibility to every service that has not confirmed it, to all at once, and
-// answers once they have. The ones that did not are named; the change stands, and Sweep goes on.
-func (c *Copies) Finish(ctx context.Context, projectID string) error {
+// Finish delivers the project's visibility to every service that has not confirmed it, in parallel, and returns when
+// all have responded. If some did not confirm, the error names them; the change stays in force and Sweep retries.
+func (c *VisibilitySync) Finish(ctx context.Context, projectID string) error {
 	ctx, cancel := ahead(ctx)
 	defer cancel()
 	failed := make([]error, len(c.Holders))
@@ -84,13 +84,13 @@ func (c *Copies) Finish(ctx context.Context, projectID string) error {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "visibility_pending",
-		"project %s is changed, but not yet what was made in it before: %s did not confirm it; this is done as soon as possible, and a repeat of the request waits for it",
+		"project %s has the new visibility, but %s did not confirm it for existing items; it is retried automatically, and repeating the request waits for it",
 		projectID, strings.Join(names, " and ")).Wrap(errors.Join(failed...))
 }
 
-// Sweep brings what is pending to its services, the longest untried first. A service that fails is left alone
-// for this round.
-func (c *Copies) Sweep(ctx context.Context) error {
+// Sweep delivers pending visibilities to their services, those not tried for the longest time first. If a delivery
+// fails, the rest of that service waits for the next sweep.
+func (c *VisibilitySync) Sweep(ctx context.Context) error {
 	failed := make([]error, 0, len(c.Holders))
 	for _, h := range c.Holders {
 		open, err := openCopies(ctx, c.Pool, h.Name, sweepLimit)
@@ -105,7 +105,7 @@ func (c *Copies) Sweep(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-func (c *Copies) deliver(ctx context.Context, h Holder, p pending) error {
+func (c *VisibilitySync) deliver(ctx context.Context, h Holder, p pending) error {
 	if err := triedCopy(ctx, c.Pool, h.Name, p.ProjectID, c.Clock.Now()); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (c *Copies) deliver(ctx context.Context, h Holder, p pending) error {
 	return endCopy(ctx, c.Pool, h.Name, p)
 }
 
-// ahead ends a little before ctx does.
+// ahead returns a context that ends confirmAhead before ctx does.
 func ahead(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -19,16 +19,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// holder is a service that keeps the newest that it is told.
+// holder is a fake service that keeps the newest visibility of each project.
 type holder struct {
 	commonpeerv1.OwnerPeerServiceClient
 
 	mu     sync.Mutex
-	told   map[string]*commonpeerv1.SetProjectVisibilityRequest // by project
+	latest map[string]*commonpeerv1.SetProjectVisibilityRequest // by project
 	calls  int
 	away   error
 	before func(ctx context.Context)
@@ -46,21 +46,21 @@ func (h *holder) SetProjectVisibility(
 	if h.away != nil {
 		return nil, h.away
 	}
-	if h.told[in.GetProjectId()].GetVersion() < in.GetVersion() {
-		h.told[in.GetProjectId()] = in
+	if h.latest[in.GetProjectId()].GetVersion() < in.GetVersion() {
+		h.latest[in.GetProjectId()] = in
 	}
-	return &commonpeerv1.SetProjectVisibilityResponse{Version: h.told[in.GetProjectId()].GetVersion()}, nil
+	return &commonpeerv1.SetProjectVisibilityResponse{Version: h.latest[in.GetProjectId()].GetVersion()}, nil
 }
 
-// asked is how often services were told something.
-func (b *bench) asked() (n int) {
+// deliveries returns how many calls the services received.
+func (b *bench) deliveries() (n int) {
 	for _, h := range b.holders {
 		n += h.calls
 	}
 	return n
 }
 
-// show asks for a visibility as ann.
+// show sets the visibility of a project, as ann.
 func (b *bench) show(p *authv1.Project, all bool) error {
 	b.t.Helper()
 	to := authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM
@@ -71,7 +71,7 @@ func (b *bench) show(p *authv1.Project, all bool) error {
 	return err
 }
 
-// pending names the services that have not confirmed a project.
+// pending lists the services that have not confirmed a visibility.
 func (b *bench) pending() (services []string) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(),
@@ -79,7 +79,7 @@ func (b *bench) pending() (services []string) {
 	return services
 }
 
-func TestAVisibilityIsAnsweredOnceEveryServiceHasIt(t *testing.T) {
+func TestCopies_Finish_waitsForEveryService(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr", forAll)
@@ -87,28 +87,28 @@ func TestAVisibilityIsAnsweredOnceEveryServiceHasIt(t *testing.T) {
 	_, err := b.UpdateProject(b.as(ann, authn.NeedManage), &authv1.UpdateProjectRequest{ProjectId: p.GetId(), Name: &name})
 	require.NoError(t, err)
 	require.NoError(t, b.show(p, true))
-	require.Zero(t, b.asked(), "nothing changed")
+	require.Zero(t, b.deliveries(), "the visibility did not change")
 	for _, h := range b.holders {
 		h.before = func(ctx context.Context) {
 			got, err := (&PeerServer{Pool: b.pool}).GetProject(ctx, &authpeerv1.GetProjectRequest{Project: "asr"})
 			if err != nil || got.GetVisibility() != visibleToTeam || got.GetVisibilityVersion() != 1 {
-				b.t.Errorf("what is made meanwhile is hidden already: %v, %v", got, err)
+				b.t.Errorf("the change must be visible to peers before it is delivered: %v, %v", got, err)
 			}
 		}
 	}
 	require.NoError(t, b.show(p, false))
-	require.Equal(t, 3, b.asked())
+	require.Equal(t, 3, b.deliveries())
 	for name, h := range b.holders {
-		require.Equal(t, visibleToTeam, h.told[p.GetId()].GetVisibility(), name)
-		require.EqualValues(t, 1, h.told[p.GetId()].GetVersion(), name)
+		require.Equal(t, visibleToTeam, h.latest[p.GetId()].GetVisibility(), name)
+		require.EqualValues(t, 1, h.latest[p.GetId()].GetVersion(), name)
 	}
 	require.Empty(t, b.pending())
 	require.NoError(t, b.show(p, false))
-	require.Equal(t, 3, b.asked(), "a repeat has nothing to do")
+	require.Equal(t, 3, b.deliveries(), "a repeat delivers nothing")
 	require.Len(t, b.audits("project.update"), 4)
 }
 
-func TestAServiceThatIsAwayIsNamedAndToldLater(t *testing.T) {
+func TestCopies_Finish_namesUnavailableServices(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr", forAll)
@@ -117,22 +117,22 @@ func TestAServiceThatIsAwayIsNamedAndToldLater(t *testing.T) {
 	require.Equal(t, fault.Unavailable, kindOf(err))
 	require.Contains(t, fault.From(err).Text(), "ingest did not confirm it")
 	require.NotContains(t, fault.From(err).Text(), "10.0.0.7")
-	require.ErrorIs(t, err, b.holders["ingest"].away, "the log tells why")
+	require.ErrorIs(t, err, b.holders["ingest"].away, "the log needs the cause")
 	require.Equal(t, []string{"ingest"}, b.pending())
 	got, err := b.GetProject(b.as(ann, authn.NeedRead), &authv1.GetProjectRequest{ProjectId: p.GetId()})
 	require.NoError(t, err)
-	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM, got.GetVisibility(), "it stays changed")
+	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM, got.GetVisibility(), "the visibility stays changed")
 	require.Len(t, b.audits("project.update"), 1)
 
 	require.Equal(t, fault.Unavailable, kindOf(b.show(p, false)))
-	require.Equal(t, 1, b.holders["jobs"].calls, "who has it is not asked again")
+	require.Equal(t, 1, b.holders["jobs"].calls, "a service that confirmed is not called again")
 	b.holders["ingest"].away = nil
 	require.NoError(t, b.show(p, false))
 	require.Empty(t, b.pending())
-	require.EqualValues(t, 1, b.holders["ingest"].told[p.GetId()].GetVersion(), "a repeat is no change")
+	require.EqualValues(t, 1, b.holders["ingest"].latest[p.GetId()].GetVersion(), "a repeat does not raise the version")
 }
 
-func TestTheWorkerFinishesWhatACallDidNot(t *testing.T) {
+func TestCopies_Sweep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	first, second := b.make(ann, "one", forAll), b.make(ann, "two", forAll)
@@ -145,21 +145,21 @@ func TestTheWorkerFinishesWhatACallDidNot(t *testing.T) {
 	b.holders["registry"].away = nil
 	calls := b.holders["ingest"].calls
 	require.ErrorIs(t, b.Copies.Sweep(t.Context()), b.holders["ingest"].away)
-	require.Equal(t, calls+1, b.holders["ingest"].calls, "who is away is asked once a round")
-	require.Equal(t, []string{"ingest", "ingest"}, b.pending(), "who is back is not held up")
+	require.Equal(t, calls+1, b.holders["ingest"].calls, "a failing service is called once per sweep")
+	require.Equal(t, []string{"ingest", "ingest"}, b.pending(), "a failing service does not delay the others")
 	b.holders["ingest"].away = nil
 	require.NoError(t, b.Copies.Sweep(t.Context()))
 	require.Empty(t, b.pending())
 	for _, p := range []*authv1.Project{first, second} {
-		require.Equal(t, visibleToTeam, b.holders["ingest"].told[p.GetId()].GetVisibility())
+		require.Equal(t, visibleToTeam, b.holders["ingest"].latest[p.GetId()].GetVisibility())
 	}
-	calls = b.asked()
+	calls = b.deliveries()
 	require.NoError(t, b.Copies.Sweep(t.Context()))
-	require.Equal(t, calls, b.asked())
+	require.Equal(t, calls, b.deliveries())
 }
 
-// A project that a service does not take does not keep the others waiting.
-func TestWhatFailsComesLastInTheNextRound(t *testing.T) {
+// A project that a service rejects does not block the other projects.
+func TestCopies_Sweep_triesFailedProjectsLast(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var made []*authv1.Project
@@ -186,7 +186,7 @@ func TestWhatFailsComesLastInTheNextRound(t *testing.T) {
 	require.Equal(t, map[string]int{made[0].GetId(): 1, made[1].GetId(): 1, made[2].GetId(): 1}, tried)
 }
 
-func TestAServiceThatIsNotConnectedIsNotTakenForDone(t *testing.T) {
+func TestCopies_Finish_serviceNotConnected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr", forAll)
@@ -196,8 +196,8 @@ func TestAServiceThatIsNotConnectedIsNotTakenForDone(t *testing.T) {
 	require.Equal(t, []string{"registry"}, b.pending())
 }
 
-// A change that comes while another one is brought to a service is not taken for confirmed with it.
-func TestTwoChangesThatOvertakeEachOther(t *testing.T) {
+// A change during the delivery of another one is not confirmed with it.
+func TestCopies_changeDuringDelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr", forAll)
@@ -214,15 +214,15 @@ func TestTwoChangesThatOvertakeEachOther(t *testing.T) {
 	b.do(`UPDATE project_visibility_change SET version = 2 WHERE project_id = $1 AND service = 'jobs'`, p.GetId())
 	close(leave)
 	require.NoError(t, <-done)
-	require.EqualValues(t, 1, h.told[p.GetId()].GetVersion())
+	require.EqualValues(t, 1, h.latest[p.GetId()].GetVersion())
 	require.Equal(t, []string{"jobs"}, b.pending())
 	h.before = nil
 	require.NoError(t, b.Copies.Sweep(t.Context()))
-	require.EqualValues(t, 2, h.told[p.GetId()].GetVersion())
-	require.Equal(t, visibleToAll, h.told[p.GetId()].GetVisibility())
+	require.EqualValues(t, 2, h.latest[p.GetId()].GetVersion())
+	require.Equal(t, visibleToAll, h.latest[p.GetId()].GetVisibility())
 }
 
-func TestThereIsTimeToSayWhoDidNotConfirm(t *testing.T) {
+func TestCopies_Finish_endsBeforeDeadline(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr", forAll)
@@ -245,8 +245,8 @@ func TestThereIsTimeToSayWhoDidNotConfirm(t *testing.T) {
 	require.Equal(t, confirmAhead, deadline.Sub(at))
 }
 
-// What was changed before services were told is made right: every project is brought everywhere once.
-func TestProjectsOfTheVersionBeforeAreBroughtEverywhere(t *testing.T) {
+// Visibilities of the previous version are repaired: the migration queues every project for every service once.
+func TestMigration_deliversExistingProjects(t *testing.T) {
 	t.Parallel()
 	const last = "00021_visibility.sql"
 	files, err := db.Migrations()
@@ -269,12 +269,12 @@ func TestProjectsOfTheVersionBeforeAreBroughtEverywhere(t *testing.T) {
 	require.NoError(t, err)
 	_, err = base.OwnerPool("auth").Exec(t.Context(), strings.TrimPrefix(string(raw), "-- +goose Up"))
 	require.NoError(t, err)
-	h := &holder{told: map[string]*commonpeerv1.SetProjectVisibilityRequest{}}
-	copies := &Copies{Pool: base.Pool("auth"), Clock: clock.NewFake(time.Unix(0, 0))}
+	h := &holder{latest: map[string]*commonpeerv1.SetProjectVisibilityRequest{}}
+	copies := &VisibilitySync{Pool: base.Pool("auth"), Clock: clock.NewFake(time.Unix(0, 0))}
 	for _, name := range []string{"jobs", "ingest", "registry"} {
 		copies.Holders = append(copies.Holders, Holder{Name: name, Client: h})
 	}
 	require.NoError(t, copies.Sweep(t.Context()))
 	require.Equal(t, 3, h.calls)
-	require.Equal(t, visibleToTeam, h.told["prj_1"].GetVisibility())
+	require.Equal(t, visibleToTeam, h.latest["prj_1"].GetVisibility())
 }

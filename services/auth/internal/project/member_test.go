@@ -18,11 +18,11 @@ const (
 	owner  = authv1.ProjectRole_PROJECT_ROLE_OWNER
 )
 
-func TestARoleCountsAtTheNextCall(t *testing.T) {
+func TestMemberRole_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr", func(*authv1.CreateProjectRequest) {})
-	role := func(who string) string { return authn.Of(b.as(who, authn.NeedRead)).ProjectRole(p.GetId()) }
+	role := func(who string) string { return authn.CallerOf(b.as(who, authn.NeedRead)).ProjectRole(p.GetId()) }
 	require.Empty(t, role(bob))
 	for want, number := range map[string]authv1.ProjectRole{"viewer": viewer, "editor": editor, "owner": owner} {
 		require.NoError(t, b.put(ann, p, "bob", number))
@@ -31,12 +31,12 @@ func TestARoleCountsAtTheNextCall(t *testing.T) {
 	require.NoError(t, b.put(ann, p, "bob", viewer))
 	b.do(`UPDATE project SET team_id = $1 WHERE id = $2`, crew, p.GetId())
 	b.do(`INSERT INTO team_member (team_id, account_id, role) VALUES ($1, $2, 'member')`, crew, bob)
-	require.Equal(t, "editor", role(bob), "his team's role is the higher one")
+	require.Equal(t, "editor", role(bob), "the role of the team is higher")
 	require.NoError(t, b.remove(ann, p, "bob"))
 	require.Equal(t, "editor", role(bob))
 	b.do(`DELETE FROM team_member WHERE account_id = $1`, bob)
 	require.Empty(t, role(bob))
-	require.Equal(t, fault.Absent, kindOf(b.remove(ann, p, "bob")), "who is no member cannot be removed")
+	require.Equal(t, fault.Absent, kindOf(b.remove(ann, p, "bob")), "only members can be removed")
 	require.Equal(t, fault.Absent, kindOf(b.put(ann, p, "nobody", viewer)))
 	require.Equal(t, fault.Absent, kindOf(b.remove(ann, p, "nobody")))
 	require.Len(t, b.audits("project.member.put"), 4)
@@ -45,7 +45,7 @@ func TestARoleCountsAtTheNextCall(t *testing.T) {
 	require.JSONEq(t, `{"user_id": "`+bob+`", "username": "bob", "role": "viewer"}`, string(removed[0].Before))
 }
 
-func TestTheMembersAreListedByName(t *testing.T) {
+func TestServer_ListProjectMembers_byName(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(tom, "asr", ofCrew)
@@ -66,7 +66,7 @@ func TestTheMembersAreListedByName(t *testing.T) {
 	require.Equal(t, crew, found.GetTeamId())
 }
 
-func TestAProjectKeepsAnOwner(t *testing.T) {
+func TestServer_keepsLastOwner(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr")
@@ -75,15 +75,15 @@ func TestAProjectKeepsAnOwner(t *testing.T) {
 		require.Equal(t, "last_owner", fault.From(err).Code)
 	}
 	require.NoError(t, b.put(ann, p, "ann", owner))
-	require.Len(t, b.audits("project.member.put"), 1, "what was refused left no row")
+	require.Len(t, b.audits("project.member.put"), 1, "rejected changes are not audited")
 
 	b.do(`DELETE FROM membership WHERE project_id = $1`, p.GetId())
-	require.NoError(t, b.put(root, p, "bob", viewer), "a project that nobody owns can be mended")
+	require.NoError(t, b.put(root, p, "bob", viewer), "an admin can repair a project without an owner")
 	require.NoError(t, b.remove(root, p, "bob"))
 }
 
-// Owners who throw each other out at once leave one.
-func TestOwnersThatLeaveAtOnceLeaveOne(t *testing.T) {
+// Owners who remove and demote each other concurrently leave one owner.
+func TestServer_keepsLastOwner_concurrent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr")
@@ -112,7 +112,7 @@ func TestOwnersThatLeaveAtOnceLeaveOne(t *testing.T) {
 	require.Equal(t, 1, owners)
 }
 
-func TestAProjectHasAnEnd(t *testing.T) {
+func TestServer_PutProjectMember_limit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr")

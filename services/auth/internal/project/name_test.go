@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestWhatNoProjectIsCalled(t *testing.T) {
+func TestServer_CreateProject_invalidText(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr")

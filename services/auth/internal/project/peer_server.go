@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// PeerServer answers the ProjectService of services.
+// PeerServer implements the ProjectService for other services.
 type PeerServer struct {
 	authpeerv1.UnimplementedProjectServiceServer
 

@@ -1,9 +1,8 @@
-// Package project owns what work is grouped by: projects, and who belongs to them. The rows of other
-// services name a project and ask here which one that is.
+// Package project owns projects and their members. The rows of other services name a project and resolve it here.
 //
-// It promises: who may not read a project sees nothing of it; a project keeps an owner; what a person may do
-// in projects counts at his next call (account.Memberships). The rows of other services repeat the visibility of
-// their project: whoever changes it is answered once they all do, and a change that was interrupted is finished.
+// It promises: a user who may not read a project sees nothing of it; a project keeps an owner; a change of a role takes
+// effect at the user's next call (account.Memberships). The rows of other services copy the visibility of their project:
+// a change of visibility succeeds once all services have confirmed it, and an interrupted change is finished later.
 package project
 
 import (
@@ -20,16 +19,16 @@ import (
 // kind names projects in faults and in the audit.
 const kind = "project"
 
-// defaultKey is the project of those who name none.
+// defaultKey is the key of the project that is used if none is named.
 const defaultKey = "default"
 
-// The visibilities: who besides the members may read what belongs to a project.
+// The visibilities: who may read the content of a project besides its members.
 const (
 	visibleToTeam = "team"
 	visibleToAll  = "all"
 )
 
-// roleOwner is the role that each project has somebody in.
+// roleOwner is the role that at least one member of each project has.
 const roleOwner = "owner"
 
 // Project is one project.
@@ -39,16 +38,16 @@ type Project struct {
 	Name        string
 	Description *string
 	TeamID      *string
-	// Visibility says who besides the members may read what belongs to it: `team` or `all`.
+	// Visibility states who may read the project's content besides its members: `team` or `all`.
 	Visibility string
 	// VisibilityVersion counts the changes of visibility.
 	VisibilityVersion int64
 	CreatedAt         time.Time
-	// ArchivedAt is set where nothing new is made in it any more.
+	// ArchivedAt is set if nothing new may be created in the project.
 	ArchivedAt *time.Time
 }
 
-// Member is a person who was put into a project.
+// Member is a user with a role in a project.
 type Member struct {
 	Username string
 	Role     string
@@ -56,7 +55,7 @@ type Member struct {
 
 var errUnknown = errors.New("no such project")
 
-// Find answers the project of that key or id. Keys have no underscore, so none looks like an id.
+// Find returns the project with that key or id. Keys contain no underscore, so a key cannot look like an id.
 func Find(ctx context.Context, q pg.Querier, name string) (Project, error) {
 	p, err := load(ctx, q, strings.HasPrefix(name, string(id.Project)+"_"), name)
 	if errors.Is(err, errUnknown) {
@@ -66,10 +65,10 @@ func Find(ctx context.Context, q pg.Querier, name string) (Project, error) {
 }
 
 func keyTaken(key string) error {
-	return fault.New(fault.Conflict, "project_exists", "there is a project %s already", key)
+	return fault.New(fault.Conflict, "project_exists", "project %s already exists", key)
 }
 
-// noTeam is the answer for a team that is not there and for one that the caller may not know of.
+// noTeam is the error both for an unknown team and for one that the caller may not see.
 func noTeam(teamID string) error {
 	return fault.New(fault.Refused, "team", "no such team: %s", teamID)
 }
@@ -79,12 +78,12 @@ func lastOwner(projectID string) error {
 }
 
 func neverArchived() error {
-	return fault.New(fault.Conflict, "default_project", "the default project is not archived: it is where things belong that name none")
+	return fault.New(fault.Conflict, "default_project", "the default project cannot be archived; requests that name no project use it")
 }
 
-// maxMembers is how many people may be put into a project.
+// maxMembers is the maximum number of members of a project.
 const maxMembers = 5000
 
 func full(projectID string) error {
-	return fault.New(fault.Conflict, "project_full", "project %s has %d members, which is all that it may have", projectID, maxMembers)
+	return fault.New(fault.Conflict, "project_full", "project %s has %d members; this is the maximum", projectID, maxMembers)
 }

@@ -20,9 +20,9 @@ func toProto(p Project) *authv1.Project {
 	return out
 }
 
-// visibility is what was asked for, or what holds where nothing was.
-func visibility(asked authv1.ProjectVisibility, otherwise string) string {
-	switch asked {
+// visibility returns the requested visibility, or otherwise if none was requested.
+func visibility(requested authv1.ProjectVisibility, otherwise string) string {
+	switch requested {
 	case authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM:
 		return visibleToTeam
 	case authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL:
@@ -34,7 +34,7 @@ func visibility(asked authv1.ProjectVisibility, otherwise string) string {
 	}
 }
 
-// roles are the roles of members by their number on the wire.
+// roles maps the roles of members from their numbers on the wire.
 func roles() map[authv1.ProjectRole]string {
 	return map[authv1.ProjectRole]string{
 		authv1.ProjectRole_PROJECT_ROLE_VIEWER: "viewer", authv1.ProjectRole_PROJECT_ROLE_EDITOR: "editor",
@@ -51,7 +51,7 @@ func memberToProto(m Member) *authv1.ProjectMember {
 	return &authv1.ProjectMember{Username: m.Username}
 }
 
-// text is nil where nothing is said: an empty description is none.
+// text returns nil for an empty string: an empty description is stored as none.
 func text(s string) *string {
 	if s == "" {
 		return nil

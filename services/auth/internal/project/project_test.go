@@ -9,8 +9,8 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 const prj = "prj_01aaaaaaaaaaaaaaaaaaaaaaaa"
@@ -25,7 +25,7 @@ func pool(t *testing.T) *pgxpool.Pool {
 	return p
 }
 
-func TestGetProject(t *testing.T) {
+func TestPeerServer_GetProject(t *testing.T) {
 	t.Parallel()
 	s := &PeerServer{Pool: pool(t)}
 	for _, name := range []string{"speech", prj} {
@@ -38,7 +38,7 @@ func TestGetProject(t *testing.T) {
 	}
 }
 
-func TestAbsentProjects(t *testing.T) {
+func TestFind_absent(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	for _, name := range []string{"", "Speech", "speech ", "prj_", "prj_01bbbbbbbbbbbbbbbbbbbbbbbb", "' OR '1'='1"} {
@@ -47,13 +47,13 @@ func TestAbsentProjects(t *testing.T) {
 	}
 }
 
-func TestTextThatPostgresCannotHoldIsNoBug(t *testing.T) {
+func TestFind_zeroByteRefused(t *testing.T) {
 	t.Parallel()
 	_, err := Find(t.Context(), pool(t), "a\x00b")
 	require.True(t, fault.Is(pg.Classify(err), fault.Refused), "%v", err)
 }
 
-func TestKeysCannotLookLikeIDs(t *testing.T) {
+func TestProjectKey_cannotLookLikeID(t *testing.T) {
 	t.Parallel()
 	_, err := pool(t).Exec(t.Context(), `INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_x', 'prj_01x', 'x', 'all', now())`)
 	require.ErrorContains(t, err, "project_key_check")

@@ -11,29 +11,28 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// Server answers the ProjectService of people.
+// Server implements the public ProjectService.
 type Server struct {
 	authv1.UnimplementedProjectServiceServer
 
 	Pool  *pgxpool.Pool
-	Once  *idem.Once
+	Once  *idempotency.Once
 	Audit *audit.Log
 	IDs   *id.Source
 	Clock clock.Clock
-	// Copies are the visibilities that other services repeat.
-	Copies *Copies
+	// Copies delivers visibilities to the services that copy them.
+	Copies *VisibilitySync
 }
 
-// CreateProject implements ProjectService. Its maker owns it.
+// CreateProject implements ProjectService. The caller becomes the owner.
 func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequest) (*authv1.Project, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequ
 		if _, err := put(ctx, tx, p.ID, c.Subject, roleOwner); err != nil {
 			return err
 		}
-		idem.Set(out, toProto(p))
+		idempotency.Set(out, toProto(p))
 		return s.record(ctx, tx, "project.create", p.ID, nil, audited(p))
 	})
 	return out, err
@@ -67,7 +66,7 @@ func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequ
 
 // ListProjects implements ProjectService.
 func (s *Server) ListProjects(ctx context.Context, in *authv1.ListProjectsRequest) (*authv1.ListProjectsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func (s *Server) ListProjects(ctx context.Context, in *authv1.ListProjectsReques
 	if err != nil {
 		return nil, err
 	}
-	projects, more := page.Cut(projects, p)
+	projects, more := request.CutPage(projects, p)
 	out := &authv1.ListProjectsResponse{}
 	for _, one := range projects {
 		out.Projects = append(out.Projects, toProto(one))
@@ -92,7 +91,7 @@ func (s *Server) GetProject(ctx context.Context, in *authv1.GetProjectRequest) (
 	return toProto(p), nil
 }
 
-// seen answers a project that the caller may read.
+// seen returns a project that the caller may read.
 func (s *Server) seen(ctx context.Context, projectID string) (Project, error) {
 	if err := request.ID(id.Project, "project_id", projectID); err != nil {
 		return Project{}, err
@@ -100,8 +99,8 @@ func (s *Server) seen(ctx context.Context, projectID string) (Project, error) {
 	return get(ctx, s.Pool, authn.ScopeOf(ctx), projectID)
 }
 
-// UpdateProject implements ProjectService. A visibility that is named is in force everywhere when it is answered,
-// also where an earlier call changed it and did not get to the end.
+// UpdateProject implements ProjectService. If the request names a visibility, every service has confirmed it when the
+// call succeeds, even if an earlier, interrupted call made the change.
 func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequest) (*authv1.Project, error) {
 	var after Project
 	err := s.change(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
@@ -134,7 +133,7 @@ func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequ
 	return toProto(after), nil
 }
 
-// describe changes what a project is called and what is said of it, each where it is named.
+// describe applies the name and the description, if the request has them.
 func describe(p *Project, in *authv1.UpdateProjectRequest) error {
 	if in.Name != nil {
 		p.Name = in.GetName()
@@ -148,7 +147,7 @@ func describe(p *Project, in *authv1.UpdateProjectRequest) error {
 	return account.CheckText("description", in.GetDescription())
 }
 
-// show changes who may read a locked project, and notes that the copies must follow.
+// show changes the visibility of a locked project and queues the delivery to the services that copy it.
 func (s *Server) show(ctx context.Context, tx pgx.Tx, p *Project, visibility string) error {
 	if p.Visibility == visibility {
 		return nil
@@ -171,7 +170,7 @@ func (s *Server) archive(p *Project, archived bool) error {
 	return nil
 }
 
-// change runs fn on a project that the caller may change, under its lock.
+// change runs fn on a project that the caller may change, with its row locked.
 func (s *Server) change(ctx context.Context, projectID string, fn func(ctx context.Context, tx pgx.Tx, p Project) error) error {
 	if err := request.ID(id.Project, "project_id", projectID); err != nil {
 		return err
@@ -193,7 +192,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, projectID string
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: projectID, Before: before, After: after})
 }
 
-// audited is a project as the audit keeps it.
+// audited returns the audit form of a project.
 func audited(p Project) map[string]any {
 	return map[string]any{
 		"key": p.Key, "name": p.Name, "description": p.Description, "team_id": p.TeamID, "visibility": p.Visibility,

@@ -7,14 +7,13 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
 // ListProjectMembers implements ProjectService.
 func (s *Server) ListProjectMembers(ctx context.Context, in *authv1.ListProjectMembersRequest) (*authv1.ListProjectMembersResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +25,7 @@ func (s *Server) ListProjectMembers(ctx context.Context, in *authv1.ListProjectM
 	if err != nil {
 		return nil, err
 	}
-	list, more := page.Cut(list, p)
+	list, more := request.CutPage(list, p)
 	out := &authv1.ListProjectMembersResponse{}
 	for _, m := range list {
 		out.Members = append(out.Members, memberToProto(m))
@@ -94,7 +93,7 @@ func (s *Server) RemoveProjectMember(ctx context.Context, in *authv1.RemoveProje
 	return &emptypb.Empty{}, nil
 }
 
-// keepOwner refuses a change that left a project without its last owner.
+// keepOwner returns an error if the change leaves the project without an owner.
 func (s *Server) keepOwner(ctx context.Context, tx pgx.Tx, p Project, was string) error {
 	if was != roleOwner {
 		return nil
@@ -106,7 +105,7 @@ func (s *Server) keepOwner(ctx context.Context, tx pgx.Tx, p Project, was string
 	return lastOwner(p.ID)
 }
 
-// member is a member as the audit keeps him, nothing where he has no role.
+// member returns the audit form of a member, or nil without a role.
 func member(a account.Account, role string) any {
 	if role == "" {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestWhoReadsAndWhoChangesAProject(t *testing.T) {
+func TestServer_rightsPerUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	hidden, shown := b.make(ann, "hidden"), b.make(ann, "shown", forAll)
@@ -22,7 +22,7 @@ func TestWhoReadsAndWhoChangesAProject(t *testing.T) {
 	for who, want := range map[string]struct{ read, change, changeShown fault.Kind }{
 		root: {}, ann: {},
 		bob: {change: fault.Forbidden, changeShown: fault.Forbidden},
-		tom: {change: fault.Forbidden, changeShown: fault.Forbidden}, // an editor by his team
+		tom: {change: fault.Forbidden, changeShown: fault.Forbidden}, // an editor by the team
 		eve: {read: fault.Absent, change: fault.Absent, changeShown: fault.Forbidden},
 	} {
 		read := b.as(who, authn.NeedRead)
@@ -44,7 +44,7 @@ func TestWhoReadsAndWhoChangesAProject(t *testing.T) {
 	}
 }
 
-func TestEachListsTheProjectsThatHeReads(t *testing.T) {
+func TestServer_ListProjects_readableOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.make(ann, "zeta")
@@ -68,24 +68,24 @@ func TestEachListsTheProjectsThatHeReads(t *testing.T) {
 	service := authn.WithNeed(authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindNone}), authn.NeedRead)
 	none, err := b.ListProjects(service, &authv1.ListProjectsRequest{})
 	require.NoError(t, err)
-	require.Empty(t, none.GetProjects(), "what all may read is for people")
+	require.Empty(t, none.GetProjects(), "projects visible to all are visible to users only")
 }
 
-func TestAProjectIsMadeInATeamOfTheMaker(t *testing.T) {
+func TestServer_CreateProject_teamMustBeVisible(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	none := "team_0000000000000000000000000z"
 	for team, who := range map[string]string{crew: ann, none: ann} {
 		_, err := b.CreateProject(b.as(who, authn.NeedRead), &authv1.CreateProjectRequest{Key: "asr", Name: "ASR", TeamId: &team})
 		require.Equal(t, fault.Refused, kindOf(err), team)
-		require.Equal(t, noTeam(team).Error(), fault.From(err).Error(), "a hidden team looks like none")
+		require.Equal(t, noTeam(team).Error(), fault.From(err).Error(), "a hidden team looks like an unknown one")
 	}
 	_, err := b.CreateProject(b.as(root, authn.NeedRead), &authv1.CreateProjectRequest{Key: "asr", Name: "ASR", TeamId: &none})
 	require.Equal(t, noTeam(none).Error(), fault.From(err).Error())
 	made := b.make(tom, "asr", ofCrew)
 	require.Equal(t, crew, made.GetTeamId())
-	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM, made.GetVisibility(), "unless it is said otherwise")
-	require.Equal(t, "owner", authn.Of(b.as(tom, authn.NeedRead)).ProjectRole(made.GetId()))
+	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM, made.GetVisibility(), "team is the default visibility")
+	require.Equal(t, "owner", authn.CallerOf(b.as(tom, authn.NeedRead)).ProjectRole(made.GetId()))
 	b.make(root, "admins", ofCrew)
 
 	_, err = b.CreateProject(b.as(bob, authn.NeedRead), &authv1.CreateProjectRequest{Key: "asr", Name: "Other"})
@@ -93,7 +93,7 @@ func TestAProjectIsMadeInATeamOfTheMaker(t *testing.T) {
 	require.Len(t, b.audits("project.create"), 2)
 }
 
-func TestARepeatedMakeIsOne(t *testing.T) {
+func TestServer_CreateProject_idempotent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	ctx := metadata.NewIncomingContext(b.as(ann, authn.NeedRead), metadata.Pairs("idempotency-key", "k1"))
@@ -108,7 +108,7 @@ func TestARepeatedMakeIsOne(t *testing.T) {
 	require.Equal(t, fault.Conflict, kindOf(err))
 }
 
-func TestWhatIsChangedOfAProject(t *testing.T) {
+func TestServer_UpdateProject(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.make(ann, "asr", func(in *authv1.CreateProjectRequest) { words := "Speech"; in.Description = &words })
@@ -123,13 +123,13 @@ func TestWhatIsChangedOfAProject(t *testing.T) {
 		return got
 	}
 	got := change(&authv1.UpdateProjectRequest{Visibility: authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL, Archived: &yes})
-	require.Equal(t, "Speech", got.GetDescription(), "what is not named stays")
+	require.Equal(t, "Speech", got.GetDescription(), "fields that are not named stay unchanged")
 	require.Equal(t, b.clock.Now(), got.GetArchivedAt().AsTime())
 	require.Equal(t, authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL, got.GetVisibility())
 	peer := &PeerServer{Pool: b.pool}
 	seen, err := peer.GetProject(t.Context(), &authpeerv1.GetProjectRequest{Project: "asr"})
 	require.NoError(t, err)
-	require.True(t, seen.GetArchived(), "services are told")
+	require.True(t, seen.GetArchived(), "other services see the archive flag")
 	require.Empty(t, seen.GetTeamId())
 	got = change(&authv1.UpdateProjectRequest{Description: &none, Archived: &yes})
 	require.Nil(t, got.Description)
@@ -142,7 +142,7 @@ func TestWhatIsChangedOfAProject(t *testing.T) {
 	require.Contains(t, string(rows[2].After), `"visibility":"all"`)
 }
 
-func TestTheDefaultProjectIsNeverArchived(t *testing.T) {
+func TestServer_UpdateProject_defaultProjectNotArchived(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.do(`UPDATE project SET key = 'default' WHERE id = $1`, prj)

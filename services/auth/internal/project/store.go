@@ -10,13 +10,13 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const columns = `id, key, name, description, team_id, visibility, visibility_version, created_at, archived_at`
 
-// visible is the filter of every read by people; its arguments are those of seen.
+// visible is the filter of every read by users; seen returns its arguments.
 const visible = `($1 OR (visibility = 'all' AND $2 <> '') OR id = ANY($3))`
 
 func seen(s authn.Scope, more ...any) []any {
@@ -43,12 +43,12 @@ func load(ctx context.Context, q pg.Querier, byID bool, name string) (Project, e
 	return scan(q.QueryRow(ctx, `SELECT `+columns+` FROM project WHERE `+where, name))
 }
 
-// get answers a project that the scope sees; one that it does not see is as absent as one that is not.
+// get returns a project that the scope sees. A hidden project gives the same error as an unknown one.
 func get(ctx context.Context, q pg.Querier, s authn.Scope, projectID string) (Project, error) {
 	return shown(projectID)(scan(q.QueryRow(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` AND id = $4`, seen(s, projectID)...)))
 }
 
-// lock loads a project that the scope sees and keeps other changes out until the transaction ends.
+// lock loads a project that the scope sees and blocks other changes until the transaction ends.
 func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, projectID string) (Project, error) {
 	return shown(projectID)(scan(tx.QueryRow(ctx,
 		`SELECT `+columns+` FROM project WHERE `+visible+` AND id = $4 FOR NO KEY UPDATE`, seen(s, projectID)...)))
@@ -63,9 +63,9 @@ func shown(projectID string) func(Project, error) (Project, error) {
 	}
 }
 
-// list answers the projects that the scope sees, by key.
-func list(ctx context.Context, q pg.Querier, s authn.Scope, p page.Page) ([]Project, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` ORDER BY key LIMIT $4 OFFSET $5`, seen(s, p.Ask(), p.Offset)...)
+// list returns the projects that the scope sees, by key.
+func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Project, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` ORDER BY key LIMIT $4 OFFSET $5`, seen(s, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list projects: %w", err)
 	}
@@ -76,7 +76,7 @@ func list(ctx context.Context, q pg.Querier, s authn.Scope, p page.Page) ([]Proj
 	return projects, nil
 }
 
-// insert makes a project; a key that is taken is a conflict, a team that is gone none.
+// insert creates a project. A taken key is a conflict; if the team was deleted meanwhile, the error is noTeam.
 func insert(ctx context.Context, tx pgx.Tx, p Project) error {
 	_, err := tx.Exec(ctx, `INSERT INTO project (id, key, name, description, team_id, visibility, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		p.ID, p.Key, p.Name, p.Description, p.TeamID, p.Visibility, p.CreatedAt)
@@ -88,11 +88,11 @@ func insert(ctx context.Context, tx pgx.Tx, p Project) error {
 	case pgErr != nil && pgErr.ConstraintName == "project_team_id_fkey":
 		return noTeam(*p.TeamID)
 	default:
-		return fmt.Errorf("make the project: %w", err)
+		return fmt.Errorf("create the project: %w", err)
 	}
 }
 
-// save writes what may be changed of a locked project.
+// save writes the changeable columns of a locked project.
 func save(ctx context.Context, tx pgx.Tx, p Project) error {
 	_, err := tx.Exec(ctx, `UPDATE project SET name = $2, description = $3, visibility = $4, archived_at = $5, visibility_version = $6 WHERE id = $1`,
 		p.ID, p.Name, p.Description, p.Visibility, p.ArchivedAt, p.VisibilityVersion)

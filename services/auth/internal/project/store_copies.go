@@ -11,12 +11,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// beginCopies notes a change of a locked project for each service.
+// beginCopies queues the delivery of a locked project's visibility to each service.
 func beginCopies(ctx context.Context, tx pgx.Tx, p Project, services []string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO project_visibility_change (project_id, service, version) SELECT $1, s, $3 FROM unnest($2::text[]) AS s
 		ON CONFLICT (project_id, service) DO UPDATE SET version = excluded.version, tried_at = NULL`, p.ID, services, p.VisibilityVersion)
 	if err != nil {
-		return fmt.Errorf("note that the project's visibility changed: %w", err)
+		return fmt.Errorf("queue the project's visibility: %w", err)
 	}
 	return nil
 }
@@ -24,7 +24,7 @@ func beginCopies(ctx context.Context, tx pgx.Tx, p Project, services []string) e
 const copies = `SELECT p.id, p.visibility, p.visibility_version FROM project_visibility_change c JOIN project p ON p.id = c.project_id
 	WHERE c.service = $1`
 
-// openCopy answers what a service has not confirmed of a project, nil where it has all.
+// openCopy returns the visibility of a project that a service has not confirmed, or nil.
 func openCopy(ctx context.Context, q pg.Querier, service, projectID string) (*pending, error) {
 	var p pending
 	err := q.QueryRow(ctx, copies+` AND c.project_id = $2`, service, projectID).Scan(&p.ProjectID, &p.Visibility, &p.Version)
@@ -37,7 +37,7 @@ func openCopy(ctx context.Context, q pg.Querier, service, projectID string) (*pe
 	return &p, nil
 }
 
-// openCopies answers what a service has not confirmed, the longest untried first.
+// openCopies returns the visibilities that a service has not confirmed, those not tried for the longest time first.
 func openCopies(ctx context.Context, q pg.Querier, service string, limit int) ([]pending, error) {
 	rows, err := q.Query(ctx, copies+` ORDER BY c.tried_at NULLS FIRST, c.project_id LIMIT $2`, service, limit)
 	if err != nil {
@@ -50,20 +50,20 @@ func openCopies(ctx context.Context, q pg.Querier, service string, limit int) ([
 	return open, nil
 }
 
-// triedCopy puts one that may fail behind the others.
+// triedCopy records an attempt, so that a project that fails comes after the others in the next sweep.
 func triedCopy(ctx context.Context, q pg.Querier, service, projectID string, now time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE project_visibility_change SET tried_at = $3 WHERE project_id = $1 AND service = $2`, projectID, service, now)
 	if err != nil {
-		return fmt.Errorf("note that a visibility is brought to %s: %w", service, err)
+		return fmt.Errorf("record the delivery of a visibility to %s: %w", service, err)
 	}
 	return nil
 }
 
-// endCopy forgets what a service confirmed, unless the visibility changed again meanwhile.
+// endCopy deletes the entry for a confirmed visibility, unless it changed again meanwhile.
 func endCopy(ctx context.Context, q pg.Querier, service string, p pending) error {
 	_, err := q.Exec(ctx, `DELETE FROM project_visibility_change WHERE project_id = $1 AND service = $2 AND version <= $3`, p.ProjectID, service, p.Version)
 	if err != nil {
-		return fmt.Errorf("note that %s confirmed a visibility: %w", service, err)
+		return fmt.Errorf("record that %s confirmed a visibility: %w", service, err)
 	}
 	return nil
 }

@@ -7,14 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// members answers who was put into a project, by name.
-func members(ctx context.Context, q pg.Querier, projectID string, p page.Page) ([]Member, error) {
+// members returns the members of a project, by name.
+func members(ctx context.Context, q pg.Querier, projectID string, p request.Page) ([]Member, error) {
 	rows, err := q.Query(ctx, `SELECT a.username, m.role FROM membership m JOIN account a ON a.id = m.account_id
-		WHERE m.project_id = $1 ORDER BY a.username, a.id LIMIT $2 OFFSET $3`, projectID, p.Ask(), p.Offset)
+		WHERE m.project_id = $1 ORDER BY a.username, a.id LIMIT $2 OFFSET $3`, projectID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list the members: %w", err)
 	}
@@ -25,7 +25,7 @@ func members(ctx context.Context, q pg.Querier, projectID string, p page.Page) (
 	return list, nil
 }
 
-// roleOf is the role that a person was given in a locked project, empty where he has none.
+// roleOf returns the role of a user in a locked project; it is empty if the user is not a member.
 func roleOf(ctx context.Context, tx pgx.Tx, projectID, accountID string) (role string, err error) {
 	err = tx.QueryRow(ctx, `SELECT role FROM membership WHERE project_id = $1 AND account_id = $2`, projectID, accountID).Scan(&role)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -34,7 +34,7 @@ func roleOf(ctx context.Context, tx pgx.Tx, projectID, accountID string) (role s
 	return role, nil
 }
 
-// put gives a person a role in a locked project. It is false where the project is full.
+// put gives a user a role in a locked project. It returns false if the project is full.
 func put(ctx context.Context, tx pgx.Tx, projectID, accountID, role string) (bool, error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO membership (project_id, account_id, role)
 		SELECT $1, $2, $3 WHERE EXISTS (SELECT FROM membership WHERE project_id = $1 AND account_id = $2)
@@ -53,7 +53,7 @@ func leave(ctx context.Context, tx pgx.Tx, projectID, accountID string) error {
 	return nil
 }
 
-// owned says whether somebody owns a locked project.
+// owned reports whether a locked project has an owner.
 func owned(ctx context.Context, tx pgx.Tx, projectID string) (yes bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM membership WHERE project_id = $1 AND role = $2)`, projectID, roleOwner).Scan(&yes)
 	if err != nil {

@@ -12,61 +12,61 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// The names in access tokens for the API.
+// Issuer and audience of access tokens for the API.
 const (
 	apiIssuer   = "signalbox"
 	apiAudience = "signalbox-api"
 )
 
-// typ is RFC 9068's, which no other JWT of ours has.
+// accessTyp is the type of RFC 9068; no other JWT of this project has it.
 const (
 	accessTyp      = "at+jwt"
 	accessLeeway   = 10 * time.Second
 	accessMaxBytes = 4096
 )
 
-// GrantTTL is how long an access token for another resource than the API lives.
+// GrantTTL is the lifetime of an access token for a resource other than the API.
 const GrantTTL = time.Hour
 
-// Grant is what an access token is for when it is not for the API: a token of one grant never passes for
-// one of another.
+// Grant describes an access token for a resource other than the API. A token of one grant is never accepted for
+// another one.
 type Grant struct {
-	// Issuer is the authorization server's, Audience the one resource (RFC 8707).
+	// Issuer is the authorization server, Audience the single resource (RFC 8707).
 	Issuer, Audience string
-	// Scope and ClientID are told to the resource; they are not part of the check.
+	// Scope and ClientID are passed to the resource; they are not part of the check.
 	Scope, ClientID string
 }
 
-// claims are what an access token says beside the registered ones.
+// claims are the claims of an access token in addition to the registered ones.
 type claims struct {
 	SessionID string `json:"sid"`
 	Role      string `json:"role"`
-	// Epoch is the account's at issue: a raised one ends the token.
+	// Epoch is the account's epoch when the token was issued. If the account's is raised, the token is invalid.
 	Epoch    int64  `json:"epoch"`
 	Scope    string `json:"scope,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
 }
 
-// keys sign access tokens and find the keys of those that come back: key.Set.
+// keys signs access tokens and finds the key of a token to verify. It is implemented by key.Set.
 type keys interface {
 	authn.KeySource
-	// Latest is the key to sign with as the database says now, read by q.
+	// Latest returns the key to sign with, according to the database, read with q.
 	Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error)
 }
 
-// Access issues and checks access tokens: one algorithm, keys that change.
+// Access issues and checks access tokens: one algorithm, rotating keys.
 type Access struct {
 	keys  keys
 	ttl   time.Duration
 	clock clock.Clock
 }
 
-// NewAccess makes an issuer of tokens that live for ttl where they are for the API.
+// NewAccess returns an issuer whose API tokens live for ttl.
 func NewAccess(k keys, ttl time.Duration, clk clock.Clock) *Access {
 	return &Access{keys: k, ttl: ttl, clock: clk}
 }
 
-// format is the form of tokens of a grant; nil is the API.
+// format returns the token format of a grant; nil stands for the API.
 func (a *Access) format(g *Grant) authn.Format {
 	f := authn.Format{
 		Typ: accessTyp, Issuer: apiIssuer, Audience: apiAudience, Lifetime: a.ttl, Leeway: accessLeeway, MaxBytes: accessMaxBytes,
@@ -77,10 +77,10 @@ func (a *Access) format(g *Grant) authn.Format {
 	return f
 }
 
-// issue signs a token of the session.
+// issue signs a token for the session.
 func (a *Access) issue(ctx context.Context, q pg.Querier, l live, g *Grant, jti string) (secret.String, error) {
 	if g != nil && (g.Issuer == "" || g.Audience == "" || g.Audience == apiAudience || g.Issuer == apiIssuer) {
-		return secret.String{}, fmt.Errorf("issue a token by %q for %q: it would be no token of a resource", g.Issuer, g.Audience)
+		return secret.String{}, fmt.Errorf("issue a token by %q for %q: issuer and audience must differ from those of the API", g.Issuer, g.Audience)
 	}
 	key, err := a.keys.Latest(ctx, q)
 	if err != nil {
@@ -97,8 +97,8 @@ func (a *Access) issue(ctx context.Context, q pg.Querier, l live, g *Grant, jti 
 	return secret.New(signed), nil
 }
 
-// verify checks a token's form, signature and times. Whether its session and its key still live is the
-// store's to say.
+// verify checks the form, the signature and the times of a token. It does not check whether the session and the key are
+// still valid; the store does.
 func (a *Access) verify(ctx context.Context, token string, g *Grant) (authn.Registered, claims, error) {
 	var c claims
 	registered, err := a.format(g).Verify(ctx, a.keys, a.clock.Now(), token, &c)
@@ -106,5 +106,5 @@ func (a *Access) verify(ctx context.Context, token string, g *Grant) (authn.Regi
 }
 
 func badToken(cause error) error {
-	return fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "The access token is missing, malformed or expired").Wrap(cause)
+	return fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "the access token is missing, malformed or expired").Wrap(cause)
 }

@@ -25,7 +25,7 @@ import (
 
 type object = map[string]any
 
-// mint is an issuer that is open to forgery: its tests sign whatever they like with its real key.
+// mint is an issuer that also signs forged tokens with the real key.
 type mint struct {
 	*Access
 
@@ -41,7 +41,7 @@ func newMint(t *testing.T) *mint {
 	return &mint{Access: NewAccess(one{key}, 8*time.Hour, clk), clock: clk, key: key}
 }
 
-// one is a set of one key.
+// one is a set with a single key.
 type one struct{ key authn.SigningKey }
 
 func (o one) Find(_ context.Context, kid string) (ed25519.PublicKey, error) {
@@ -79,13 +79,13 @@ func segment(v any) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(raw))
 }
 
-// signed puts a token together with the real key, whatever it says.
+// signed returns a token with this header and these claims, signed with the real key.
 func (m *mint) signed(header, claims any) string {
 	text := segment(header) + "." + segment(claims)
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(m.key.Private, []byte(text)))
 }
 
-// with is the object with some names changed; nil takes a name away.
+// with returns a copy of the object with some names changed; nil deletes a name.
 func with(o object, changes object) object {
 	out := maps.Clone(o)
 	for k, v := range changes {
@@ -105,7 +105,7 @@ func (m *mint) accepts(t *testing.T, token string) bool {
 	return err == nil
 }
 
-func TestItsOwnTokensHold(t *testing.T) {
+func TestAccess_verify_ownToken(t *testing.T) {
 	t.Parallel()
 	m := newMint(t)
 	registered, c, err := m.verify(t.Context(), m.good(t), nil)
@@ -113,10 +113,10 @@ func TestItsOwnTokensHold(t *testing.T) {
 	require.Equal(t, "usr_1", registered.Subject)
 	require.Equal(t, m.key.ID, registered.KeyID)
 	require.Equal(t, claims{SessionID: "ses_1", Role: "operator", Epoch: 3}, c)
-	require.True(t, m.accepts(t, m.signed(m.header(), m.claims())), "what the traps below change one thing of")
+	require.True(t, m.accepts(t, m.signed(m.header(), m.claims())), "the traps below change one thing of this token")
 }
 
-func TestHeaderTraps(t *testing.T) {
+func TestAccess_verify_forgedHeader(t *testing.T) {
 	t.Parallel()
 	m := newMint(t)
 	for name, change := range map[string]object{
@@ -131,10 +131,10 @@ func TestHeaderTraps(t *testing.T) {
 		require.False(t, m.accepts(t, m.signed(with(m.header(), change), m.claims())), name)
 	}
 	twice := fmt.Sprintf(`{"alg":"EdDSA","typ":"at+jwt","kid":%q,"alg":"EdDSA"}`, m.key.ID)
-	require.False(t, m.accepts(t, m.signed(twice, m.claims())), "a name given twice")
+	require.False(t, m.accepts(t, m.signed(twice, m.claims())), "a duplicate name")
 }
 
-func TestClaimTraps(t *testing.T) {
+func TestAccess_verify_forgedClaims(t *testing.T) {
 	t.Parallel()
 	m := newMint(t)
 	now := m.clock.Now().Unix()
@@ -159,11 +159,11 @@ func TestClaimTraps(t *testing.T) {
 	require.False(t, m.accepts(t, m.signed(m.header(), "null")))
 }
 
-func TestKeyTraps(t *testing.T) {
+func TestAccess_verify_forgedKey(t *testing.T) {
 	t.Parallel()
 	m := newMint(t)
 	body := segment(with(m.header(), object{"alg": "HS256"})) + "." + segment(m.claims())
-	for name, key := range map[string][]byte{"public key": m.key.Public().Key, "nothing": nil, "kid": []byte(m.key.ID)} {
+	for name, key := range map[string][]byte{"public key": m.key.Public().Key, "empty key": nil, "kid": []byte(m.key.ID)} {
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(body))
 		require.False(t, m.accepts(t, body+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil))), "HS256 with the "+name)
@@ -173,11 +173,11 @@ func TestKeyTraps(t *testing.T) {
 	mac.Write([]byte(body))
 	require.False(t, m.accepts(t, body+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil))))
 	other := newMint(t)
-	require.False(t, m.accepts(t, other.signed(m.header(), m.claims())), "another key under this kid")
-	require.False(t, m.accepts(t, other.signed(other.header(), m.claims())), "another installation's token")
+	require.False(t, m.accepts(t, other.signed(m.header(), m.claims())), "another key with the same kid")
+	require.False(t, m.accepts(t, other.signed(other.header(), m.claims())), "a token of another installation")
 }
 
-func TestShapeTraps(t *testing.T) {
+func TestAccess_verify_malformedToken(t *testing.T) {
 	t.Parallel()
 	m := newMint(t)
 	good := m.good(t)
@@ -196,16 +196,16 @@ func TestShapeTraps(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, raw, ed25519.SignatureSize)
 	loose := parts[2][:len(parts[2])-1] + string(nextOf(parts[2][len(parts[2])-1]))
-	require.False(t, m.accepts(t, parts[0]+"."+parts[1]+"."+loose), "bits that decoders drop are checked")
+	require.False(t, m.accepts(t, parts[0]+"."+parts[1]+"."+loose), "unused bits of the last character must be zero")
 }
 
-// nextOf is another last character that decodes to the same bytes.
+// nextOf returns another last character that decodes to the same bytes.
 func nextOf(c byte) byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	return alphabet[strings.IndexByte(alphabet, c)^1]
 }
 
-func TestAThousandForgeriesAreRefused(t *testing.T) {
+func TestAccess_verify_thousandForgeries(t *testing.T) {
 	t.Parallel()
 	m := newMint(t)
 	seed := uint64(time.Now().UnixNano())
@@ -221,14 +221,14 @@ func TestAThousandForgeriesAreRefused(t *testing.T) {
 			for forged[at] == good[at] {
 				forged[at] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."[draw.IntN(65)]
 			}
-		case 1: // a part is gone
+		case 1: // a part is missing
 			at := draw.IntN(len(forged) - 1)
 			forged = append(forged[:at], forged[at+1+draw.IntN(len(forged)-at-1):]...)
 		case 2: // other claims under the old signature
 			parts := strings.Split(string(good), ".")
 			change := object{[]string{"sub", "sid", "role", "jti"}[draw.IntN(4)]: fmt.Sprintf("admin%d", draw.Int())}
 			forged = []byte(parts[0] + "." + segment(with(m.claims(), change)) + "." + parts[2])
-		default: // a signature of nobody
+		default: // a random signature
 			at := strings.LastIndexByte(string(good), '.')
 			sig := make([]byte, ed25519.SignatureSize)
 			for i := range sig {
@@ -245,13 +245,13 @@ func TestAThousandForgeriesAreRefused(t *testing.T) {
 	require.True(t, m.accepts(t, string(good)))
 }
 
-func TestTimesOfATokenToTheSecond(t *testing.T) {
+func TestAccess_verify_times(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		after time.Duration
 		want  bool
 	}{
-		"at issue": {0, true}, "its clock a little behind": {-9 * time.Second, true}, "its clock far behind": {-11 * time.Second, false},
+		"at issue": {0, true}, "clock slightly behind": {-9 * time.Second, true}, "clock far behind": {-11 * time.Second, false},
 		"a second before the end": {8*time.Hour - time.Second, true}, "within the leeway": {8*time.Hour + 9*time.Second, true},
 		"past the leeway": {8*time.Hour + 11*time.Second, false},
 	} {

@@ -11,26 +11,26 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// caller is who presents the tokens.
-func (h *house) callerOf(tokens Tokens) *authn.Caller {
+// callerOf returns the caller who presents the access token.
+func (h *harness) callerOf(tokens Tokens) *authn.Caller {
 	h.t.Helper()
 	c, err := h.authenticate(tokens.Access)
 	require.NoError(h.t, err)
 	return c
 }
 
-func (h *house) other() {
+func (h *harness) other() {
 	h.t.Helper()
 	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at) VALUES ('usr_2', 'bob', 'operator', 'right', now())`)
 }
 
-func TestAPersonEndsHisOwnSessionsOnly(t *testing.T) {
+func TestSessions_Revoke_ownOnly(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.other()
 	mine, second := h.login(), h.login()
 	foreign, err := h.Open(t.Context(), OpenRequest{AccountID: "usr_2", Method: MethodDevice})
@@ -48,18 +48,18 @@ func TestAPersonEndsHisOwnSessionsOnly(t *testing.T) {
 	h.refused(err)
 	_, err = h.renew(second.Refresh)
 	h.refused(err)
-	require.True(t, fault.Is(h.Revoke(ctx, c, second.SessionID), fault.Absent), "what has ended is no session")
+	require.True(t, fault.Is(h.Revoke(ctx, c, second.SessionID), fault.Absent), "an ended session is absent")
 	_, err = h.authenticate(mine.Access)
 	require.NoError(t, err)
 	require.Equal(t, "session.revoke", h.audits()[len(h.audits())-1])
-	require.NoError(t, h.Revoke(ctx, c, mine.SessionID), "his present one too")
+	require.NoError(t, h.Revoke(ctx, c, mine.SessionID), "the calling session may be revoked")
 	_, err = h.authenticate(mine.Access)
 	h.refused(err)
 }
 
-func TestEveryOtherSessionEnds(t *testing.T) {
+func TestSessions_RevokeOthers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.other()
 	foreign, err := h.Open(t.Context(), OpenRequest{AccountID: "usr_2", Method: MethodDevice})
 	require.NoError(t, err)
@@ -82,11 +82,11 @@ func TestEveryOtherSessionEnds(t *testing.T) {
 	require.Equal(t, []int{1, 3}, []int{recorded, ended}, "a repeat ends nothing and records nothing")
 }
 
-// TestNoSessionOpensBetweenAChangeAndItsEnd races logins against a change of the password: whatever was
-// checked against the former one has no session when the change is done.
-func TestNoSessionOpensBetweenAChangeAndItsEnd(t *testing.T) {
+// Logins race against a change of the password: a login that was checked against the old password must have no session
+// when the change is done.
+func TestSessions_EndAll_racesWithLogin(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	for range 10 {
 		var epoch int64
 		require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT epoch FROM account`).Scan(&epoch))
@@ -106,15 +106,15 @@ func TestNoSessionOpensBetweenAChangeAndItsEnd(t *testing.T) {
 			})
 		})
 		wg.Wait()
-		list, _, err := h.List(t.Context(), userID, page.Page{Limit: 50})
+		list, _, err := h.List(t.Context(), userID, request.Page{Limit: 50})
 		require.NoError(t, err)
 		require.Empty(t, list)
 	}
 }
 
-func TestUseIsWrittenDownOnceAMinute(t *testing.T) {
+func TestSessions_Authenticate_recordsUseOncePerMinute(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	tokens := h.login()
 	opened := h.clock.Now()
 	lastUsed := func() (at time.Time) {
@@ -143,10 +143,10 @@ func TestUseIsWrittenDownOnceAMinute(t *testing.T) {
 	require.Equal(t, second, version())
 }
 
-// TestTheNoteOfUseWaitsForNobody holds the session's row while its token is checked.
-func TestTheNoteOfUseWaitsForNobody(t *testing.T) {
+// The row of the session is locked while its token is checked.
+func TestSessions_Authenticate_doesNotWaitForRowLock(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	tokens := h.login()
 	h.clock.Advance(2 * useEvery)
 	tx, err := h.Pool.Begin(t.Context())
@@ -157,19 +157,19 @@ func TestTheNoteOfUseWaitsForNobody(t *testing.T) {
 	h.callerOf(tokens)
 }
 
-func TestASessionListHasPages(t *testing.T) {
+func TestSessions_List_pages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	var ids []string
 	for range 3 {
 		ids = append(ids, h.open(MethodDevice).SessionID)
 		h.clock.Advance(time.Second)
 	}
-	list, more, err := h.List(t.Context(), userID, page.Page{Limit: 2})
+	list, more, err := h.List(t.Context(), userID, request.Page{Limit: 2})
 	require.NoError(t, err)
 	require.True(t, more)
-	require.Equal(t, []string{ids[2], ids[1]}, []string{list[0].ID, list[1].ID}, "the last used first")
-	list, more, err = h.List(t.Context(), userID, page.Page{Limit: 2, Offset: 2})
+	require.Equal(t, []string{ids[2], ids[1]}, []string{list[0].ID, list[1].ID}, "the newest first")
+	list, more, err = h.List(t.Context(), userID, request.Page{Limit: 2, Offset: 2})
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Equal(t, ids[0], list[0].ID)

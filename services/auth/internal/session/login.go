@@ -17,13 +17,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
-// limiter refuses an address that tries too often.
+// limiter limits attempts per client address.
 type limiter interface {
 	Take(ctx context.Context, address string) error
 }
 
-// hasher compares a password with a stored hash, and makes new ones; checking an empty hash costs the
-// same and never matches.
+// hasher compares a password with a stored hash, and creates hashes. Checking an empty hash takes as long as any other
+// and never matches.
 type hasher interface {
 	Check(ctx context.Context, stored string, password secret.String) (bool, error)
 	Outdated(stored string) bool
@@ -40,16 +40,16 @@ type Sessions struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// ByProvider is set where a provider signs people in: sessions of passwords hold no more.
+	// ByProvider is true if users sign in by a provider: sessions opened by password are then invalid.
 	ByProvider bool
 }
 
-// badLogin is the one answer to every failed login, whoever it was for.
+// badLogin is the error of every failed login. It is the same for each cause.
 func badLogin() error {
-	return fault.New(fault.Unauthenticated, "bad_login", "Incorrect username or password")
+	return fault.New(fault.Unauthenticated, "bad_login", "incorrect username or password")
 }
 
-// Login opens a session. An unknown, a disabled and a mistyped login look and cost the same.
+// Login opens a session. An unknown user, a disabled user and a wrong password give the same error after the same work.
 func (s *Sessions) Login(ctx context.Context, username string, pass secret.String, address string) (Tokens, error) {
 	if err := s.Limit.Take(ctx, address); err != nil {
 		return Tokens{}, err
@@ -60,7 +60,7 @@ func (s *Sessions) Login(ctx context.Context, username string, pass secret.Strin
 	}
 	ok, err := s.Password.Check(ctx, a.PasswordHash, pass)
 	if errors.Is(err, password.ErrBusy) {
-		return Tokens{}, fault.New(fault.Unavailable, "login_busy", "Too many logins at once").WithRetryAfter(time.Second)
+		return Tokens{}, fault.New(fault.Unavailable, "login_busy", "too many concurrent logins").WithRetryAfter(time.Second)
 	}
 	if err != nil {
 		return Tokens{}, err
@@ -71,7 +71,7 @@ func (s *Sessions) Login(ctx context.Context, username string, pass secret.Strin
 	tokens, err := s.Open(ctx, OpenRequest{
 		AccountID: a.ID, Method: MethodPassword, ClientAddress: address, WithRefresh: true, epoch: a.Epoch,
 	})
-	if errors.Is(err, ErrNoAccount) {
+	if errors.Is(err, ErrAccountUnusable) {
 		return Tokens{}, badLogin()
 	}
 	if err != nil || !s.Password.Outdated(a.PasswordHash) {
@@ -80,8 +80,7 @@ func (s *Sessions) Login(ctx context.Context, username string, pass secret.Strin
 	return tokens, s.rehash(ctx, a, pass)
 }
 
-// rehash brings a hash of older settings up to today's costs; a hasher that has no room leaves it to the
-// next login.
+// rehash replaces a hash of older settings by one with the current cost. If the hasher is busy, the next login does it.
 func (s *Sessions) rehash(ctx context.Context, a account.Account, pass secret.String) error {
 	hash, err := s.Password.Hash(ctx, pass)
 	if errors.Is(err, password.ErrBusy) {

@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 var mcp = Grant{Issuer: "https://signalbox.example", Audience: "https://signalbox.example/api/mcp", Scope: "runs:read", ClientID: "cli_1"}
 
-// open opens a session of ann's by a method; an oauth one is for mcp.
-func (h *house) open(m Method) Tokens {
+// open opens a session of ann by a method; an oauth session is for mcp.
+func (h *harness) open(m Method) Tokens {
 	h.t.Helper()
 	r := OpenRequest{AccountID: userID, Method: m, ClientAddress: "192.0.2.7", ClientName: "a program", WithRefresh: m == MethodOIDC}
 	if m == MethodOAuth {
@@ -28,7 +28,7 @@ func (h *house) open(m Method) Tokens {
 	return tokens
 }
 
-func TestASessionOfEachMethod(t *testing.T) {
+func TestSessions_Open_eachMethod(t *testing.T) {
 	t.Parallel()
 	for method, want := range map[Method]struct {
 		refresh bool
@@ -36,13 +36,13 @@ func TestASessionOfEachMethod(t *testing.T) {
 	}{
 		MethodPassword: {false, 8 * time.Hour}, MethodOIDC: {true, 8 * time.Hour}, MethodDevice: {false, 8 * time.Hour}, MethodOAuth: {false, time.Hour},
 	} {
-		h := newHouse(t)
+		h := newHarness(t)
 		tokens := h.open(method)
 		require.Equal(t, want.refresh, !tokens.Refresh.IsZero(), method)
 		require.Equal(t, want.lives, tokens.ExpiresIn, method)
 		require.Equal(t, []string{"ann", "operator", userID}, []string{tokens.Username, tokens.Role, tokens.AccountID})
 		require.Equal(t, []string{"session.open"}, h.audits())
-		list, more, err := h.List(t.Context(), userID, page.Page{Limit: 10})
+		list, more, err := h.List(t.Context(), userID, request.Page{Limit: 10})
 		require.NoError(t, err)
 		require.False(t, more)
 		now := h.clock.Now()
@@ -50,28 +50,28 @@ func TestASessionOfEachMethod(t *testing.T) {
 			ID: tokens.SessionID, Method: method, ClientAddress: "192.0.2.7", ClientName: new("a program"), CreatedAt: now, LastUsedAt: now,
 		}}, list)
 		h.clock.Advance(want.lives)
-		list, _, err = h.List(t.Context(), userID, page.Page{Limit: 10})
+		list, _, err = h.List(t.Context(), userID, request.Page{Limit: 10})
 		require.NoError(t, err)
-		require.Equal(t, want.refresh, len(list) == 1, "%s: it is listed while anything of it holds", method)
+		require.Equal(t, want.refresh, len(list) == 1, "%s: a session is listed until its last token expires", method)
 	}
 }
 
-func TestNoSessionForWhoMayNotHaveOne(t *testing.T) {
+func TestSessions_Open_unknownOrDisabledAccount(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at, disabled_at) VALUES ('usr_2', 'bob', 'operator', '', now(), now())`)
 	for _, account := range []string{"usr_2", "usr_3", ""} {
 		tokens, err := h.Open(t.Context(), OpenRequest{AccountID: account, Method: MethodDevice, WithRefresh: true})
-		require.ErrorIs(t, err, ErrNoAccount, account)
+		require.ErrorIs(t, err, ErrAccountUnusable, account)
 		require.Zero(t, tokens)
 	}
 	require.Zero(t, h.count("session"))
 	require.Empty(t, h.audits())
 }
 
-func TestASessionOpensWithItsTransactionOrNotAtAll(t *testing.T) {
+func TestSessions_OpenTx_rollback(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	var tokens Tokens
 	err := pg.InTx(t.Context(), h.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
@@ -86,22 +86,22 @@ func TestASessionOpensWithItsTransactionOrNotAtAll(t *testing.T) {
 	require.Empty(t, h.audits())
 }
 
-func TestAGrantsTokenIsNoneOfTheAPIAndTheOtherWayRound(t *testing.T) {
+func TestSessions_AuthenticateFor_separatesGrantAndAPI(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	granted, api := h.open(MethodOAuth), h.open(MethodDevice)
 	for name, tc := range map[string]struct {
 		token            secret.String
 		issuer, audience string
 		ok               bool
 	}{
-		"its own":                   {granted.Access, mcp.Issuer, mcp.Audience, true},
-		"another resource":          {granted.Access, mcp.Issuer, "https://signalbox.example/api/other", false},
-		"another issuer":            {granted.Access, "https://other.example", mcp.Audience, false},
-		"no resource":               {granted.Access, "", "", false},
-		"the API's token":           {api.Access, mcp.Issuer, mcp.Audience, false},
-		"the API's under its names": {api.Access, apiIssuer, apiAudience, false},
-		"nothing":                   {secret.String{}, mcp.Issuer, mcp.Audience, false},
+		"own token":               {granted.Access, mcp.Issuer, mcp.Audience, true},
+		"another resource":        {granted.Access, mcp.Issuer, "https://signalbox.example/api/other", false},
+		"another issuer":          {granted.Access, "https://other.example", mcp.Audience, false},
+		"no resource":             {granted.Access, "", "", false},
+		"API token":               {api.Access, mcp.Issuer, mcp.Audience, false},
+		"API token, API audience": {api.Access, apiIssuer, apiAudience, false},
+		"no token":                {secret.String{}, mcp.Issuer, mcp.Audience, false},
 	} {
 		c, g, err := h.AuthenticateFor(t.Context(), tc.token.Reveal(), "192.0.2.7", tc.issuer, tc.audience)
 		if !tc.ok {
@@ -119,9 +119,9 @@ func TestAGrantsTokenIsNoneOfTheAPIAndTheOtherWayRound(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestATokenOfTheAPIForAGrantsSessionIsRefused(t *testing.T) {
+func TestSessions_Authenticate_apiTokenOfGrantSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	granted := h.open(MethodOAuth)
 	l, err := loadLive(t.Context(), h.Pool, granted.SessionID)
 	require.NoError(t, err)
@@ -131,11 +131,11 @@ func TestATokenOfTheAPIForAGrantsSessionIsRefused(t *testing.T) {
 	h.refused(err)
 }
 
-func TestAGrantWithTheNamesOfTheAPIIsNotIssued(t *testing.T) {
+func TestSessions_Open_invalidGrant(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	for name, g := range map[string]Grant{
-		"no issuer": {Audience: "a"}, "no audience": {Issuer: "i"}, "the API": {Issuer: "i", Audience: apiAudience}, "as the API": {Issuer: apiIssuer, Audience: "a"},
+		"no issuer": {Audience: "a"}, "no audience": {Issuer: "i"}, "API audience": {Issuer: "i", Audience: apiAudience}, "API issuer": {Issuer: apiIssuer, Audience: "a"},
 	} {
 		_, err := h.Open(t.Context(), OpenRequest{AccountID: userID, Method: MethodOAuth, Grant: &g})
 		require.Error(t, err, name)
@@ -143,9 +143,9 @@ func TestAGrantWithTheNamesOfTheAPIIsNotIssued(t *testing.T) {
 	require.Zero(t, h.count("session"))
 }
 
-func TestAnotherTokenOfAGrantKeepsItsSession(t *testing.T) {
+func TestSessions_IssueFor_extendsSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	first := h.open(MethodOAuth)
 	h.clock.Advance(GrantTTL - time.Minute)
 	second, err := h.IssueFor(t.Context(), h.Pool, first.SessionID, mcp)
@@ -158,11 +158,11 @@ func TestAnotherTokenOfAGrantKeepsItsSession(t *testing.T) {
 	}
 	require.False(t, authenticates(first.Access))
 	require.True(t, authenticates(second.Access))
-	list, _, err := h.List(t.Context(), userID, page.Page{Limit: 10})
+	list, _, err := h.List(t.Context(), userID, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	h.exec(`UPDATE session SET revoked_at = now(), revoked_reason = 'user'`)
 	require.False(t, authenticates(second.Access))
 	_, err = h.IssueFor(t.Context(), h.Pool, first.SessionID, mcp)
-	require.ErrorIs(t, err, ErrNoAccount)
+	require.ErrorIs(t, err, ErrAccountUnusable)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSessionsOfPasswordsEndWhereAProviderSignsPeopleIn(t *testing.T) {
+func TestPasswordSession_endsWhenProviderConfigured(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	byPassword, byProvider, device := h.login(), h.open(MethodOIDC), h.open(MethodDevice)
 	h.ByProvider = true
 	_, err := h.authenticate(byPassword.Access)
@@ -24,13 +24,13 @@ func TestSessionsOfPasswordsEndWhereAProviderSignsPeopleIn(t *testing.T) {
 	require.NoError(t, err)
 	h.ByProvider = false
 	_, err = h.renew(byPassword.Refresh)
-	require.NoError(t, err, "a refused refresh used nothing up")
+	require.NoError(t, err, "a rejected refresh does not use up the token")
 }
 
-// Who left the organisation is told by the provider alone, and it is asked at a sign-in only.
-func TestASignInByTheProviderIsRenewedForThirtyDaysAndNoLonger(t *testing.T) {
+// Only the provider knows who has left the organisation, and only a sign-in queries it. So such a session is not extended.
+func TestProviderSession_renewedForThirtyDays(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	tokens, byPassword := h.open(MethodOIDC), h.login()
 	refresh, other := tokens.Refresh, byPassword.Refresh
 	for range 3 {
@@ -46,5 +46,5 @@ func TestASignInByTheProviderIsRenewedForThirtyDaysAndNoLonger(t *testing.T) {
 	_, err := h.renew(refresh)
 	h.refused(err)
 	_, err = h.renew(other)
-	require.NoError(t, err, "a password's session lives on by its use")
+	require.NoError(t, err, "a password session is extended by each refresh")
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// badRefresh is the one answer to every refresh token that does not hold.
+// badRefresh is the error for every invalid refresh token. It is the same for each cause.
 func badRefresh() error {
-	return fault.New(fault.Unauthenticated, "bad_refresh", "The refresh token is missing, used or expired")
+	return fault.New(fault.Unauthenticated, "bad_refresh", "the refresh token is missing, used or expired")
 }
 
-// Refresh exchanges a refresh token for a new pair. The token is used by one UPDATE, so of any number
-// that race exactly one gets a successor; the others get an access token within the grace. A token that
-// comes back later was stolen or the client is broken: the whole family is revoked.
+// Refresh exchanges a refresh token for a new pair. A single UPDATE uses the token, so exactly one of several concurrent
+// calls gets a new refresh token; the others get only an access token, within reuseGrace. A token that is used again
+// later was stolen, or the client is broken: the whole family is revoked.
 func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, error) {
 	hash, ok := secret.Parse(secret.KindRefresh, token)
 	if !ok {
@@ -60,16 +60,16 @@ func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, 
 		if err != nil || now.Sub(usedAt) <= reuseGrace {
 			return err
 		}
-		// The revocation must be committed, so the refusal is told outside of the transaction.
+		// The revocation must be committed, so the error is returned outside of the transaction.
 		refused = true
 		ended, err := revoke(ctx, tx, sessionID, RevokedReuse, now)
-		if err != nil || !ended { // another one that came at the same time ended it, and told so
+		if err != nil || !ended { // a concurrent call has revoked and recorded it
 			return err
 		}
 		return s.record(ctx, tx, l, "session.reuse", address)
 	})
 	switch {
-	case errors.Is(err, errRefresh), errors.Is(err, errToken), errors.Is(err, ErrNoAccount), refused:
+	case errors.Is(err, errRefresh), errors.Is(err, errToken), errors.Is(err, ErrAccountUnusable), refused:
 		return Tokens{}, badRefresh()
 	case err != nil:
 		return Tokens{}, err

@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func (h *house) renew(token secret.String) (Tokens, error) {
+func (h *harness) renew(token secret.String) (Tokens, error) {
 	return h.Refresh(h.t.Context(), token.Reveal(), "192.0.2.7")
 }
 
-func TestARefreshMakesANewPair(t *testing.T) {
+func TestSessions_Refresh_newPair(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	first := h.login()
 	second, err := h.renew(first.Refresh)
 	require.NoError(t, err)
@@ -30,22 +30,22 @@ func TestARefreshMakesANewPair(t *testing.T) {
 	require.NoError(t, err)
 	for _, tokens := range []Tokens{first, second, third} {
 		_, err := h.authenticate(tokens.Access)
-		require.NoError(t, err, "access tokens of the session hold until they expire")
+		require.NoError(t, err, "access tokens of the session are valid until they expire")
 	}
 	require.Equal(t, 1, h.count("session"))
 }
 
-func TestARepeatWithinTheGraceGetsNoCookie(t *testing.T) {
+func TestSessions_Refresh_repeatWithinGracePeriod(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		after time.Duration
 		ok    bool
 	}{
-		"at once": {0, true}, "at the end of the grace": {reuseGrace, true}, "a moment later": {reuseGrace + time.Microsecond, false},
+		"at once": {0, true}, "end of the grace period": {reuseGrace, true}, "after the grace period": {reuseGrace + time.Microsecond, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			first := h.login()
 			second, err := h.renew(first.Refresh)
 			require.NoError(t, err)
@@ -63,15 +63,15 @@ func TestARepeatWithinTheGraceGetsNoCookie(t *testing.T) {
 			_, err = h.authenticate(again.Access)
 			require.NoError(t, err)
 			_, err = h.renew(second.Refresh)
-			require.NoError(t, err, "the successor still holds")
+			require.NoError(t, err, "the successor is still valid")
 			require.Equal(t, []string{"session.open"}, h.audits())
 		})
 	}
 }
 
-func TestReuseEndsThisFamilyOnly(t *testing.T) {
+func TestSessions_Refresh_reuseRevokesOneFamily(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	first, other := h.login(), h.login()
 	second, err := h.renew(first.Refresh)
 	require.NoError(t, err)
@@ -91,9 +91,9 @@ func TestReuseEndsThisFamilyOnly(t *testing.T) {
 	require.Equal(t, string(RevokedReuse), reason)
 }
 
-func TestReuseIsRecordedOnce(t *testing.T) {
+func TestSessions_Refresh_reuseAuditedOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	first := h.login()
 	_, err := h.renew(first.Refresh)
 	require.NoError(t, err)
@@ -106,9 +106,9 @@ func TestReuseIsRecordedOnce(t *testing.T) {
 	require.Equal(t, []string{"session.open", "session.reuse"}, h.audits())
 }
 
-func TestRacesHaveOneSuccessor(t *testing.T) {
+func TestSessions_Refresh_concurrent(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	token := h.login().Refresh
 	for range 50 {
 		var mu sync.Mutex
@@ -131,9 +131,9 @@ func TestRacesHaveOneSuccessor(t *testing.T) {
 	require.Equal(t, 51, h.count("refresh_token"))
 }
 
-func TestRefreshTokensThatDoNotHold(t *testing.T) {
+func TestSessions_Refresh_invalidTokens(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	good := h.login()
 	unknown, err := secret.Mint(rand.Reader, secret.KindRefresh)
 	require.NoError(t, err)
@@ -141,20 +141,20 @@ func TestRefreshTokensThatDoNotHold(t *testing.T) {
 	require.NoError(t, err)
 	text := good.Refresh.Reveal()
 	for name, token := range map[string]string{
-		"none": "", "rubbish": "rubbish", "unknown": unknown.Reveal(), "another kind": ingest.Reveal(), "an access token": good.Access.Reveal(),
-		"cut": text[:len(text)-1], "longer": text + "x", "another case": strings.ToUpper(text), "zero byte": text + "\x00",
+		"empty": "", "rubbish": "rubbish", "unknown": unknown.Reveal(), "another kind": ingest.Reveal(), "access token": good.Access.Reveal(),
+		"truncated": text[:len(text)-1], "longer": text + "x", "upper case": strings.ToUpper(text), "zero byte": text + "\x00",
 	} {
 		_, err := h.renew(secret.New(token))
 		require.True(t, fault.Is(err, fault.Unauthenticated), name)
 		require.Equal(t, badRefresh().Error(), err.Error(), name)
 	}
 	_, err = h.renew(good.Refresh)
-	require.NoError(t, err, "none of this used it")
+	require.NoError(t, err, "the failed attempts must not use up the token")
 }
 
-func TestARefreshTokenLivesForThirtyDays(t *testing.T) {
+func TestSessions_Refresh_expiresAfterThirtyDays(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	late, later := h.login(), h.login()
 	h.clock.Advance(RefreshTTL - time.Second)
 	_, err := h.renew(late.Refresh)
@@ -162,16 +162,16 @@ func TestARefreshTokenLivesForThirtyDays(t *testing.T) {
 	h.clock.Advance(2 * time.Second)
 	_, err = h.renew(later.Refresh)
 	h.refused(err)
-	require.Equal(t, 0, h.revoked(), "an expired token was not stolen")
+	require.Equal(t, 0, h.revoked(), "the use of an expired token is not reuse")
 }
 
-func (h *house) revoked() (n int) {
+func (h *harness) revoked() (n int) {
 	h.t.Helper()
 	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), `SELECT count(*) FROM session WHERE revoked_at IS NOT NULL`).Scan(&n))
 	return n
 }
 
-func TestWhatEndsASessionEndsItsRefreshTokens(t *testing.T) {
+func TestSessions_Refresh_endedSession(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
 		"disabled": `UPDATE account SET disabled_at = now()`,
@@ -179,21 +179,21 @@ func TestWhatEndsASessionEndsItsRefreshTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			tokens := h.login()
 			h.exec(sql)
 			_, err := h.renew(tokens.Refresh)
 			h.refused(err)
 			var used *time.Time
 			require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT used_at FROM refresh_token`).Scan(&used))
-			require.Nil(t, used, "a refused exchange uses nothing up")
+			require.Nil(t, used, "a rejected exchange does not use up the token")
 		})
 	}
 }
 
-func TestARefreshTakesTheRoleOfNow(t *testing.T) {
+func TestSessions_Refresh_readsCurrentRole(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	tokens := h.login()
 	h.exec(`UPDATE account SET role = 'admin', epoch = epoch + 1`)
 	_, err := h.authenticate(tokens.Access)
@@ -205,15 +205,15 @@ func TestARefreshTakesTheRoleOfNow(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestLogoutEndsOneSessionOnce(t *testing.T) {
+func TestSessions_Logout_endsOneSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	mine, other := h.login(), h.login()
 	c, err := h.authenticate(mine.Access)
 	require.NoError(t, err)
 	ctx := authn.NewContext(t.Context(), c)
 	require.NoError(t, h.Logout(ctx, c))
-	require.NoError(t, h.Logout(ctx, c), "again is no error")
+	require.NoError(t, h.Logout(ctx, c), "a second logout succeeds")
 	_, err = h.authenticate(mine.Access)
 	h.refused(err)
 	_, err = h.renew(mine.Refresh)

@@ -21,41 +21,41 @@ import (
 )
 
 const (
-	// metadataRefresh is how the gateway hands over the refresh cookie's value, metadataSetCookie how it
-	// takes a cookie to set: the refresh token is never in a body.
+	// The gateway passes the value of the refresh cookie in metadataRefresh and sets the cookie that it receives in
+	// metadataSetCookie: the refresh token is never in a body.
 	metadataRefresh   = "x-service-refresh"
 	metadataSetCookie = "x-service-set-cookie"
 )
 
-// Server answers AuthService.
+// Server implements AuthService.
 type Server struct {
 	authv1.UnimplementedAuthServiceServer
 
 	Sessions *Sessions
 	Quota    jobspeerv1.QuotaPeerServiceClient
-	// PublicURL is the installation's address: over https the cookie is a __Host- one.
+	// PublicURL returns the installation's address. If it is https, the cookie has the __Host- prefix.
 	PublicURL func() string
 	Methods   Methods
 }
 
-// Methods are the ways in that this installation offers.
+// Methods are the sign-in methods of this installation.
 type Methods struct {
-	// OIDC is the provider by which people sign in; nil where they do by password. It is one or the other.
+	// OIDC is the provider that users sign in by; nil if they use passwords. There is always exactly one of the two.
 	OIDC *Provider
-	// DeviceFlow says that command lines may ask a person's browser.
+	// DeviceFlow is true if command lines may sign in through the user's browser.
 	DeviceFlow bool
 }
 
-// Provider is an OpenID provider as it is shown.
+// Provider is the public description of an OpenID provider.
 type Provider struct{ Issuer, Name string }
 
-// password is nil where people sign in by password. It is not a matter of rights: the installation does
-// not have it.
+// password returns an error if sign-in by password is off. The error is not about rights: the installation lacks the
+// feature.
 func (m Methods) password() error {
 	if m.OIDC == nil {
 		return nil
 	}
-	return fault.New(fault.Unconfigured, "password_login_off", "Sign-in by password is off on this deployment: sign in by %s", m.OIDC.Name)
+	return fault.New(fault.Unconfigured, "password_login_off", "password login is off; sign in with %s", m.OIDC.Name)
 }
 
 // Login implements AuthService.
@@ -63,11 +63,11 @@ func (s *Server) Login(ctx context.Context, in *authv1.LoginRequest) (*authv1.Lo
 	if err := s.Methods.password(); err != nil {
 		return nil, err
 	}
-	t, err := s.Sessions.Login(ctx, in.GetUsername(), secret.New(in.GetPassword()), authn.Of(ctx).ClientAddr)
+	t, err := s.Sessions.Login(ctx, in.GetUsername(), secret.New(in.GetPassword()), authn.CallerOf(ctx).ClientAddr)
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, t)
+	return s.respond(ctx, t)
 }
 
 // Refresh implements AuthService.
@@ -76,15 +76,15 @@ func (s *Server) Refresh(ctx context.Context, _ *authv1.RefreshRequest) (*authv1
 	if len(values) != 1 {
 		return nil, badRefresh()
 	}
-	t, err := s.Sessions.Refresh(ctx, values[0], authn.Of(ctx).ClientAddr)
+	t, err := s.Sessions.Refresh(ctx, values[0], authn.CallerOf(ctx).ClientAddr)
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, t)
+	return s.respond(ctx, t)
 }
 
-// answer puts the refresh token into the cookie and the rest into the body.
-func (s *Server) answer(ctx context.Context, t Tokens) (*authv1.LoginResponse, error) {
+// respond puts the refresh token into the cookie and the rest into the body.
+func (s *Server) respond(ctx context.Context, t Tokens) (*authv1.LoginResponse, error) {
 	if !t.Refresh.IsZero() {
 		if err := s.setCookie(ctx, t.Refresh.Reveal(), RefreshTTL); err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func (s *Server) answer(ctx context.Context, t Tokens) (*authv1.LoginResponse, e
 
 // Logout implements AuthService.
 func (s *Server) Logout(ctx context.Context, _ *authv1.LogoutRequest) (*emptypb.Empty, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +107,13 @@ func (s *Server) Logout(ctx context.Context, _ *authv1.LogoutRequest) (*emptypb.
 	return &emptypb.Empty{}, s.setCookie(ctx, "", -time.Second)
 }
 
-// SetRefreshCookie gives the caller's browser the refresh token of a session that was opened otherwise than
-// by this server's own methods.
+// SetRefreshCookie sets the refresh cookie of a session that was opened by another server, such as the OIDC sign-in.
 func (s *Server) SetRefreshCookie(ctx context.Context, refresh secret.String) error {
 	return s.setCookie(ctx, refresh.Reveal(), RefreshTTL)
 }
 
-// setCookie sets the refresh cookie; a negative age takes it away. The __Host- prefix ties it to this
-// very host, and needs https.
+// setCookie sets the refresh cookie; a negative age deletes it. The __Host- prefix ties the cookie to this exact host and
+// requires https.
 func (s *Server) setCookie(ctx context.Context, value string, age time.Duration) error {
 	c := http.Cookie{ //nolint:gosec // Secure over https; plain http is for one machine.
 		Name: "service_refresh", Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -131,7 +130,7 @@ func (s *Server) setCookie(ctx context.Context, value string, age time.Duration)
 
 // GetMe implements AuthService.
 func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +144,7 @@ func (s *Server) GetMe(ctx context.Context, _ *authv1.GetMeRequest) (*authv1.Me,
 	}
 	q, err := s.Quota.GetAccountQuota(ctx, &jobspeerv1.GetAccountQuotaRequest{UserId: c.Subject})
 	if err != nil {
-		return nil, fmt.Errorf("ask jobs for the quota: %w", err)
+		return nil, fmt.Errorf("get the quota from jobs: %w", err)
 	}
 	return &authv1.Me{
 		Username: a.Username, Role: a.Role, Email: a.Email, Teams: teams,
@@ -165,24 +164,24 @@ func (s *Server) GetConfig(context.Context, *authv1.GetConfigRequest) (*authv1.A
 	return &authv1.AuthConfig{Methods: []string{"password"}, DeviceFlow: s.Methods.DeviceFlow}, nil
 }
 
-// PeerServer answers CredentialService.
+// PeerServer implements CredentialService.
 type PeerServer struct {
 	authpeerv1.UnimplementedCredentialServiceServer
 
 	Sessions *Sessions
 	Signer   *authn.Signer
 	Keys     CallerKeys
-	// Serving is why nobody is served now, or nil.
+	// Serving returns the error with which requests are rejected during maintenance, or nil.
 	Serving func(ctx context.Context) error
 }
 
-// CallerKeys are the keys of caller identities: key.Set.
+// CallerKeys holds the keys of caller identities. It is implemented by key.Set.
 type CallerKeys interface {
 	Signing(ctx context.Context) (authn.SigningKey, error)
 	Public(ctx context.Context) ([]authn.PublicKey, error)
 }
 
-// Authenticate implements CredentialService. Maintenance comes first: it holds for whoever asks.
+// Authenticate implements CredentialService. It checks for maintenance first, whatever the credential.
 func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest) (*authpeerv1.AuthenticateResponse, error) {
 	if !in.GetInMaintenance() {
 		if err := s.Serving(ctx); err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestSignInByAProviderTurnsThePasswordOff(t *testing.T) {
+func TestServer_Login_offWithProvider(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	s := &Server{Sessions: h.Sessions, Methods: Methods{OIDC: &Provider{Issuer: "https://id.example", Name: "Example"}, DeviceFlow: true}}
 	ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindNone, ClientAddr: "192.0.2.7"})
 	_, err := s.Login(ctx, &authv1.LoginRequest{Username: "ann", Password: "right"})
 	require.True(t, fault.Is(err, fault.Unconfigured), "%v", err)
 	require.Contains(t, fault.From(err).Text(), "Example")
-	require.Empty(t, h.hashes.checked, "nothing is tried")
+	require.Empty(t, h.hashes.checked, "no password is checked")
 	require.Zero(t, h.count("session"))
 	cfg, err := s.GetConfig(ctx, &authv1.GetConfigRequest{})
 	require.NoError(t, err)
@@ -27,9 +27,9 @@ func TestSignInByAProviderTurnsThePasswordOff(t *testing.T) {
 	require.True(t, cfg.GetDeviceFlow())
 }
 
-func TestAnInstallationWithoutAProviderTakesPasswords(t *testing.T) {
+func TestServer_GetConfig_withoutProvider(t *testing.T) {
 	t.Parallel()
-	s := &Server{Sessions: newHouse(t).Sessions}
+	s := &Server{Sessions: newHarness(t).Sessions}
 	cfg, err := s.GetConfig(t.Context(), &authv1.GetConfigRequest{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"password"}, cfg.GetMethods())

@@ -1,6 +1,6 @@
-// Package session signs people in and out: access tokens that name a session, refresh tokens that are
-// used once, and the check of a credential at the edge. A session that is revoked, an account that is
-// disabled, a raised epoch and a revoked key end every token at the next call, because each check reads them.
+// Package session signs users in and out. It owns access tokens that name a session, refresh tokens that are used once,
+// and the check of a credential for the gateway. It promises that a revoked session, a disabled account, a raised epoch
+// and a revoked key invalidate every token at the next call, because each check reads them from the database.
 package session
 
 import (
@@ -13,14 +13,14 @@ import (
 const (
 	// RefreshTTL is how long a refresh token may be exchanged.
 	RefreshTTL = 30 * 24 * time.Hour
-	// reuseGrace is how long a client may repeat the refresh token that it just used (two tabs, a lost
-	// answer) and still get an access token, but no new cookie.
+	// reuseGrace is how long a client may repeat the refresh token that it has just used (two tabs, a lost response).
+	// It then gets an access token, but no new cookie.
 	reuseGrace = 10 * time.Second
-	// useEvery is how often the use of a session is written down.
+	// useEvery is the minimum interval between two recordings of a session's use.
 	useEvery = time.Minute
 )
 
-// Method says how a session was opened.
+// Method states how a session was opened.
 type Method string
 
 // The methods.
@@ -28,11 +28,11 @@ const (
 	MethodPassword Method = "password"
 	MethodOIDC     Method = "oidc"
 	MethodDevice   Method = "device"
-	// MethodOAuth is a program that acts for a person on one resource: its tokens are not for the API.
+	// MethodOAuth is a program that acts for a user on one resource: its tokens are not valid for the API.
 	MethodOAuth Method = "oauth"
 )
 
-// Reason says why a session ended.
+// Reason states why a session ended.
 type Reason string
 
 // The reasons.
@@ -40,27 +40,27 @@ const (
 	RevokedLogout   Reason = "logout"
 	RevokedReuse    Reason = "reuse"
 	RevokedAdmin    Reason = "admin"    // an admin reset the account
-	RevokedUser     Reason = "user"     // its person ended it from another one
-	RevokedPassword Reason = "password" // its person changed the password
+	RevokedUser     Reason = "user"     // its user ended it, possibly from another session
+	RevokedPassword Reason = "password" // its user changed the password
 	RevokedDisabled Reason = "disabled"
 )
 
 var (
-	// ErrNoAccount says that a session cannot be opened: the account is unknown, disabled, or not any more
-	// what its credential was checked against.
-	ErrNoAccount = errors.New("the account takes no session")
-	// errRefresh is for every refresh token that does not hold.
-	errRefresh = errors.New("the refresh token does not hold")
-	// errToken is for every access token that does not hold; why is nobody's business outside.
-	errToken = errors.New("the access token does not hold")
+	// ErrNoAccount means that a session cannot be opened: the account is unknown or disabled, or it has changed since
+	// its credential was checked.
+	ErrAccountUnusable = errors.New("the account is unknown, disabled or changed")
+	// errRefresh is the error for every invalid refresh token.
+	errRefresh = errors.New("invalid refresh token")
+	// errToken is the error for every invalid access token; callers do not learn the cause.
+	errToken = errors.New("invalid access token")
 )
 
-// Tokens are what a login, a refresh or a grant gives.
+// Tokens is the result of a login, a refresh or a grant.
 type Tokens struct {
 	Access secret.String
-	// ExpiresIn is how long the access token lives.
+	// ExpiresIn is the lifetime of the access token.
 	ExpiresIn time.Duration
-	// Refresh is empty where the client keeps the cookie that it has, and where it has none.
+	// Refresh is empty if the client keeps its cookie, or has none.
 	Refresh   secret.String
 	SessionID string
 	AccountID string
@@ -68,23 +68,22 @@ type Tokens struct {
 	Role      string
 }
 
-// OpenRequest says what session to open.
+// OpenRequest describes the session to open.
 type OpenRequest struct {
 	AccountID string
 	Method    Method
-	// ClientAddress is the address of who will hold the tokens, ClientName the program that asked; it may be
-	// empty.
+	// ClientAddress is the address of the client that gets the tokens. ClientName is the program; it may be empty.
 	ClientAddress, ClientName string
-	// WithRefresh asks for the token of the refresh cookie: for browsers.
+	// WithRefresh requests a token for the refresh cookie, for browsers.
 	WithRefresh bool
-	// Grant makes the access token one for another resource than the API; nil is the API.
+	// Grant, if not nil, makes the access token valid for another resource instead of the API.
 	Grant *Grant
 
-	// epoch is the account's when its password was checked; 0 takes it as it is.
+	// epoch is the account's epoch when its password was checked; 0 accepts any epoch.
 	epoch int64
 }
 
-// Info is a session as its person sees it.
+// Info is a session as its user sees it.
 type Info struct {
 	ID            string
 	Method        Method

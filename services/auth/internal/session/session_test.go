@@ -14,20 +14,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 const userID = "usr_1"
 
-// hashes is a hasher that counts its work: the stored hash of a password is the password itself.
+// hashes is a fake hasher that records the checked hashes. The hash of a password is the password itself.
 type hashes struct {
 	checked  []string
 	outdated bool
 	err      error
-	// before runs ahead of a check, to change what the login has read.
+	// before runs before a check, to change what the login has read.
 	before func()
 }
 
@@ -45,12 +45,12 @@ func (h *hashes) Hash(_ context.Context, pass secret.String) (string, error) {
 	return "renewed " + pass.Reveal(), h.err
 }
 
-// open limits nobody.
+// openDoor is a limiter that returns a fixed error; nil lets every attempt pass.
 type openDoor struct{ err error }
 
 func (o openDoor) Take(context.Context, string) error { return o.err }
 
-type house struct {
+type harness struct {
 	*Sessions
 
 	t      *testing.T
@@ -59,14 +59,14 @@ type house struct {
 	hashes *hashes
 }
 
-func newHouse(t *testing.T) *house {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	d := pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files})
 	m := newMint(t)
 	ids := id.NewSource(m.clock, rand.Reader)
-	h := &house{t: t, db: d, clock: m.clock, hashes: &hashes{}}
+	h := &harness{t: t, db: d, clock: m.clock, hashes: &hashes{}}
 	h.Sessions = &Sessions{
 		Pool: d.Pool("auth"), Access: m.Access, Limit: openDoor{}, Password: h.hashes,
 		Audit: audit.NewLog(m.clock, ids, "auth"), Clock: m.clock, IDs: ids, Rand: rand.Reader,
@@ -77,37 +77,37 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) exec(sql string, args ...any) {
+func (h *harness) exec(sql string, args ...any) {
 	h.t.Helper()
 	_, err := h.Pool.Exec(h.t.Context(), sql, args...)
 	require.NoError(h.t, err)
 }
 
-func (h *house) count(table string) (n int) {
+func (h *harness) count(table string) (n int) {
 	h.t.Helper()
 	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
 	return n
 }
 
-// login is the right one.
-func (h *house) login() Tokens {
+// login signs in with the correct password.
+func (h *harness) login() Tokens {
 	h.t.Helper()
 	tokens, err := h.Login(h.t.Context(), "ann", secret.New("right"), "192.0.2.7")
 	require.NoError(h.t, err)
 	return tokens
 }
 
-func (h *house) authenticate(token secret.String) (*authn.Caller, error) {
+func (h *harness) authenticate(token secret.String) (*authn.Caller, error) {
 	return h.Authenticate(h.t.Context(), token.Reveal(), "192.0.2.7")
 }
 
-func (h *house) refused(err error) {
+func (h *harness) refused(err error) {
 	h.t.Helper()
 	require.True(h.t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }
 
-// audits lists what was recorded, in order.
-func (h *house) audits() (actions []string) {
+// audits lists the recorded actions, in order.
+func (h *harness) audits() (actions []string) {
 	h.t.Helper()
 	rows, err := h.Pool.Query(h.t.Context(), `SELECT action FROM audit ORDER BY seq`)
 	require.NoError(h.t, err)
@@ -120,9 +120,9 @@ func (h *house) audits() (actions []string) {
 	return actions
 }
 
-func TestEveryBadLoginDoesTheSameWorkAndHasTheSameAnswer(t *testing.T) {
+func TestSessions_Login_failuresAreIndistinguishable(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.exec(`INSERT INTO account (id, username, role, password_hash, created_at, disabled_at) VALUES ('usr_2', 'bob', 'operator', 'right', now(), now())`)
 	var first error
 	for name, user := range map[string]string{"wrong password": "ann", "unknown": "nobody", "disabled": "bob", "zero byte": "ann\x00"} {
@@ -134,7 +134,7 @@ func TestEveryBadLoginDoesTheSameWorkAndHasTheSameAnswer(t *testing.T) {
 		tokens, err := h.Login(t.Context(), user, secret.New(pass), "192.0.2.7")
 		h.refused(err)
 		require.Zero(t, tokens, name)
-		require.Len(t, h.hashes.checked, 1, "%s: one hash is computed", name)
+		require.Len(t, h.hashes.checked, 1, "%s: exactly one hash must be computed", name)
 		if first == nil {
 			first = err
 		}
@@ -145,9 +145,9 @@ func TestEveryBadLoginDoesTheSameWorkAndHasTheSameAnswer(t *testing.T) {
 	require.Empty(t, h.audits())
 }
 
-func TestALoginIsOnRecord(t *testing.T) {
+func TestSessions_Login_audited(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	tokens := h.login()
 	require.Equal(t, "ann", tokens.Username)
 	require.Equal(t, "operator", tokens.Role)
@@ -161,27 +161,27 @@ func TestALoginIsOnRecord(t *testing.T) {
 	require.Equal(t, session, c.SessionID)
 }
 
-func TestNoTokenIsStoredAsItIs(t *testing.T) {
+func TestSessions_Login_storesTokenHashOnly(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	tokens := h.login()
 	var hash []byte
 	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT hash FROM refresh_token`).Scan(&hash))
 	require.Equal(t, secret.Hash(tokens.Refresh.Reveal()), hash)
 }
 
-func TestALimitedLoginHashesNothing(t *testing.T) {
+func TestSessions_Login_limitedBeforeHashing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.Limit = openDoor{fault.New(fault.Limited, "login_rate", "x")}
 	_, err := h.Login(t.Context(), "ann", secret.New("right"), "192.0.2.7")
 	require.True(t, fault.Is(err, fault.Limited))
 	require.Empty(t, h.hashes.checked)
 }
 
-func TestAFullQueueIsUnavailable(t *testing.T) {
+func TestSessions_Login_hasherBusy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.hashes.err = password.ErrBusy
 	_, err := h.Login(t.Context(), "ann", secret.New("right"), "192.0.2.7")
 	require.True(t, fault.Is(err, fault.Unavailable))
@@ -192,15 +192,15 @@ func TestAFullQueueIsUnavailable(t *testing.T) {
 	require.Zero(t, h.count("session"))
 }
 
-func TestWhatChangesDuringTheCheckOpensNoSession(t *testing.T) {
+func TestSessions_Login_accountChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
-		"disabled":       `UPDATE account SET disabled_at = now()`,
-		"a new password": `UPDATE account SET password_hash = 'other', epoch = epoch + 1`,
+		"disabled":     `UPDATE account SET disabled_at = now()`,
+		"new password": `UPDATE account SET password_hash = 'other', epoch = epoch + 1`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHarness(t)
 			h.hashes.before = func() { h.exec(sql) }
 			_, err := h.Login(t.Context(), "ann", secret.New("right"), "192.0.2.7")
 			h.refused(err)
@@ -212,25 +212,25 @@ func TestWhatChangesDuringTheCheckOpensNoSession(t *testing.T) {
 	}
 }
 
-func TestAnOldHashIsRenewedAtLogin(t *testing.T) {
+func TestSessions_Login_rehashesOutdated(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.login()
 	stored := func() (s string) {
 		require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT password_hash FROM account`).Scan(&s))
 		return s
 	}
-	require.Equal(t, "right", stored(), "a hash of today's costs stays")
+	require.Equal(t, "right", stored(), "a hash with the current cost stays")
 	h.hashes.outdated = true
 	tokens := h.login()
 	require.Equal(t, "renewed right", stored())
 	_, err := h.authenticate(tokens.Access)
-	require.NoError(t, err, "and the session goes on")
+	require.NoError(t, err, "the session is valid")
 }
 
-func TestAuthenticateReadsTheAccountNow(t *testing.T) {
+func TestSessions_Authenticate_readsCurrentAccount(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	tokens := h.login()
 	h.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_1', 'one', 'One', 'team', now())`)
 	h.exec(`INSERT INTO membership (project_id, account_id, role) VALUES ('prj_1', 'usr_1', 'editor')`)
@@ -238,7 +238,7 @@ func TestAuthenticateReadsTheAccountNow(t *testing.T) {
 	c, err := h.authenticate(tokens.Access)
 	require.NoError(t, err)
 	require.Equal(t, authn.KindUser, c.Kind)
-	require.Equal(t, "admin", c.Role, "the role of the database, not of the token")
+	require.Equal(t, "admin", c.Role, "the role must come from the database, not from the token")
 	require.Equal(t, []authn.ProjectRole{{Project: "prj_1", Role: "editor"}}, c.Projects)
 	require.Equal(t, "192.0.2.7", c.ClientAddr)
 	h.exec(`UPDATE account SET role = 'operator'`)
@@ -247,16 +247,16 @@ func TestAuthenticateReadsTheAccountNow(t *testing.T) {
 	require.Equal(t, "operator", c.Role)
 }
 
-func TestNobodyHasNoIdentity(t *testing.T) {
+func TestSessions_Authenticate_anonymous(t *testing.T) {
 	t.Parallel()
-	c, err := newHouse(t).authenticate(secret.String{})
+	c, err := newHarness(t).authenticate(secret.String{})
 	require.NoError(t, err)
 	require.Equal(t, &authn.Caller{Kind: authn.KindNone, ClientAddr: "192.0.2.7"}, c)
 }
 
-func TestATokenOfAnotherAccountsSessionIsRefused(t *testing.T) {
+func TestSessions_Authenticate_mismatchedClaims(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.login()
 	var session string
 	require.NoError(t, h.Pool.QueryRow(t.Context(), `SELECT id FROM session`).Scan(&session))

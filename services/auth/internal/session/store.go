@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// live is a session with the account that it belongs to, as one read.
+// live is a session with its account, read by one statement.
 type live struct {
 	sessionID  string
 	accountID  string
@@ -21,9 +21,9 @@ type live struct {
 	epoch      int64
 	method     Method
 	lastUsedAt time.Time
-	// endsAt is when nothing holds any more that was issued for the session so far.
+	// endsAt is when everything that has been issued for the session has expired.
 	endsAt time.Time
-	// drawn says that the session came by a password that its person has yet to change.
+	// drawn is true if the password is temporary: the user must change it first.
 	drawn bool
 }
 
@@ -41,15 +41,15 @@ func scanLive(row pgx.Row) (live, error) {
 	return l, nil
 }
 
-// loadLive answers a session that still counts: not revoked, its account not disabled.
+// loadLive returns a session that is not revoked and whose account is enabled.
 func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error) {
 	return scanLive(q.QueryRow(ctx, `
 		SELECT `+liveColumns+` FROM session s JOIN account a ON a.id = s.account_id
 		WHERE s.id = $1 AND s.revoked_at IS NULL AND a.disabled_at IS NULL`, sessionID))
 }
 
-// check is loadLive for a token: the key that signed it must count too, so that all that may end a token is
-// one read, and nothing of it is remembered from one call to the next.
+// check is loadLive for an access token: the key that signed it must be valid, too. Everything that can invalidate a
+// token is in this one read, and nothing is cached between calls.
 func check(ctx context.Context, q pg.Querier, sessionID, kid string) (live, error) {
 	return scanLive(q.QueryRow(ctx, `
 		SELECT `+liveColumns+`
@@ -58,22 +58,22 @@ func check(ctx context.Context, q pg.Querier, sessionID, kid string) (live, erro
 		WHERE s.id = $1 AND s.revoked_at IS NULL AND a.disabled_at IS NULL`, sessionID, kid))
 }
 
-// used writes down that the session is in use, for one of those that use it at the same time; nobody waits
-// for another's lock to do so.
+// used records that the session is in use. If the row is locked, it does nothing: one of several concurrent calls is
+// enough, and none waits for a lock.
 func used(ctx context.Context, q pg.Querier, sessionID string, at, before time.Time) error {
 	_, err := q.Exec(ctx, `
 		UPDATE session SET last_used_at = $2
 		WHERE id = (SELECT id FROM session WHERE id = $1 AND revoked_at IS NULL AND last_used_at <= $3 FOR UPDATE SKIP LOCKED)`,
 		sessionID, at, before)
 	if err != nil {
-		return fmt.Errorf("write down the session's use: %w", err)
+		return fmt.Errorf("record the session's use: %w", err)
 	}
 	return nil
 }
 
-// lockAccount answers the account that a session is to be opened for and keeps it as it is until the
-// transaction ends: ErrNoAccount where it is unknown or disabled, or where its epoch is not the wanted one
-// (a new password since it was checked); 0 wants none.
+// lockAccount loads the account of a session to open and locks it against changes until the transaction ends. The error
+// is ErrNoAccount if the account is unknown or disabled, or if its epoch differs (the password changed since it was
+// checked); epoch 0 matches any.
 func lockAccount(ctx context.Context, tx pgx.Tx, accountID string, epoch int64) (live, error) {
 	l := live{accountID: accountID}
 	err := tx.QueryRow(ctx, `
@@ -81,10 +81,10 @@ func lockAccount(ctx context.Context, tx pgx.Tx, accountID string, epoch int64) 
 		WHERE id = $1 AND disabled_at IS NULL AND ($2 = 0 OR epoch = $2) FOR SHARE`, accountID, epoch).
 		Scan(&l.username, &l.role, &l.epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return live{}, ErrNoAccount
+		return live{}, ErrAccountUnusable
 	}
 	if err != nil {
-		return live{}, fmt.Errorf("look at the account: %w", err)
+		return live{}, fmt.Errorf("load the account: %w", err)
 	}
 	return l, nil
 }
@@ -100,15 +100,16 @@ func insertSession(ctx context.Context, tx pgx.Tx, l live, r OpenRequest, at, en
 	return nil
 }
 
-// extend puts off the time from which on nothing of the session holds, and answers it; ErrNoAccount where
-// it has ended. A sign-in by the provider is not put off: who left there must come by again after RefreshTTL.
+// extend moves the expiry of the session to ends, if that is later, and returns the session. The error is ErrNoAccount if
+// it has ended. A session of the sign-in provider is not extended: its user must sign in again after RefreshTTL, because
+// only then the provider can turn away a user who has left.
 func extend(ctx context.Context, q pg.Querier, sessionID string, ends time.Time) (live, error) {
 	l, err := scanLive(q.QueryRow(ctx, `
 		UPDATE session s SET expires_at = CASE s.method WHEN 'oidc' THEN s.expires_at ELSE greatest(s.expires_at, $2) END FROM account a
 		WHERE s.id = $1 AND a.id = s.account_id AND s.revoked_at IS NULL AND a.disabled_at IS NULL
 		RETURNING `+liveColumns, sessionID, ends))
 	if errors.Is(err, errToken) {
-		return live{}, ErrNoAccount
+		return live{}, ErrAccountUnusable
 	}
 	return l, err
 }
@@ -122,7 +123,7 @@ func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, sessionID string
 	return nil
 }
 
-// useRefresh marks a token used, once: of two that race, one gets ok.
+// useRefresh marks a token as used. If two calls race, ok is true for one of them.
 func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) (sessionID string, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE refresh_token SET used_at = $2 WHERE hash = $1 AND used_at IS NULL AND expires_at > $2
@@ -136,7 +137,7 @@ func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) (sess
 	return sessionID, true, nil
 }
 
-// usedRefresh answers when a token was used, and errRefresh for one that is unknown or expired unused.
+// usedRefresh returns when a token was used; the error is errRefresh if it is unknown, or expired without use.
 func usedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (sessionID string, usedAt time.Time, err error) {
 	err = tx.QueryRow(ctx, `SELECT session_id, used_at FROM refresh_token WHERE hash = $1 AND used_at IS NOT NULL`, hash).
 		Scan(&sessionID, &usedAt)
@@ -144,12 +145,12 @@ func usedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (sessionID string,
 		return "", time.Time{}, errRefresh
 	}
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("look at the refresh token: %w", err)
+		return "", time.Time{}, fmt.Errorf("load the refresh token: %w", err)
 	}
 	return sessionID, usedAt, nil
 }
 
-// revoke ends a session; false where it had ended before.
+// revoke ends a session. It returns false if the session had ended before.
 func revoke(ctx context.Context, tx pgx.Tx, sessionID string, why Reason, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE session SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL`,
 		sessionID, at, why)
@@ -159,7 +160,7 @@ func revoke(ctx context.Context, tx pgx.Tx, sessionID string, why Reason, at tim
 	return tag.RowsAffected() == 1, nil
 }
 
-// revokeOwn ends a session of the account; false where there is none that lives.
+// revokeOwn ends a session of the account. It returns false if there is no such live session.
 func revokeOwn(ctx context.Context, tx pgx.Tx, accountID, sessionID string, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE session SET revoked_at = $3, revoked_reason = 'user'
@@ -180,13 +181,13 @@ func revokeAll(ctx context.Context, tx pgx.Tx, accountID string, why Reason, exc
 	return int(tag.RowsAffected()), nil
 }
 
-// listLive lists the sessions of an account of which anything still holds, newest first: by their last use, one that
-// is used while the list is read page by page would be passed over.
-func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time, p page.Page) ([]Info, error) {
+// listLive returns the live sessions of an account, newest first. They are not in the order of their last use: a session
+// that is used between two pages would be missed.
+func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time, p request.Page) ([]Info, error) {
 	rows, err := q.Query(ctx, `
 		SELECT id, method, client_address, client_name, created_at, last_used_at FROM session
 		WHERE account_id = $1 AND revoked_at IS NULL AND expires_at > $2
-		ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, accountID, at, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, accountID, at, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -197,20 +198,20 @@ func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time,
 	return list, nil
 }
 
-// forgetTokens deletes up to limit refresh tokens that expired before a time and answers how many. It and
-// forgetSessions are statements of their own: in one transaction two replicas could wait for each other.
+// forgetTokens deletes up to limit refresh tokens that expired before a time and returns how many. It and forgetSessions
+// are separate statements: in one transaction, two replicas could wait for each other.
 func forgetTokens(ctx context.Context, q pg.Querier, before time.Time, limit int) (int, error) {
 	tag, err := q.Exec(ctx, `
 		DELETE FROM refresh_token WHERE hash IN (
 			SELECT hash FROM refresh_token WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, before, limit)
 	if err != nil {
-		return 0, fmt.Errorf("forget refresh tokens: %w", err)
+		return 0, fmt.Errorf("delete expired refresh tokens: %w", err)
 	}
 	return int(tag.RowsAffected()), nil
 }
 
-// forgetSessions deletes up to limit sessions of which nothing held any more at a time, with what is left of
-// their tokens, and answers how many.
+// forgetSessions deletes up to limit sessions that expired before a time, with their remaining tokens, and returns how
+// many.
 func forgetSessions(ctx context.Context, q pg.Querier, before time.Time, limit int) (int, error) {
 	tag, err := q.Exec(ctx, `
 		WITH ended AS MATERIALIZED (
@@ -218,7 +219,7 @@ func forgetSessions(ctx context.Context, q pg.Querier, before time.Time, limit i
 		tokens AS (DELETE FROM refresh_token r USING ended e WHERE r.session_id = e.id)
 		DELETE FROM session s USING ended e WHERE s.id = e.id`, before, limit)
 	if err != nil {
-		return 0, fmt.Errorf("forget sessions: %w", err)
+		return 0, fmt.Errorf("delete expired sessions: %w", err)
 	}
 	return int(tag.RowsAffected()), nil
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-func TestWhatEndedADayAgoIsForgotten(t *testing.T) {
+func TestSessions_Sweep_dayAfterExpiry(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	left := h.login()
 	device := h.open(MethodDevice)
 	require.NoError(t, h.Sweep(t.Context()))
-	require.Equal(t, 2, h.count("session"), "what holds is kept")
+	require.Equal(t, 2, h.count("session"), "live sessions are kept")
 
 	h.clock.Advance(8*time.Hour + keptAfterEnd - time.Second)
 	require.NoError(t, h.Sweep(t.Context()))
-	require.Equal(t, 2, h.count("session"), "what ended is known for a day")
+	require.Equal(t, 2, h.count("session"), "expired sessions are kept for a day")
 	h.clock.Advance(2 * time.Second)
 	require.NoError(t, h.Sweep(t.Context()))
-	require.Equal(t, 1, h.count("session"), "the device's access token ended a day ago")
+	require.Equal(t, 1, h.count("session"), "the device's access token expired a day ago")
 	_, err := h.authenticate(device.Access)
 	h.refused(err)
 
@@ -37,9 +37,9 @@ func TestWhatEndedADayAgoIsForgotten(t *testing.T) {
 	h.refused(err)
 }
 
-func TestAUsedRefreshTokenIsKnownUntilItsEndAndADay(t *testing.T) {
+func TestSessions_Sweep_keepsUsedTokens(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	stolen := h.login().Refresh
 	h.clock.Advance(RefreshTTL - time.Hour)
 	renewed, err := h.renew(stolen)
@@ -49,15 +49,15 @@ func TestAUsedRefreshTokenIsKnownUntilItsEndAndADay(t *testing.T) {
 	require.Equal(t, 2, h.count("refresh_token"))
 	h.clock.Advance(keptAfterEnd)
 	require.NoError(t, h.Sweep(t.Context()))
-	require.Equal(t, 1, h.count("refresh_token"), "the session lives on by the newer one")
+	require.Equal(t, 1, h.count("refresh_token"), "the session continues with the newer token")
 	_, err = h.renew(renewed.Refresh)
 	require.NoError(t, err)
 }
 
-// A grant that a program keeps by its own refresh tokens is a session that lives.
-func TestASessionThatIsKeptIsNotForgotten(t *testing.T) {
+// A program extends the session of its grant by its own refresh tokens; such a session is live.
+func TestSessions_Sweep_keepsExtendedSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	kept := h.open(MethodOAuth)
 	require.NoError(t, pg.InTx(t.Context(), h.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		return h.KeepTx(ctx, tx, kept.SessionID, h.clock.Now().Add(RefreshTTL))
@@ -67,9 +67,9 @@ func TestASessionThatIsKeptIsNotForgotten(t *testing.T) {
 	require.Equal(t, 1, h.count("session"))
 }
 
-func TestManyAreForgottenByReplicasAtOnce(t *testing.T) {
+func TestSessions_Sweep_concurrent(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.exec(`INSERT INTO session (id, account_id, client_address, created_at, expires_at)
 		SELECT 'ses_' || n, 'usr_1', '192.0.2.7', $1, $1 FROM generate_series(1, 2500) n`, h.clock.Now().Add(-2*keptAfterEnd))
 	h.exec(`INSERT INTO refresh_token (hash, session_id, issued_at, expires_at)
@@ -83,7 +83,7 @@ func TestManyAreForgottenByReplicasAtOnce(t *testing.T) {
 	for _, err := range errs {
 		require.NoError(t, err)
 	}
-	require.NoError(t, h.Sweep(t.Context()), "what another one held at that moment")
+	require.NoError(t, h.Sweep(t.Context()), "the rest, whose rows other sweeps had locked")
 	require.Zero(t, h.count("session"))
 	require.Zero(t, h.count("refresh_token"))
 }

@@ -6,7 +6,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 )
 
-// ConfigServer is AuthService whose configuration tells what admins set for everybody.
+// ConfigServer is an AuthService whose configuration includes the public settings.
 type ConfigServer struct {
 	authv1.AuthServiceServer
 

@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
 	"github.com/signalbox-dev/signalbox/platform/audit"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 const planted = "hunter2-planted"
 
-// dump is all that the schema holds of settings and their audit, as text.
+// dump returns everything that the schema stores about settings and their audit, as text.
 func (b *bench) dump(t *testing.T) string {
 	t.Helper()
 	var out string
@@ -24,7 +24,7 @@ func (b *bench) dump(t *testing.T) string {
 	return out
 }
 
-func TestASecretGoesInAndIsNeverShown(t *testing.T) {
+func TestSettings_secretNeverShown(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s := b.replica(every())
@@ -59,7 +59,7 @@ func TestASecretGoesInAndIsNeverShown(t *testing.T) {
 	require.NoError(t, err)
 	var held int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM setting_version WHERE sealed IS NOT NULL`).Scan(&held))
-	require.Equal(t, 1, held, "a former secret is kept nowhere")
+	require.Equal(t, 1, held, "former secrets must be deleted")
 	_, err = put(t, s, "e.secret", `null`, 2)
 	require.NoError(t, err)
 	none, err = s.Settings.Reveal(t.Context(), "e.secret")
@@ -67,7 +67,7 @@ func TestASecretGoesInAndIsNeverShown(t *testing.T) {
 	require.True(t, none.IsZero())
 }
 
-func TestTheAuditTellsTheDifference(t *testing.T) {
+func TestSettings_Put_audited(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s := b.replica(every())
@@ -75,7 +75,7 @@ func TestTheAuditTellsTheDifference(t *testing.T) {
 	require.NoError(t, err)
 	_, err = put(t, s, "e.secret", `"`+planted+`"`, 0)
 	require.NoError(t, err)
-	rows, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: "ada", Action: "setting.put"}, page.Page{Limit: 10})
+	rows, err := audit.List(t.Context(), b.pool, audit.Filter{Actor: "ada", Action: "setting.put"}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
 	require.Equal(t, "e.secret", rows[0].TargetID)
@@ -85,8 +85,8 @@ func TestTheAuditTellsTheDifference(t *testing.T) {
 	require.JSONEq(t, `{"set": true, "version": 1, "value": 5}`, string(rows[1].After))
 }
 
-// A sealed value opens in its own row, by the keyring that sealed it, and nowhere else.
-func TestASecretIsBoundToItsRow(t *testing.T) {
+// A sealed value can be opened only in its own row, with the keyring that sealed it.
+func TestSettings_Reveal_boundToRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s := b.replica(every())
@@ -97,16 +97,16 @@ func TestASecretIsBoundToItsRow(t *testing.T) {
 	elsewhere := b.replica(every()).Settings
 	elsewhere.Keyring = newRing(t)
 	_, err := elsewhere.Reveal(t.Context(), "e.secret")
-	require.ErrorIs(t, err, secret.ErrOpen, "a dump restored without the keyring")
+	require.ErrorIs(t, err, secret.ErrOpen, "another keyring must not open the secret")
 	_, err = b.pool.Exec(t.Context(), `UPDATE setting_version v SET sealed = o.sealed FROM setting_version o WHERE o.key <> v.key`)
 	require.NoError(t, err)
 	for _, key := range []string{"e.secret", "f.secret"} {
 		_, err = b.replica(every()).Settings.Reveal(t.Context(), key)
-		require.ErrorIs(t, err, secret.ErrOpen, "a row that was swapped")
+		require.ErrorIs(t, err, secret.ErrOpen, "a secret must not open in another row")
 	}
 }
 
-func TestAKeyIsRotated(t *testing.T) {
+func TestSettings_rewrap(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	k1, k2 := secret.Key{ID: "k1", Bytes: make([]byte, 32)}, secret.Key{ID: "k2", Bytes: make([]byte, 32)}
@@ -122,7 +122,7 @@ func TestAKeyIsRotated(t *testing.T) {
 	b.ring = ring(k1)
 	_, err := put(t, b.replica(every()), "e.secret", `"`+planted+`"`, 0)
 	require.NoError(t, err)
-	moved, err := rewrap.Run(t.Context(), b.pool, ring(k2, k1), Sealed())
+	moved, err := pg.Reseal(t.Context(), b.pool, ring(k2, k1), Sealed())
 	require.NoError(t, err)
 	require.Equal(t, 1, moved)
 	b.ring = ring(k2)

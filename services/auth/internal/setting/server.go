@@ -6,11 +6,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers SettingService.
+// Server implements SettingService.
 type Server struct {
 	authv1.UnimplementedSettingServiceServer
 
@@ -19,7 +18,7 @@ type Server struct {
 
 // ListSettings implements SettingService.
 func (s *Server) ListSettings(ctx context.Context, in *authv1.ListSettingsRequest) (*authv1.ListSettingsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +26,7 @@ func (s *Server) ListSettings(ctx context.Context, in *authv1.ListSettingsReques
 	if err != nil {
 		return nil, err
 	}
-	shown, more := page.Cut(all[min(p.Offset, len(all)):], p)
+	shown, more := request.CutPage(all[min(p.Offset, len(all)):], p)
 	out := &authv1.ListSettingsResponse{}
 	for _, c := range shown {
 		out.Settings = append(out.Settings, toProto(c))
@@ -55,7 +54,7 @@ func (s *Server) PutSetting(ctx context.Context, in *authv1.PutSettingRequest) (
 
 // ListSettingVersions implements SettingService.
 func (s *Server) ListSettingVersions(ctx context.Context, in *authv1.ListSettingVersionsRequest) (*authv1.ListSettingVersionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (s *Server) ListSettingVersions(ctx context.Context, in *authv1.ListSetting
 	if err != nil {
 		return nil, err
 	}
-	shown, more := page.Cut(all, p)
+	shown, more := request.CutPage(all, p)
 	out := &authv1.ListSettingVersionsResponse{}
 	for _, v := range shown {
 		out.Versions = append(out.Versions, &authv1.SettingVersion{

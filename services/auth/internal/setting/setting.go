@@ -1,7 +1,6 @@
-// Package setting owns what an admin changes without a restart: typed values with a history, changed only
-// from the version that was seen. Secrets go in and are used, and are never shown again. It promises that a
-// reader has the value in force at each read, whichever replica took the change, and that there is no
-// setting that nothing reads.
+// Package setting owns the settings that an admin changes without a restart: typed values with a history. A change names
+// the version that it is based on. Secrets can be written and used, but are never shown again. It promises that every
+// read returns the value in force, whichever replica made the change, and that every setting has a reader.
 package setting
 
 import (
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// Type is what a setting's value is.
+// Type is the type of a setting's value.
 type Type string
 
 // The types.
@@ -27,61 +26,62 @@ type Definition struct {
 	Key         string
 	Type        Type
 	Description string
-	// Default is a JSON value, nil for a secret.
+	// Default is a JSON value; nil for a secret.
 	Default json.RawMessage
-	// Min and Max bound the characters of a text or a secret, an integer, or the items of a list.
+	// Min and Max bound the number of characters of a text or a secret, the value of an integer, or the number of items
+	// of a list.
 	Min, Max int
 }
 
-// Keys of the settings that there are.
+// Keys of the known settings.
 const (
-	// InstallationName and Announcement are read by GET /api/auth/config, for the pages before the console.
+	// InstallationName and Announcement are read by GET /api/auth/config, for the pages shown before the console.
 	InstallationName = "installation.name"
 	Announcement     = "installation.announcement"
 	// AgentBaseURL, AgentModel and AgentKey are read by the self-check of the diagnosis agent's language model.
 	AgentBaseURL = "agent.base_url"
 	AgentModel   = "agent.model"
 	AgentKey     = "agent.api_key"
-	// OIDCClientSecret is read by the sign-in at the provider.
-	OIDCClientSecret = "oidc.client_secret" //nolint:gosec // the name of one.
+	// OIDCClientSecret is read by the sign-in with the provider.
+	OIDCClientSecret = "oidc.client_secret" //nolint:gosec // the name of a secret
 )
 
-// Known are all settings. Each has a reader.
+// Known returns all settings, by key. Each of them has a reader.
 func Known() []Definition {
 	return []Definition{
 		{
 			Key: AgentKey, Type: Secret, Min: 4, Max: 1024,
-			Description: "The key of the diagnosis agent's language model, sent as a bearer.",
+			Description: "API key of the diagnosis agent's language model, sent as a bearer token.",
 		},
 		{
 			Key: AgentBaseURL, Type: String, Default: json.RawMessage(`""`), Max: 512,
-			Description: "Where the diagnosis agent's language model is, up to /v1: an OpenAI-compatible API. Private networks need SERVICE_EGRESS_ALLOW.",
+			Description: "Base URL of the diagnosis agent's language model, up to and including /v1. The API must be OpenAI-compatible. Private networks need SERVICE_EGRESS_ALLOW.",
 		},
 		{
 			Key: AgentModel, Type: String, Default: json.RawMessage(`""`), Max: 256,
-			Description: "The name of the diagnosis agent's language model.",
+			Description: "Name of the diagnosis agent's language model.",
 		},
 		{
 			Key: Announcement, Type: String, Default: json.RawMessage(`""`), Max: 500,
-			Description: "What everybody is told before and after signing in; nothing where empty.",
+			Description: "Announcement shown to all users before and after sign-in; empty for none.",
 		},
 		{
 			Key: InstallationName, Type: String, Default: json.RawMessage(`"Signalbox"`), Min: 1, Max: 64,
-			Description: "The installation's name on the pages where people sign in.",
+			Description: "Name of the installation on the sign-in pages.",
 		},
 		{
 			Key: OIDCClientSecret, Type: Secret, Min: 8, Max: 1024,
-			Description: "The installation's secret at its OpenID provider, in the place of SERVICE_OIDC_CLIENT_SECRET.",
+			Description: "Secret of the installation at its OpenID provider; takes precedence over SERVICE_OIDC_CLIENT_SECRET.",
 		},
 	}
 }
 
-// Version is a value that a setting had or has.
+// Version is a current or former value of a setting.
 type Version struct {
 	Number int
-	// Set is false where the default was put back.
+	// Set is false if the setting was reset to its default.
 	Set bool
-	// Value is the JSON value, nil for a secret and for the default.
+	// Value is the JSON value; nil for a secret and for the default.
 	Value         json.RawMessage
 	ChangedAt     time.Time
 	ChangedBy     string
@@ -90,15 +90,15 @@ type Version struct {
 	sealed []byte
 }
 
-// Current is a setting as it is.
+// Current is the current state of a setting.
 type Current struct {
 	Definition
 
-	// Version is its newest one, zero where it was never changed.
+	// Version is the newest one; zero if the setting was never changed.
 	Version
 }
 
-// InForce is the value that readers get, nil for a secret.
+// InForce returns the value that readers get; nil for a secret.
 func (c Current) InForce() json.RawMessage {
 	if c.Set && c.Type != Secret {
 		return c.Value
@@ -106,7 +106,7 @@ func (c Current) InForce() json.RawMessage {
 	return c.Default
 }
 
-// shown is what the audit tells of a state.
+// shown returns the audit form of a state.
 func (c Current) shown() map[string]any {
 	out := map[string]any{"version": c.Number, "set": c.Set}
 	if c.Type != Secret {
@@ -115,7 +115,7 @@ func (c Current) shown() map[string]any {
 	return out
 }
 
-// place binds a sealed secret to its row.
+// place returns the context that binds a sealed secret to its row.
 func place(key string, version int) string {
 	return fmt.Sprintf("setting_version.sealed:%s/%d", key, version)
 }

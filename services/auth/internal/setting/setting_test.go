@@ -17,13 +17,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// every is a setting of each type.
+// every returns a setting of each type.
 func every() []Definition {
 	return []Definition{
 		{Key: "a.text", Type: String, Default: json.RawMessage(`"x"`), Min: 1, Max: 8},
@@ -63,7 +63,7 @@ func newRing(t *testing.T) *secret.Keyring {
 	return r
 }
 
-// replica is one process's settings over the database.
+// replica returns the settings server of one process on the database.
 func (b *bench) replica(known []Definition) *Server {
 	return &Server{Settings: &Settings{Pool: b.pool, Keyring: b.ring, Audit: b.log, Clock: b.clock, Known: known}}
 }
@@ -82,7 +82,7 @@ func TestKnownSettingsAreWellFormed(t *testing.T) {
 	t.Parallel()
 	last := ""
 	for _, d := range Known() {
-		require.Greater(t, d.Key, last, "in the order of their keys")
+		require.Greater(t, d.Key, last, "settings must be sorted by key")
 		require.Regexp(t, `^[a-z]+(\.[a-z_]+)+$`, d.Key)
 		require.NotEmpty(t, d.Description)
 		if d.Type != Secret {
@@ -94,7 +94,7 @@ func TestKnownSettingsAreWellFormed(t *testing.T) {
 	}
 }
 
-func TestASettingIsItsDefaultUntilItIsPut(t *testing.T) {
+func TestSettings_Put_overridesDefault(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s := b.replica(every())
@@ -129,7 +129,7 @@ func TestASettingIsItsDefaultUntilItIsPut(t *testing.T) {
 	require.Empty(t, none.GetSettings())
 }
 
-func TestAValueIsOfItsType(t *testing.T) {
+func TestSettings_Put_invalidValue(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s := b.replica(every())
@@ -150,7 +150,7 @@ func TestAValueIsOfItsType(t *testing.T) {
 			_, err := put(t, s, key, value, version)
 			require.True(t, fault.Is(err, fault.Invalid), "%s %s: %v", key, value, err)
 			require.Equal(t, []any{"value"}, fault.From(err).Fields[0].Loc)
-			require.Nil(t, fault.From(err).Fields[0].Input, "what is refused may be a secret")
+			require.Nil(t, fault.From(err).Fields[0].Input, "a rejected value may be a secret")
 		}
 	}
 	_, err := put(t, s, "no.such", `1`, 0)
@@ -161,8 +161,8 @@ func TestAValueIsOfItsType(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-// A null of JSON comes through the gateway as nothing.
-func TestNothingPutsTheDefaultBack(t *testing.T) {
+// The gateway passes a JSON null as an empty value.
+func TestSettings_Put_emptyResetsToDefault(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s := b.replica(every())
@@ -181,8 +181,8 @@ func TestNothingPutsTheDefaultBack(t *testing.T) {
 	require.True(t, plain.IsZero())
 }
 
-// Of many who saw the same version one changes it; the others are told where it is.
-func TestAChangeIsMeantForTheVersionThatWasSeen(t *testing.T) {
+// If several callers change the same version, one succeeds; the others learn the new version.
+func TestSettings_Put_versionConflict(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	const n = 16
@@ -204,14 +204,14 @@ func TestAChangeIsMeantForTheVersionThatWasSeen(t *testing.T) {
 	}
 	require.Equal(t, 1, won)
 	_, err := put(t, b.replica(every()), "b.count", `6`, 2)
-	require.True(t, fault.Is(err, fault.Conflict), "a version that is not there yet: %v", err)
-	rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, page.Page{Limit: 10})
+	require.True(t, fault.Is(err, fault.Conflict), "a future version: %v", err)
+	rows, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
 	require.NoError(t, err)
-	require.Len(t, rows, 1, "what was refused is not in the audit")
+	require.Len(t, rows, 1, "rejected changes are not audited")
 }
 
-// A reader keeps what it read, and has the value in force at its next read, whoever changed it.
-func TestAReaderIsRightAtItsNextRead(t *testing.T) {
+// A reader caches what it has read, but every read returns the value in force, even if another replica changed it.
+func TestGet_seesChangeAtNextRead(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	reader, writer := b.replica(every()).Settings, b.replica(every())

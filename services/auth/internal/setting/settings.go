@@ -18,26 +18,26 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Settings are the installation's settings, to be changed and to be read.
+// Settings reads and changes the settings of the installation.
 type Settings struct {
 	Pool    *pgxpool.Pool
 	Keyring *secret.Keyring
 	Audit   *audit.Log
 	Clock   clock.Clock
-	// Known are the settings that there are.
+	// Known lists the settings that exist.
 	Known []Definition
 
 	store Store
 
 	mu       sync.Mutex
 	revision int64
-	newest   map[string]Version // of the revision; nil before the first read
+	newest   map[string]Version // at revision; nil before the first read
 }
 
-// CodeVersion marks a change that was meant for another version.
+// CodeVersion is the code of the conflict if the setting is no longer at the caller's version.
 const CodeVersion = "version_changed"
 
-// Put stores a value, meant for the version that the caller saw; raw null, or nothing, puts the default back.
+// Put stores a value if the setting is still at the version seen. A null or empty raw resets it to the default.
 func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (Current, error) {
 	d, err := s.definition(key)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (C
 			return err
 		}
 		if now.Number != seen {
-			return fault.New(fault.Conflict, CodeVersion, "setting %s is at version %d by now", key, now.Number)
+			return fault.New(fault.Conflict, CodeVersion, "setting %s has changed; it is now at version %d", key, now.Number)
 		}
 		if next.Version, err = s.version(ctx, key, now.Number+1, in); err != nil {
 			return err
@@ -72,9 +72,9 @@ func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (C
 	return next, err
 }
 
-// version is the row of a new value.
+// version returns the row for a new value.
 func (s *Settings) version(ctx context.Context, key string, number int, in input) (Version, error) {
-	c := authn.Of(ctx)
+	c := authn.CallerOf(ctx)
 	v := Version{
 		Number: number, Set: in.set(), Value: in.value, ChangedAt: s.Clock.Now(), ChangedBy: c.Subject, ChangedByName: c.Username,
 	}
@@ -89,7 +89,7 @@ func (s *Settings) version(ctx context.Context, key string, number int, in input
 	return v, nil
 }
 
-// definition is the known setting of that key.
+// definition returns the known setting with that key.
 func (s *Settings) definition(key string) (Definition, error) {
 	at := slices.IndexFunc(s.Known, func(d Definition) bool { return d.Key == key })
 	if at < 0 {
@@ -98,7 +98,7 @@ func (s *Settings) definition(key string) (Definition, error) {
 	return s.Known[at], nil
 }
 
-// Current answers all settings as they are.
+// Current returns the current state of all settings.
 func (s *Settings) Current(ctx context.Context) ([]Current, error) {
 	newest, err := s.read(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Settings) Current(ctx context.Context) ([]Current, error) {
 	return all, nil
 }
 
-// One answers a setting as it is.
+// One returns the current state of a setting.
 func (s *Settings) One(ctx context.Context, key string) (Current, error) {
 	d, err := s.definition(key)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Settings) One(ctx context.Context, key string) (Current, error) {
 	return Current{Definition: d, Version: newest[key]}, err
 }
 
-// read answers the newest versions. They are kept, and read again where any setting was changed since.
+// read returns the newest versions. They are cached, and read again when any setting has changed.
 func (s *Settings) read(ctx context.Context) (map[string]Version, error) {
 	revision, err := s.store.Revision(ctx, s.Pool)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Settings) read(ctx context.Context) (map[string]Version, error) {
 	return newest, nil
 }
 
-// Get answers the value in force of a setting that is no secret.
+// Get returns the value in force of a setting that is not a secret.
 func Get[T any](ctx context.Context, s *Settings, key string) (value T, err error) {
 	c, err := s.One(ctx, key)
 	if err != nil {
@@ -156,7 +156,7 @@ func Get[T any](ctx context.Context, s *Settings, key string) (value T, err erro
 	return value, nil
 }
 
-// Reveal answers a secret in force, empty where none is set.
+// Reveal returns a secret in force; it is empty if none is set.
 func (s *Settings) Reveal(ctx context.Context, key string) (secret.String, error) {
 	c, err := s.One(ctx, key)
 	if err != nil || !c.Set {

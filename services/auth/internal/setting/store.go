@@ -7,14 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/internal/rewrap"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Sealed is where sealed secrets are.
-func Sealed() rewrap.Column {
-	return rewrap.Column{Table: "setting_version", Name: "sealed", Key: "key || '/' || version"}
+// Sealed names the column that holds sealed secrets.
+func Sealed() pg.SealedColumn {
+	return pg.SealedColumn{Table: "setting_version", Name: "sealed", Key: "key || '/' || version"}
 }
 
 // Store reads and writes versions.
@@ -26,7 +25,7 @@ func (v *Version) into() []any {
 	return []any{&v.Number, &v.Set, &v.Value, &v.sealed, &v.ChangedAt, &v.ChangedBy, &v.ChangedByName}
 }
 
-// Newest answers a setting's newest version, zero where it has none.
+// Newest returns a setting's newest version; it is zero if the setting was never changed.
 func (Store) Newest(ctx context.Context, q pg.Querier, key string) (Version, error) {
 	var v Version
 	err := q.QueryRow(ctx, `SELECT `+columns+` FROM setting_version WHERE key = $1 ORDER BY version DESC LIMIT 1`, key).Scan(v.into()...)
@@ -36,7 +35,7 @@ func (Store) Newest(ctx context.Context, q pg.Querier, key string) (Version, err
 	return v, nil
 }
 
-// Revision counts the changes of all settings.
+// Revision returns the number of changes of all settings.
 func (Store) Revision(ctx context.Context, q pg.Querier) (n int64, err error) {
 	if err := q.QueryRow(ctx, `SELECT revision FROM setting_revision`).Scan(&n); err != nil {
 		return 0, fmt.Errorf("read the revision of the settings: %w", err)
@@ -44,7 +43,7 @@ func (Store) Revision(ctx context.Context, q pg.Querier) (n int64, err error) {
 	return n, nil
 }
 
-// All answers the newest versions by key, with the revision that they belong to.
+// All returns the newest versions by key, with the revision that they belong to.
 func (Store) All(ctx context.Context, q pg.Querier) (revision int64, all map[string]Version, err error) {
 	rows, err := q.Query(ctx, `SELECT revision, coalesce(key, ''), coalesce(version, 0), coalesce(is_set, false), value, sealed,
 			coalesce(changed_at, 'epoch'), coalesce(changed_by, ''), coalesce(changed_by_name, '')
@@ -70,10 +69,10 @@ func (Store) All(ctx context.Context, q pg.Querier) (revision int64, all map[str
 	return revision, all, nil
 }
 
-// Versions answers a setting's versions, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, key string, p page.Page) ([]Version, error) {
+// Versions returns a setting's versions, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, key string, p request.Page) ([]Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM setting_version WHERE key = $1 ORDER BY version DESC LIMIT $2 OFFSET $3`,
-		key, p.Ask(), p.Offset)
+		key, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list the versions of %s: %w", key, err)
 	}
@@ -84,24 +83,24 @@ func (Store) Versions(ctx context.Context, q pg.Querier, key string, p page.Page
 	return all, nil
 }
 
-// Lock counts a change, and lets one change at a time go on until its transaction ends.
+// Lock increments the revision. The row lock serializes changes until the transaction ends.
 func (Store) Lock(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, `UPDATE setting_revision SET revision = revision + 1`); err != nil {
-		return fmt.Errorf("count the change: %w", err)
+		return fmt.Errorf("lock the settings: %w", err)
 	}
 	return nil
 }
 
-// Add puts a version after all others and takes the secrets of those away.
+// Add inserts a new version and deletes the secrets of all former ones.
 func (Store) Add(ctx context.Context, tx pgx.Tx, key string, v Version) error {
 	_, err := tx.Exec(ctx, `INSERT INTO setting_version (key, version, is_set, value, sealed, changed_at, changed_by, changed_by_name)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, key, v.Number, v.Set, v.Value, v.sealed, v.ChangedAt, v.ChangedBy, v.ChangedByName)
 	if err != nil {
-		return fmt.Errorf("keep the setting %s: %w", key, err)
+		return fmt.Errorf("store the setting %s: %w", key, err)
 	}
 	_, err = tx.Exec(ctx, `UPDATE setting_version SET sealed = NULL WHERE key = $1 AND version < $2 AND sealed IS NOT NULL`, key, v.Number)
 	if err != nil {
-		return fmt.Errorf("take the former secrets of %s away: %w", key, err)
+		return fmt.Errorf("delete the former secrets of %s: %w", key, err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// input is a value that was sent: a JSON value, a secret, or neither, which puts the default back.
+// input is a value from a request: a JSON value, a secret, or neither, which resets the setting to its default.
 type input struct {
 	value  json.RawMessage
 	secret secret.String
@@ -19,7 +19,7 @@ type input struct {
 
 func (v input) set() bool { return v.value != nil || !v.secret.IsZero() }
 
-// parse reads what was sent as a value of the setting. A null is nothing once it is through the gateway.
+// parse parses a value of the setting. The gateway passes a JSON null as an empty value.
 func (d Definition) parse(raw []byte) (input, error) {
 	text := strings.TrimSpace(string(raw))
 	switch {
@@ -68,13 +68,13 @@ func (d Definition) list(text string) (input, error) {
 	}
 	for _, s := range all {
 		if s == "" || len(s) > maxItem || !visible(s) {
-			return input{}, wrong(fault.TypeValue, fmt.Sprintf("Items should be texts of 1 to %d visible characters", maxItem))
+			return input{}, wrong(fault.TypeValue, fmt.Sprintf("Items should be strings of 1 to %d visible characters", maxItem))
 		}
 	}
 	return encoded(all, nil)
 }
 
-// maxItem is the longest text in a list, in bytes.
+// maxItem is the maximum length of a list item, in bytes.
 const maxItem = 256
 
 func (d Definition) secret(text string) (input, error) {
@@ -82,7 +82,7 @@ func (d Definition) secret(text string) (input, error) {
 	return input{secret: secret.New(s)}, err
 }
 
-// text reads a string within the bounds. What it refuses is not repeated: it may be a secret.
+// text parses a string and checks its bounds. Errors do not repeat the value: it may be a secret.
 func (d Definition) text(text string) (string, error) {
 	var s string
 	if json.Unmarshal([]byte(text), &s) != nil {

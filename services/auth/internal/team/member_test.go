@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-func TestALeadOfALeadCountsAtTheNextCall(t *testing.T) {
+func TestLeadRole_effectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team, name := b.make("speech"), "New"
@@ -30,12 +30,12 @@ func TestALeadOfALeadCountsAtTheNextCall(t *testing.T) {
 	require.Empty(t, rename(maxi))
 	_, err = b.RemoveTeamMember(b.as(maxi, authn.NeedManage), &authv1.RemoveTeamMemberRequest{TeamId: team.GetId(), Username: "lea"})
 	require.NoError(t, err)
-	require.Equal(t, fault.Absent, rename(lea), "who was taken out sees nothing of it")
+	require.Equal(t, fault.Absent, rename(lea), "a removed lead no longer sees the team")
 	require.Len(t, b.audits("team.update"), 1, "the same name again changes nothing")
 	require.Contains(t, string(b.audits("team.update")[0].Before), "Team speech")
 }
 
-func TestMembersArePutAndRemovedOnTheRecord(t *testing.T) {
+func TestServer_putAndRemoveMember_audited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team := b.make("speech")
@@ -43,7 +43,7 @@ func TestMembersArePutAndRemovedOnTheRecord(t *testing.T) {
 	b.put(team, "eve", authv1.TeamRole_TEAM_ROLE_MEMBER)
 	var source string
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT source FROM team_member WHERE account_id = $1`, eve).Scan(&source))
-	require.Equal(t, "hand", source, "a hand has made the member its own")
+	require.Equal(t, "hand", source, "a member that is put by hand has source hand")
 
 	manage := b.as(lea, authn.NeedManage)
 	_, err := b.RemoveTeamMember(manage, &authv1.RemoveTeamMemberRequest{TeamId: team.GetId(), Username: "max"})
@@ -62,7 +62,7 @@ func TestMembersArePutAndRemovedOnTheRecord(t *testing.T) {
 	require.Len(t, b.audits("team.member.put"), 3)
 }
 
-func TestTeamsHaveAnEnd(t *testing.T) {
+func TestServer_PutTeamMember_limits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team := b.make("speech")
@@ -73,7 +73,7 @@ func TestTeamsHaveAnEnd(t *testing.T) {
 	require.Equal(t, "team_full", fault.From(err).Code)
 	in.Username, in.Role = "max", authv1.TeamRole_TEAM_ROLE_LEAD
 	_, err = b.PutTeamMember(b.as(lea, authn.NeedManage), in)
-	require.NoError(t, err, "who is in it may change his role")
+	require.NoError(t, err, "a member of a full team may get another role")
 
 	other := b.make("other")
 	b.do(`INSERT INTO team (id, key, name, created_at) SELECT 'team_' || n, 'k-' || n, 'x', now() FROM generate_series(1, 100) n`)
@@ -84,8 +84,8 @@ func TestTeamsHaveAnEnd(t *testing.T) {
 	require.Equal(t, "teams_limit", fault.From(err).Code)
 }
 
-// The largest page that may be asked for, of the fullest teams of people with the longest names, fits.
-func TestTheLargestListFitsIntoAnAnswer(t *testing.T) {
+// The largest page, with full teams and the longest names, fits into one message.
+func TestServer_ListTeams_largestPageFits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at)
@@ -108,11 +108,11 @@ func TestTheLargestListFitsIntoAnAnswer(t *testing.T) {
 	require.EqualValues(t, 100, one.GetMemberCount())
 }
 
-func TestServicesAskWhoIsWho(t *testing.T) {
+func TestPeerServer_lookups(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team := b.make("speech")
-	// One who took the id of another as his name.
+	// A user whose username is the id of another user.
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at, disabled_at) VALUES ('usr_00000000000000000000000009', $1, 'operator', 'x', now(), now())`, eve)
 	b.do(`INSERT INTO project (id, key, name, visibility, created_at, team_id) VALUES ('prj_1', 'asr', 'ASR', 'team', now(), $1)`, team.GetId())
 	peer := &PeerServer{Pool: b.pool}
@@ -124,7 +124,7 @@ func TestServicesAskWhoIsWho(t *testing.T) {
 	}
 	got, err := peer.GetAccount(t.Context(), &authpeerv1.GetAccountRequest{Account: eve})
 	require.NoError(t, err)
-	require.Equal(t, "eve", got.GetUsername(), "an id is an id")
+	require.Equal(t, "eve", got.GetUsername(), "a value in the form of an id is looked up as an id")
 	for _, name := range []string{"speech", team.GetId()} {
 		got, err := peer.GetTeam(t.Context(), &authpeerv1.GetTeamRequest{Team: name})
 		require.NoError(t, err)

@@ -11,21 +11,21 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// PeerServer answers AccountPeerService.
+// PeerServer implements AccountPeerService.
 type PeerServer struct {
 	authpeerv1.UnimplementedAccountPeerServiceServer
 
 	Pool pg.Querier
 }
 
-// person is an account as other services know it.
+// person is the part of an account that other services see.
 type person struct {
 	ID, Username string
 	Disabled     bool
 }
 
-// GetAccount implements AccountPeerService. What has the form of an id is one: nobody takes the place of
-// another by his name.
+// GetAccount implements AccountPeerService. A value in the form of an id is looked up only as an id: a username must not
+// impersonate another account.
 func (s *PeerServer) GetAccount(ctx context.Context, in *authpeerv1.GetAccountRequest) (*authpeerv1.Account, error) {
 	var a account.Account
 	var err error

@@ -14,19 +14,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// Server answers TeamService.
+// Server implements TeamService.
 type Server struct {
 	authv1.UnimplementedTeamServiceServer
 
 	Pool  *pgxpool.Pool
-	Once  *idem.Once
+	Once  *idempotency.Once
 	Audit *audit.Log
 	IDs   *id.Source
 	Clock clock.Clock
@@ -43,7 +42,7 @@ func (s *Server) CreateTeam(ctx context.Context, in *authv1.CreateTeamRequest) (
 		if err := insert(ctx, tx, t); err != nil {
 			return err
 		}
-		idem.Set(out, toProto(t))
+		idempotency.Set(out, toProto(t))
 		return s.record(ctx, tx, "team.create", t.ID, nil, map[string]any{"key": t.Key, "name": t.Name})
 	})
 	return out, err
@@ -51,7 +50,7 @@ func (s *Server) CreateTeam(ctx context.Context, in *authv1.CreateTeamRequest) (
 
 // ListTeams implements TeamService.
 func (s *Server) ListTeams(ctx context.Context, in *authv1.ListTeamsRequest) (*authv1.ListTeamsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (s *Server) ListTeams(ctx context.Context, in *authv1.ListTeamsRequest) (*a
 	if err != nil {
 		return nil, err
 	}
-	teams, more := page.Cut(teams, p)
+	teams, more := request.CutPage(teams, p)
 	out := &authv1.ListTeamsResponse{}
 	for _, t := range teams {
 		out.Teams = append(out.Teams, toProto(t))
@@ -155,7 +154,7 @@ func (s *Server) RemoveTeamMember(ctx context.Context, in *authv1.RemoveTeamMemb
 	return &emptypb.Empty{}, err
 }
 
-// change runs fn on a team that the caller may change, under its lock, and answers what became of it.
+// change runs fn on a team that the caller may change, with its row locked, and returns the result.
 func (s *Server) change(ctx context.Context, teamID string, fn func(ctx context.Context, tx pgx.Tx, t Team) error) (*authv1.Team, error) {
 	if err := request.ID(id.Team, "team_id", teamID); err != nil {
 		return nil, err
@@ -185,7 +184,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, teamID string, b
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: teamID, Before: before, After: after})
 }
 
-// audited is a member as the audit keeps him, nothing where he has no role.
+// audited returns the audit form of a member, or nil without a role.
 func audited(a account.Account, role string) any {
 	if role == "" {
 		return nil

@@ -10,18 +10,18 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// visible is the filter of every read; its arguments are those of seen.
+// visible is the filter of every read; seen returns its arguments.
 const visible = `($1 OR t.id = ANY($2))`
 
 func seen(s authn.Scope, more ...any) []any {
 	return append([]any{s.Admin, s.TeamsRead}, more...)
 }
 
-// columns of a team with its members, leads first; a list shows some of them.
+// The columns of a team with its members, leads first. A list shows only some of the members.
 const (
 	columns = begin + end
 	listed  = begin + ` ORDER BY 2, 1, 3 LIMIT $5` + end
@@ -29,7 +29,7 @@ const (
 	SELECT jsonb_agg(jsonb_build_object('username', m.username, 'role', m.role) ORDER BY m.role, m.username, m.id)
 	FROM (SELECT a.username, m.role, a.id FROM team_member m JOIN account a ON a.id = m.account_id WHERE m.team_id = t.id`
 	end = `) m), '[]')`
-	// bare are those of a team without its members.
+	// bare are the columns of a team without its members.
 	bare = `id, key, name, created_at, 0, '[]'::jsonb`
 )
 
@@ -37,17 +37,17 @@ func scan(row pgx.CollectableRow) (t Team, err error) {
 	return t, row.Scan(&t.ID, &t.Key, &t.Name, &t.CreatedAt, &t.MemberCount, &t.Members)
 }
 
-// get answers a team that the scope sees; one that it does not see is as absent as one that is not.
+// get returns a team that the scope sees. A hidden team gives the same error as an unknown one.
 func get(ctx context.Context, q pg.Querier, s authn.Scope, id string) (Team, error) {
 	return one(ctx, q, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3`, seen(s, id)...)
 }
 
-// lock loads a team that the scope sees and keeps other changes out until the transaction ends.
+// lock loads a team that the scope sees and blocks other changes until the transaction ends.
 func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, id string) (Team, error) {
 	return one(ctx, tx, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3 FOR NO KEY UPDATE OF t`, seen(s, id)...)
 }
 
-// find answers a team by its key or id, without its members.
+// find returns a team by its key or id, without its members.
 func find(ctx context.Context, q pg.Querier, name string) (Team, error) {
 	return one(ctx, q, name, `SELECT `+bare+` FROM team WHERE id = $1 OR key = $1`, name)
 }
@@ -67,13 +67,13 @@ func one(ctx context.Context, q pg.Querier, name, sql string, args ...any) (Team
 	return t, nil
 }
 
-// list answers the teams that the scope sees, by key, with some of their members.
-func list(ctx context.Context, q pg.Querier, s authn.Scope, p page.Page) ([]Team, error) {
+// list returns the teams that the scope sees, by key, with some of their members.
+func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Team, error) {
 	return many(q.Query(ctx, `SELECT `+listed+` FROM team t WHERE `+visible+` ORDER BY t.key LIMIT $3 OFFSET $4`,
-		seen(s, p.Ask(), p.Offset, listedMembers)...))
+		seen(s, p.FetchLimit(), p.Offset, listedMembers)...))
 }
 
-// all answers every team by key, without the members.
+// all returns every team by key, without members.
 func all(ctx context.Context, q pg.Querier, limit, offset int32) ([]Team, error) {
 	return many(q.Query(ctx, `SELECT `+bare+` FROM team ORDER BY key LIMIT $1 OFFSET $2`, limit, offset))
 }
@@ -89,14 +89,14 @@ func many(rows pgx.Rows, err error) ([]Team, error) {
 	return teams, nil
 }
 
-// insert makes a team; a key that is taken is a conflict.
+// insert creates a team; a taken key is a conflict.
 func insert(ctx context.Context, tx pgx.Tx, t Team) error {
 	_, err := tx.Exec(ctx, `INSERT INTO team (id, key, name, created_at) VALUES ($1, $2, $3, $4)`, t.ID, t.Key, t.Name, t.CreatedAt)
 	if violates(err, "team_key_key") {
 		return keyTaken(t.Key)
 	}
 	if err != nil {
-		return fmt.Errorf("make the team: %w", err)
+		return fmt.Errorf("create the team: %w", err)
 	}
 	return nil
 }
@@ -108,30 +108,30 @@ func rename(ctx context.Context, tx pgx.Tx, id, name string) error {
 	return nil
 }
 
-// remove takes a team away with its memberships, unless it has a project.
+// remove deletes a team with its memberships, unless it has a project.
 func remove(ctx context.Context, tx pgx.Tx, id string) error {
 	tag, err := tx.Exec(ctx, `DELETE FROM team WHERE id = $1`, id)
 	switch {
 	case violates(err, "project_team_id_fkey"):
 		return hasProjects(id)
 	case err != nil:
-		return fmt.Errorf("remove the team: %w", err)
+		return fmt.Errorf("delete the team: %w", err)
 	case tag.RowsAffected() == 0:
 		return fault.Absentf(kind, id)
 	}
 	return nil
 }
 
-// leave takes a person out of a team and answers the role that he had, empty where he was not in it.
+// leave removes a user from a team and returns the former role; it is empty if the user was not a member.
 func leave(ctx context.Context, tx pgx.Tx, teamID, accountID string) (role string, err error) {
 	err = tx.QueryRow(ctx, `DELETE FROM team_member WHERE team_id = $1 AND account_id = $2 RETURNING role`, teamID, accountID).Scan(&role)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", fmt.Errorf("leave the team: %w", err)
+		return "", fmt.Errorf("remove the member: %w", err)
 	}
 	return role, nil
 }
 
-// accounts answers every account by name.
+// accounts returns all accounts, by name.
 func accounts(ctx context.Context, q pg.Querier, limit, offset int32) ([]person, error) {
 	rows, err := q.Query(ctx, `SELECT id, username, disabled_at IS NOT NULL FROM account ORDER BY username, id LIMIT $1 OFFSET $2`, limit, offset)
 	if err != nil {

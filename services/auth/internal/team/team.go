@@ -1,8 +1,8 @@
-// Package team owns the teams: who is in them, and who leads them. Members of a team are editors of its
-// projects, which account.Memberships says; what a team may hold at once is told by jobs.
+// Package team owns the teams, their members and their leads. Members of a team are editors of its projects; package
+// account implements that (account.Memberships). The quotas of teams belong to jobs.
 //
-// It promises: who is not in a team sees nothing of it; members read it, leads and admins change it; a team
-// that has a project is not removed.
+// It promises: only members and admins see a team; only leads and admins change it; a team that has a project cannot be
+// deleted.
 package team
 
 import (
@@ -14,11 +14,11 @@ import (
 // kind names teams in faults and in the audit.
 const kind = "team"
 
-// MaxMembers is how many people a team may have: a team is shown with all of them.
+// MaxMembers is the maximum number of members of a team: a team is shown with all of them.
 const MaxMembers = 500
 
-// listedMembers is how many of them a list shows: the largest page, of teams with the longest names, fits into
-// an answer.
+// listedMembers is how many members of a team a list shows: the largest page, of teams with the longest names, fits into
+// one message.
 const listedMembers = 40
 
 // Team is one team.
@@ -28,18 +28,18 @@ type Team struct {
 	Name      string
 	CreatedAt time.Time
 	Members   []Member
-	// MemberCount counts them, also those that a list does not show.
+	// MemberCount counts all members, including those that a list does not show.
 	MemberCount int
 }
 
-// Member is a person in a team.
+// Member is a user in a team.
 type Member struct {
 	Username string `json:"username"`
 	Role     string `json:"role"`
 }
 
 func keyTaken(key string) error {
-	return fault.New(fault.Conflict, "team_exists", "there is a team %s already", key)
+	return fault.New(fault.Conflict, "team_exists", "team %s already exists", key)
 }
 
 func hasProjects(id string) error {
@@ -47,9 +47,9 @@ func hasProjects(id string) error {
 }
 
 func full(id string) error {
-	return fault.New(fault.Conflict, "team_full", "team %s has %d members, which is all that it may have", id, MaxMembers)
+	return fault.New(fault.Conflict, "team_full", "team %s has %d members; this is the maximum", id, MaxMembers)
 }
 
 func inTooMany(username string) error {
-	return fault.New(fault.Conflict, "teams_limit", "%s is in as many teams as a person may be", username)
+	return fault.New(fault.Conflict, "teams_limit", "%s is already in the maximum number of teams", username)
 }

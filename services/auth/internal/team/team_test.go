@@ -12,12 +12,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestWhoReadsAndWhoChangesATeam(t *testing.T) {
+func TestServer_rightsPerUser_team(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team := b.make("speech")
 	name := "New"
-	deeds := map[string]struct {
+	actions := map[string]struct {
 		need authn.Need
 		do   func(ctx context.Context) error
 	}{
@@ -44,17 +44,17 @@ func TestWhoReadsAndWhoChangesATeam(t *testing.T) {
 		"put":    {root: "", lea: "", maxi: fault.Forbidden, eve: fault.Absent},
 		"remove": {root: "", lea: "", maxi: fault.Forbidden, eve: fault.Absent},
 	}
-	for deed, d := range deeds {
-		for who, kind := range want[deed] {
-			if deed == "remove" {
+	for action, d := range actions {
+		for who, kind := range want[action] {
+			if action == "remove" {
 				b.put(team, "root", authv1.TeamRole_TEAM_ROLE_MEMBER)
 			}
-			require.Equal(t, kind, kindOf(d.do(b.as(who, d.need))), "%s by %s", deed, who)
+			require.Equal(t, kind, kindOf(d.do(b.as(who, d.need))), "%s by %s", action, who)
 		}
 	}
 }
 
-func TestAHiddenTeamIsAsAbsentAsNone(t *testing.T) {
+func TestServer_GetTeam_hiddenLooksUnknown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team := b.make("speech")
@@ -67,7 +67,7 @@ func TestAHiddenTeamIsAsAbsentAsNone(t *testing.T) {
 	require.Equal(t, fault.Invalid, kindOf(err))
 }
 
-func TestEachListsTheTeamsThatHeIsIn(t *testing.T) {
+func TestServer_ListTeams_ownTeamsOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.make("zeta")
@@ -91,10 +91,10 @@ func TestEachListsTheTeamsThatHeIsIn(t *testing.T) {
 	require.Equal(t, "zeta", last.GetTeams()[0].GetKey())
 	require.Equal(t, []*authv1.TeamMember{
 		{Username: "lea", Role: authv1.TeamRole_TEAM_ROLE_LEAD}, {Username: "max", Role: authv1.TeamRole_TEAM_ROLE_MEMBER},
-	}, last.GetTeams()[0].GetMembers(), "leads first")
+	}, last.GetTeams()[0].GetMembers(), "leads come first")
 }
 
-func TestAKeyIsOneTeams(t *testing.T) {
+func TestServer_CreateTeam_idempotentAndUniqueKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	ctx := metadata.NewIncomingContext(b.as(root, authn.NeedNone), metadata.Pairs("idempotency-key", "k1"))
@@ -102,15 +102,15 @@ func TestAKeyIsOneTeams(t *testing.T) {
 	require.NoError(t, err)
 	again, err := b.CreateTeam(ctx, &authv1.CreateTeamRequest{Key: "speech", Name: "Speech"})
 	require.NoError(t, err)
-	require.Equal(t, first.GetId(), again.GetId(), "a repeat is answered as the first was")
+	require.Equal(t, first.GetId(), again.GetId(), "a repeat returns the first result")
 	_, err = b.CreateTeam(b.as(root, authn.NeedNone), &authv1.CreateTeamRequest{Key: "speech", Name: "Other"})
 	require.Equal(t, fault.Conflict, kindOf(err))
 	require.Equal(t, "team_exists", fault.From(err).Code)
 	require.Len(t, b.audits("team.create"), 1)
 }
 
-// A name that cannot be seen, or that turns the text around, would look like another team's.
-func TestATeamIsNotCalledWhatCannotBeSeen(t *testing.T) {
+// An invisible name, or one that reverses the text, could look like another team's.
+func TestServer_CreateTeam_invisibleName(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team := b.make("speech")
@@ -123,7 +123,7 @@ func TestATeamIsNotCalledWhatCannotBeSeen(t *testing.T) {
 	require.Len(t, b.audits("team.create"), 1)
 }
 
-func TestATeamWithProjectsStays(t *testing.T) {
+func TestServer_DeleteTeam_withProjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team := b.make("speech")
@@ -137,7 +137,7 @@ func TestATeamWithProjectsStays(t *testing.T) {
 	b.do(`DELETE FROM project`)
 	_, err = b.DeleteTeam(b.as(root, authn.NeedNone), in)
 	require.NoError(t, err)
-	require.Empty(t, authn.Of(b.as(maxi, authn.NeedRead)).Teams)
+	require.Empty(t, authn.CallerOf(b.as(maxi, authn.NeedRead)).Teams)
 	require.Len(t, b.audits("team.delete"), 1)
 	_, err = b.DeleteTeam(b.as(root, authn.NeedNone), in)
 	require.Equal(t, fault.Absent, kindOf(err))

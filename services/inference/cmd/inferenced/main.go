@@ -1,4 +1,4 @@
-// Command inferenced is the inference service as a process of its own.
+// Command inferenced runs the inference service as its own process.
 package main
 
 import (
@@ -7,16 +7,17 @@ import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/boot"
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// Applications are refused in the form that their clients show, also while the process drains.
+// The service refuses new calls itself while the process drains, so that applications get OpenAI's error
+// format.
 var _ boot.Drainer = (*inference.Service)(nil)
 
 func main() {
 	cfg := &inference.Config{}
-	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+	boot.Main(boot.Spec{Name: inference.Name, Config: cfg, Migrations: inference.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "registry")
 		if err != nil {
 			return nil, err

@@ -6,36 +6,37 @@ import (
 	"net/url"
 
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 )
 
-// engineOf is where a replica answers: http on this host, https behind its node's own port, which must
-// prove to be that node. An https address without a node could be anyone's.
-func engineOf(r *lease.Replica) (relay.Engine, error) {
+// engineOf returns where to reach a replica: over http on this host, or over https behind the port of its
+// node, which must prove its identity. An https address without a node is refused, because any host could
+// be behind it.
+func engineOf(r *routing.Replica) (engineclient.Engine, error) {
 	u, err := url.Parse(r.Address)
 	if err != nil || u.Hostname() == "" || u.User != nil {
-		return relay.Engine{}, unusable("it is none of HTTP")
+		return engineclient.Engine{}, unusable("not an http or https URL")
 	}
 	switch u.Scheme {
 	case "http":
-		return relay.Engine{Addr: dialAddress(u, "80")}, nil
+		return engineclient.Engine{Addr: dialAddress(u, "80")}, nil
 	case "https":
 		node, err := pki.NodeName(r.NodeID)
 		if err != nil {
-			return relay.Engine{}, unusable(err.Error())
+			return engineclient.Engine{}, unusable(err.Error())
 		}
-		return relay.Engine{Addr: dialAddress(u, "443"), Node: node}, nil
+		return engineclient.Engine{Addr: dialAddress(u, "443"), Node: node}, nil
 	default:
-		return relay.Engine{}, unusable("it is none of HTTP")
+		return engineclient.Engine{}, unusable("not an http or https URL")
 	}
 }
 
 func unusable(why string) error {
-	return fmt.Errorf("%w: its address cannot be used: %s", relay.ErrUnreachable, why)
+	return fmt.Errorf("%w: invalid address: %s", engineclient.ErrUnreachable, why)
 }
 
-// dialAddress is the host:port of an address; one without a port has its scheme's.
+// dialAddress returns the host:port of an address; port is used if the address has none.
 func dialAddress(u *url.URL, port string) string {
 	if u.Port() != "" {
 		port = u.Port()

@@ -10,16 +10,16 @@ import (
 	"strings"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-// answer passes the engine's answer on as it comes.
-func (e *exchange) answer(ctx context.Context, a *relay.Answer) {
+// respond relays the engine's response to the caller as it arrives.
+func (e *exchange) respond(ctx context.Context, a *engineclient.Answer) {
 	resp := a.Response
-	// The end of the call frees a write that a slow caller holds up. Stopped before the connection is
-	// left to its next request.
+	// The end of the call interrupts a write that a slow caller blocks. This is stopped before settle, which
+	// resets the deadline for the next request on the connection.
 	defer e.caller.settle()
 	defer context.AfterFunc(ctx, func() { _ = e.caller.ctl.SetWriteDeadline(past()) })()
 	callerHeader(e.caller.w.Header(), resp.Header, e.a.requestID)
@@ -45,11 +45,11 @@ func (e *exchange) answer(ctx context.Context, a *relay.Answer) {
 	e.cut(ctx, err, sent, copied, plain)
 }
 
-// informational passes on what an engine says before it answers, with the headers that an answer may have. The
-// server keeps none of them for the answer.
+// informational relays a 1xx response, with the headers that a response may have. Its headers do not become
+// part of the final response.
 func (e *exchange) informational(status int, header http.Header) {
 	if e.upload != nil {
-		return // another goroutine may be in the body, and with it in the server's own 100.
+		return // another goroutine may be reading the body, which makes the server write its own 100 Continue
 	}
 	h := e.caller.w.Header()
 	kept := maps.Clone(h)
@@ -63,10 +63,10 @@ func (e *exchange) informational(status int, header http.Header) {
 	maps.Copy(h, kept)
 }
 
-// pump copies until the end, flushing after each read.
-func (e *exchange) pump(a *relay.Answer, copied *tee) error {
+// pump copies the body to the caller until its end and flushes after each read.
+func (e *exchange) pump(a *engineclient.Answer, copied *tee) error {
 	if a.Response.ContentLength < 0 {
-		// The head, which may be all for a while.
+		// Flush the head, because the first byte of the body may take a while.
 		if err := e.caller.write(nil); err != nil {
 			return err
 		}
@@ -97,46 +97,46 @@ func (e *exchange) pump(a *relay.Answer, copied *tee) error {
 	}
 }
 
-// last writes the last event of a stream that does not come to its end, as an event of its own, also where the
-// engine died within one. It goes past the end of the call, but not for long.
+// last writes an error as the last event of a stream that is cut. It is a separate event even if the engine
+// died in the middle of one. It is written although the call has ended, with a short deadline.
 func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	if !copied.stream || !plain {
 		return
 	}
-	said, err := json.Marshal(map[string]any{"error": lastError{message, "server_error", code}})
+	data, err := json.Marshal(map[string]any{"error": lastError{message, "server_error", code}})
 	if err != nil {
 		return
 	}
-	event := append(append([]byte("data: "), said...), "\n\n"...)
+	event := append(append([]byte("data: "), data...), "\n\n"...)
 	if !copied.atBoundary() {
 		event = append([]byte("\n\n"), event...)
 	}
 	e.caller.farewell(event) // the connection is aborted either way
 }
 
-// lastError is the error of a last event.
+// lastError is the error object of a last event.
 type lastError struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Code    string `json:"code"`
 }
 
-// cut records why an answer did not come to its end and aborts the connection, so that it cannot pass
-// for a whole one. The answer failed with err, the sending of the request with sent.
+// cut records why a response is truncated and aborts the connection, so that the response does not look
+// complete. err is the error of relaying the response, sent that of sending the request.
 func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain bool) {
 	cause := context.Cause(ctx)
-	said, over := errors.AsType[*fault.Error](cause)
+	end, over := errors.AsType[*fault.Error](cause)
 	switch {
 	case over:
 		e.rec.Outcome = traffic.SessionOver
-		e.last(copied, plain, said.Text(), said.Code)
-	case errors.Is(cause, lease.ErrRevoked):
+		e.last(copied, plain, end.Text(), end.Code)
+	case errors.Is(cause, routing.ErrRevoked):
 		e.rec.Outcome = traffic.Revoked
-	case errors.Is(cause, lease.ErrOver):
+	case errors.Is(cause, routing.ErrOver):
 		e.rec.Outcome = traffic.LeaseOver
-	case errors.Is(cause, lease.ErrSuspended):
+	case errors.Is(cause, routing.ErrSuspended):
 		e.rec.Outcome = traffic.Suspended
-	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, relay.ErrSource):
+	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, engineclient.ErrSource):
 		e.rec.Outcome = traffic.ClientClosed
 	default:
 		e.rec.Outcome = traffic.Truncated

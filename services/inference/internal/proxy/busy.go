@@ -4,19 +4,19 @@ import (
 	"math/rand/v2"
 	"sync"
 
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 )
 
-// busy counts the open calls of each replica; one without any takes no room.
+// busy counts the open calls of each replica. Replicas without open calls have no entry.
 type busy struct {
 	mu   sync.Mutex
 	open map[string]int
 }
 
-// choose picks the less busy of two replicas drawn at random, then the others, so that a refused dial
-// goes on to the next.
-func (b *busy) choose(replicas []*lease.Replica) []*lease.Replica {
-	order := make([]*lease.Replica, len(replicas))
+// choose returns the replicas in the order in which to try them: first the less busy of two drawn at random,
+// then the others in random order.
+func (b *busy) choose(replicas []*routing.Replica) []*routing.Replica {
+	order := make([]*routing.Replica, len(replicas))
 	for i, j := range rand.Perm(len(replicas)) {
 		order[i] = replicas[j]
 	}

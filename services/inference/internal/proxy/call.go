@@ -13,21 +13,21 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
 const (
-	// readFirst is the largest body that is read before it is sent on, so that it can be sent again on a
-	// fresh connection and its model is known.
+	// readFirst is the size up to which a body is read completely before it is relayed, so that it can be
+	// sent again on a new connection and its model can be recorded.
 	readFirst = 1 << 20
 	chunk     = 32 << 10
-	// statusClosed is nginx's for a caller who left; it is in the record only.
+	// statusClosed is the status that nginx uses for a client that disconnected. It appears in the record only.
 	statusClosed = 499
 )
 
-// exchange is one call on its way.
+// exchange is one call while it is relayed.
 type exchange struct {
 	*Proxy
 
@@ -35,8 +35,8 @@ type exchange struct {
 	rec    *traffic.Call
 	began  time.Time
 	caller *caller
-	in     relay.Request
-	upload *upload // nil where the body was read first
+	in     engineclient.Request
+	upload *upload // nil if the body was read first
 }
 
 // call relays one admitted call and records it.
@@ -56,10 +56,10 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 		return
 	}
 	defer p.busy.leave(e.rec.ReplicaID)
-	e.answer(ctx, answer)
+	e.respond(ctx, answer)
 }
 
-// exchange begins the record of a call.
+// exchange starts a call and its record.
 func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) *exchange {
 	e := &exchange{Proxy: p, a: a, began: p.Clock.Now(), caller: newCaller(ctx, w, p.Idle)}
 	rev := a.deployment.Promoted
@@ -71,17 +71,17 @@ func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Req
 	return e
 }
 
-// prepare reads a small body whole; a large or endless one is streamed.
+// prepare reads a small body completely; a large body, or one of unknown length, is streamed.
 func (e *exchange) prepare(r *http.Request) error {
-	e.in = relay.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength, Informational: e.informational}
+	e.in = engineclient.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength, Informational: e.informational}
 	if r.ContentLength == 0 {
 		return nil
 	}
 	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
 	if r.ContentLength < 0 || r.ContentLength > readFirst {
-		// Else the server reads the body itself before the answer's first byte.
+		// Otherwise the server reads the rest of the body itself before it writes the first byte of the response.
 		if err := e.caller.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return fmt.Errorf("relay the body: %w", err)
+			return fmt.Errorf("enable full duplex: %w", err)
 		}
 		e.upload, e.in.Body, e.in.Interrupt = body, body, e.caller.interrupt
 		if e.a.capture != nil {
@@ -91,24 +91,24 @@ func (e *exchange) prepare(r *http.Request) error {
 	}
 	whole := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(body, whole); err != nil {
-		return fmt.Errorf("%w: %w", relay.ErrSource, err)
+		return fmt.Errorf("%w: %w", engineclient.ErrSource, err)
 	}
-	// The end is read too: what watches the connection for the caller's leaving starts there.
+	// Read the EOF too: only then does the server start to watch the connection for the caller's disconnect.
 	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: it does not end", relay.ErrSource)
+		return fmt.Errorf("%w: no end after %d bytes", engineclient.ErrSource, len(whole))
 	}
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
 	}
-	asked := readRequest(r.Header.Get("Content-Type"), whole)
-	e.rec.RequestedModel, e.rec.Stream = asked.Model, asked.Stream
+	req := readRequest(r.Header.Get("Content-Type"), whole)
+	e.rec.RequestedModel, e.rec.Stream = req.Model, req.Stream
 	e.in.Replay = func() io.Reader { return bytes.NewReader(whole) }
 	e.in.Body = e.in.Replay()
 	return nil
 }
 
-// dial tries the replicas until one takes the call. Another one is tried only where nothing was sent.
-func (e *exchange) dial(ctx context.Context, r *http.Request) (*relay.Answer, error) {
+// dial sends the call to a replica. It tries the next replica only if nothing was sent to the previous one.
+func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Answer, error) {
 	var last error
 	for _, replica := range e.busy.choose(e.a.deployment.Promoted.Replicas) {
 		e.rec.ReplicaID = replica.ID
@@ -128,17 +128,17 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*relay.Answer, er
 		}
 		e.busy.leave(replica.ID)
 		last = err
-		if !errors.Is(err, relay.ErrUnreachable) {
+		if !errors.Is(err, engineclient.ErrUnreachable) {
 			return nil, err
 		}
 	}
 	return nil, last
 }
 
-// fail answers a call that got no answer of an engine.
+// fail responds to a call that got no response from an engine.
 func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if errors.Is(err, errTooLarge) {
-		// A check like those before it, only that the size was not known then.
+		// The same refusal as in fits, where the size was not yet known.
 		w.Header().Set("Connection", "close")
 		e.caller.resume()
 		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
@@ -152,71 +152,76 @@ func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	if outcome == traffic.Unreachable || outcome == traffic.EngineError {
-		e.Log.WarnContext(ctx, "an engine gave no answer", "error", err, "replica_id", e.rec.ReplicaID, "request_id", e.a.requestID)
+		e.Log.WarnContext(ctx, "call to an engine failed", "error", err, "replica_id", e.rec.ReplicaID, "request_id", e.a.requestID)
 	}
 	e.rec.Status = int32(fault.HTTPStatus(answer.Kind))
 	e.record(ctx)
 	e.write(w, answer, e.a.requestID)
 }
 
-// explain is what a failure counts as and what is said of it; nothing where no one listens.
+// explain returns the outcome to record for a failure and the error to send to the caller. The error is nil
+// if the caller has disconnected.
 func (e *exchange) explain(ctx context.Context, err error) (outcome string, answer *fault.Error) {
 	cause := context.Cause(ctx)
-	if said, ok := errors.AsType[*fault.Error](cause); ok {
-		return traffic.SessionOver, said
+	if end, ok := errors.AsType[*fault.Error](cause); ok {
+		return traffic.SessionOver, end
 	}
 	switch {
-	case errors.Is(cause, lease.ErrRevoked):
+	case errors.Is(cause, routing.ErrRevoked):
 		return traffic.Revoked, badToken()
-	case errors.Is(cause, lease.ErrOver):
+	case errors.Is(cause, routing.ErrOver):
 		return traffic.LeaseOver, LeaseOver()
-	case errors.Is(cause, lease.ErrSuspended):
+	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended, suspended()
 	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-		// A caller who was too slow is still there, though the server has given up the connection.
+		// If a deadline has expired, the caller was too slow but is still connected, although the server has
+		// cancelled the context of the request.
 		return traffic.ClientClosed, nil
-	case errors.Is(err, relay.ErrSource):
-		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "The body of the request could not be read to its end")
-	case errors.Is(err, relay.ErrSilent):
-		return traffic.Timeout, fault.New(fault.Dependency, "engine_timeout", "The engine did not answer in time")
-	case errors.Is(err, relay.ErrUnreachable):
-		return traffic.Unreachable, fault.New(fault.Dependency, "engine_unreachable", "The engine cannot be reached")
+	case errors.Is(err, engineclient.ErrSource):
+		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
+	case errors.Is(err, engineclient.ErrSilent):
+		return traffic.Timeout, fault.New(fault.Dependency, "engine_timeout", "the engine did not respond in time")
+	case errors.Is(err, engineclient.ErrUnreachable):
+		return traffic.Unreachable, fault.New(fault.Dependency, "engine_unreachable", "the engine is unreachable")
 	default:
-		return traffic.EngineError, fault.New(fault.Dependency, "engine_lost", "The engine gave no answer that can be passed on")
+		return traffic.EngineError, fault.New(fault.Dependency, "engine_lost", "the engine did not send a valid response")
 	}
 }
 
-// Capture takes copies of the bodies of a call; Call of the Guest's recorder comes after the last of them.
+// Capture receives the bodies of a call. The recorder's Record is called after the last of its methods.
 type Capture interface {
+	// Request receives the request body, or nothing with whole false if the body is streamed. The
+	// implementation must copy what it keeps.
 	Request(b []byte, whole bool)
+	// Response receives the next part of the response body. The implementation must copy what it keeps.
 	Response(b []byte)
 }
 
-// Guest is a call that was admitted elsewhere: with a login, to a target of a playground session.
+// Guest is a call that was admitted elsewhere: a logged-in user calls a target of a playground session.
 type Guest struct {
 	RequestID string
-	// Target is the engine's path with the query.
+	// Target is the engine's path and query.
 	Target *url.URL
-	// Session and Number name what is called in the record.
+	// Session and Number take the place of the deployment and the revision number in the record.
 	Session string
 	Number  int32
-	Replica *lease.Replica
+	Replica *routing.Replica
 	Capture Capture
 }
 
-// Target is the engine's path of what follows /v1 or is it, as a path escapes it; ok is false for one that must
-// not be passed on.
+// Target returns the engine's path for an escaped path, which must be /v1 or start with /v1/. It returns false
+// if the path must not be relayed.
 func Target(escaped string) (path string, ok bool) {
 	_, path, _, ok = route(prefix + "x" + escaped)
 	return path, ok
 }
 
-// Guest relays one call that was admitted elsewhere. What is refused of it is refused as to a caller of a
-// deployment; a fault as the context's cause is what the caller is told of its end.
+// Guest relays one call that was admitted elsewhere. It applies the same checks to the request as ServeHTTP.
+// If the context ends with a fault.Error as its cause, the caller receives that error.
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
 	a := &admitted{
-		token: &lease.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,
-		deployment: &lease.Deployment{ID: g.Session, Promoted: &lease.Revision{Number: g.Number, Replicas: []*lease.Replica{g.Replica}}},
+		token: &routing.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,
+		deployment: &routing.Deployment{ID: g.Session, Promoted: &routing.Revision{Number: g.Number, Replicas: []*routing.Replica{g.Replica}}},
 	}
 	if err := p.fits(r, true); err != nil {
 		p.refuse(ctx, w, err, g.RequestID)

@@ -20,7 +20,7 @@ import (
 
 const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-// call sends a POST through a real server and reads the answer.
+// call sends a POST through a real server and reads the response.
 func (r *rig) call(s *httptest.Server, bearer, body string) (status int, text string, err error) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", strings.NewReader(body))
@@ -35,30 +35,30 @@ func (r *rig) call(s *httptest.Server, bearer, body string) (status int, text st
 	return resp.StatusCode, string(raw), err
 }
 
-func TestOnlyARefusedDialGoesOnToAnotherReplica(t *testing.T) {
+func TestFailedDialTriesNextReplica(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		play    func(c net.Conn, in *bufio.Reader) // of the first replica; nil where it cannot be dialled
+		play    func(c net.Conn, in *bufio.Reader) // runs the first replica; nil if its port is closed
 		status  int
 		outcome string
 	}{
-		"cannot be dialled":   {nil, 200, traffic.OK},
-		"closes at the call":  {func(_ net.Conn, in *bufio.Reader) { _, _ = http.ReadRequest(in) }, 502, traffic.EngineError},
-		"speaks rubbish":      {says("rubbish\r\n\r\n"), 502, traffic.EngineError},
-		"answers with a 503":  {says("HTTP/1.1 503 Full\r\nContent-Length: 0\r\n\r\n"), 503, traffic.EngineError},
-		"answers with a 500":  {says("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), 500, traffic.EngineError},
-		"answers as it ought": {says(whole), 200, traffic.OK},
+		"closed port":      {nil, 200, traffic.OK},
+		"closes at call":   {func(_ net.Conn, in *bufio.Reader) { _, _ = http.ReadRequest(in) }, 502, traffic.EngineError},
+		"invalid response": {replies("rubbish\r\n\r\n"), 502, traffic.EngineError},
+		"responds 503":     {replies("HTTP/1.1 503 Full\r\nContent-Length: 0\r\n\r\n"), 503, traffic.EngineError},
+		"responds 500":     {replies("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"), 500, traffic.EngineError},
+		"responds 200":     {replies(whole), 200, traffic.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tok := mint(t, secret.KindDeployment)
-			first := nobody(t)
+			first := closedPort(t)
 			if tc.play != nil {
 				first = engine(t, tc.play)
 			}
-			r := newRig(t, served("a", tok, first, engine(t, says(whole))))
+			r := newRig(t, served("a", tok, first, engine(t, replies(whole))))
 			s := r.serve()
-			// Which one is drawn first is chance: both happen.
+			// The replica that is tried first is random; repeat until both were used.
 			seen := map[string]bool{}
 			calls := 0
 			for len(seen) < 2 || calls < 4 {
@@ -71,7 +71,7 @@ func TestOnlyARefusedDialGoesOnToAnotherReplica(t *testing.T) {
 					seen["r1"] = true
 					require.Equal(t, 200, status)
 					if tc.play == nil {
-						seen["r0"] = true // passed over, always
+						seen["r0"] = true // the closed port is always skipped
 					}
 					continue
 				}
@@ -79,15 +79,15 @@ func TestOnlyARefusedDialGoesOnToAnotherReplica(t *testing.T) {
 				require.Equal(t, tc.status, status)
 				require.Equal(t, tc.outcome, got.Outcome)
 			}
-			require.True(t, r.idle(), "no replica stays busy")
+			require.True(t, r.idle(), "no replica may stay busy")
 		})
 	}
 }
 
-func TestWithoutAnyReplicaTheCallIsRecordedAsUnreachable(t *testing.T) {
+func TestAllReplicasUnreachable(t *testing.T) {
 	t.Parallel()
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, nobody(t), "ftp://x", nobody(t)))
+	r := newRig(t, served("a", tok, closedPort(t), "ftp://x", closedPort(t)))
 	status, body, err := r.call(r.serve(), tok.text, `{"model":"m"}`)
 	require.NoError(t, err)
 	require.Equal(t, 502, status)
@@ -101,25 +101,25 @@ func TestWithoutAnyReplicaTheCallIsRecordedAsUnreachable(t *testing.T) {
 	require.True(t, r.idle())
 }
 
-func TestBodiesAtTheCap(t *testing.T) {
+func TestBodySizeLimits(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		size    int
 		chunked bool
 		status  int
 	}{
-		"nothing":                       {0, false, 200},
-		"read first, one less":          {readFirst - 1, false, 200},
-		"read first":                    {readFirst, false, 200},
-		"streamed":                      {readFirst + 1, false, 200},
-		"the cap":                       {maxBody, false, 200},
-		"one more":                      {maxBody + 1, false, 413},
-		"the cap, in chunks":            {maxBody, true, 200},
-		"one more, in chunks":           {maxBody + 1, true, 413},
-		"much more, in chunks":          {8 * maxBody, true, 413},
-		"a few bytes, in chunks":        {3, true, 200},
-		"chunks with nothing in them":   {0, true, 200},
-		"as much as is read, in chunks": {readFirst, true, 200},
+		"empty":                {0, false, 200},
+		"below readFirst":      {readFirst - 1, false, 200},
+		"readFirst":            {readFirst, false, 200},
+		"above readFirst":      {readFirst + 1, false, 200},
+		"maximum":              {maxBody, false, 200},
+		"above maximum":        {maxBody + 1, false, 413},
+		"chunked maximum":      {maxBody, true, 200},
+		"chunked above":        {maxBody + 1, true, 413},
+		"chunked far above":    {8 * maxBody, true, 413},
+		"chunked few bytes":    {3, true, 200},
+		"chunked empty":        {0, true, 200},
+		"chunked of readFirst": {readFirst, true, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,7 +132,7 @@ func TestBodiesAtTheCap(t *testing.T) {
 				}
 				n, err := io.Copy(io.Discard, req.Body)
 				if err != nil {
-					return // cut: this is no request
+					return // the request is truncated
 				}
 				came <- n
 				_, _ = io.WriteString(c, whole)
@@ -150,8 +150,8 @@ func TestBodiesAtTheCap(t *testing.T) {
 			defer func() { _ = resp.Body.Close() }()
 			require.Equal(t, tc.status, resp.StatusCode)
 			if tc.status != 200 {
-				require.Empty(t, came, "no engine took it for a request")
-				require.Empty(t, r.ledger.calls, "a refusal is no call")
+				require.Empty(t, came, "no engine may get a complete request")
+				require.Empty(t, r.ledger.calls, "a refusal must not be recorded")
 				require.Equal(t, map[string]int{"body_too_large": 1}, r.ledger.refusals)
 				return
 			}
@@ -161,7 +161,7 @@ func TestBodiesAtTheCap(t *testing.T) {
 	}
 }
 
-func TestTheRequestIdIsTheEdgesOrOneOfOurOwn(t *testing.T) {
+func TestRequestIDNotTakenFromCaller(t *testing.T) {
 	t.Parallel()
 	got := make(chan http.Header, 8)
 	tok := mint(t, secret.KindDeployment)
@@ -186,7 +186,7 @@ func TestTheRequestIdIsTheEdgesOrOneOfOurOwn(t *testing.T) {
 		_ = resp.Body.Close()
 		own := resp.Header.Get("X-Request-Id")
 		require.Regexp(t, `^req_[0-9a-z]{26}$`, own)
-		require.Equal(t, []string{own}, (<-got)["X-Request-Id"], "the engine's log can be found by it")
+		require.Equal(t, []string{own}, (<-got)["X-Request-Id"], "the engine must get the same id")
 	}
 	ids := map[string]bool{}
 	for _, c := range r.ledger.recorded(t, 3) {
@@ -195,7 +195,7 @@ func TestTheRequestIdIsTheEdgesOrOneOfOurOwn(t *testing.T) {
 	require.Len(t, ids, 3)
 }
 
-func TestEveryByteValuePassesBothWays(t *testing.T) {
+func TestBodyBytesUnchanged(t *testing.T) {
 	t.Parallel()
 	all := make([]byte, 0, 512)
 	for i := range 256 {
@@ -222,10 +222,10 @@ func TestEveryByteValuePassesBothWays(t *testing.T) {
 	status, got, err := r.call(s, tok.text, want)
 	require.NoError(t, err)
 	require.Equal(t, 200, status)
-	require.Equal(t, want, got, "not even what calls itself compressed is unpacked")
+	require.Equal(t, want, got, "a body with Content-Encoding must not be decoded")
 }
 
-func TestACallerWhoLeavesWhileItsReplicaIsSilentFreesIt(t *testing.T) {
+func TestCallerDisconnectFreesReplica(t *testing.T) {
 	t.Parallel()
 	came, gone := make(chan struct{}), make(chan struct{})
 	tok := mint(t, secret.KindDeployment)
@@ -261,7 +261,7 @@ func TestACallerWhoLeavesWhileItsReplicaIsSilentFreesIt(t *testing.T) {
 	require.Eventually(t, r.idle, patience, 1)
 }
 
-func TestUploadsAreBounded(t *testing.T) {
+func TestUpload_Read_limit(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int]error{9: nil, 10: nil, 11: errTooLarge, 5000: errTooLarge} {
 		u := &upload{caller: newCaller(t.Context(), httptest.NewRecorder(), patience), in: strings.NewReader(strings.Repeat("x", size)), left: 10}
@@ -271,12 +271,12 @@ func TestUploadsAreBounded(t *testing.T) {
 			require.Len(t, got, size)
 			require.Equal(t, int64(size), u.read)
 		}
-		require.LessOrEqual(t, len(got), 10, "nothing past the cap is passed on")
+		require.LessOrEqual(t, len(got), 10, "no byte above the limit may be relayed")
 	}
 	ended, cut := context.WithCancelCause(t.Context())
 	why := errors.New("why")
 	cut(why)
 	_, err := (&upload{caller: newCaller(ended, httptest.NewRecorder(), patience), in: strings.NewReader("x"), left: 10}).Read(make([]byte, 1))
-	require.ErrorIs(t, err, why, "a call that is over reads nothing more")
+	require.ErrorIs(t, err, why, "a call that has ended must not read its body")
 	require.ErrorIs(t, newCaller(ended, httptest.NewRecorder(), patience).write([]byte("x")), errCaller)
 }

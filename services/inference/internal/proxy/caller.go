@@ -11,10 +11,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// caller is the connection of the one who calls. Its deadlines are the machine's time, as those of every
-// connection; the end of the call makes both ways return at once.
+// caller is the connection to the caller. Its deadlines are in the machine's time, because those of a
+// connection always are. When the call ends, reads and writes return at once.
 type caller struct {
-	ctx  context.Context //nolint:containedctx // of the call, which this is a part of.
+	ctx  context.Context //nolint:containedctx // of the call to which this belongs.
 	w    http.ResponseWriter
 	ctl  *http.ResponseController
 	idle time.Duration
@@ -24,16 +24,16 @@ func newCaller(ctx context.Context, w http.ResponseWriter, idle time.Duration) *
 	return &caller{ctx: ctx, w: w, ctl: http.NewResponseController(w), idle: idle}
 }
 
-// past is a deadline that is over.
+// past returns a deadline that has expired.
 func past() time.Time { return time.Unix(1, 0) }
 
 func (c *caller) soon() time.Time { return clock.Real().Now().Add(c.idle) }
 
-// interrupt makes a read of the body return, whoever waits in it.
+// interrupt makes a blocked read of the body return.
 func (c *caller) interrupt() { _ = c.ctl.SetReadDeadline(past()) }
 
-// resume lets the server read a little more of a body that was given up: a connection that is closed on
-// unread bytes takes the answer with it.
+// resume lets the server read some more of a refused body: if a connection is closed while bytes are unread,
+// the response can be lost.
 func (c *caller) resume() { _ = c.ctl.SetReadDeadline(c.soon()) }
 
 // readBody reads a part of the body within the idle time.
@@ -41,21 +41,22 @@ func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
 	if err := c.ctl.SetReadDeadline(c.soon()); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, fmt.Errorf("set a deadline: %w", err)
 	}
-	// After the deadline, so that the end of the call cannot slip in between.
+	// Check after setting the deadline: if the call ended before, its expired deadline was just overwritten.
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)
 	}
 	n, err := body.Read(p)
 	if errors.Is(err, io.EOF) {
-		// What watches the connection from now on must not meet an old deadline.
+		// The server now reads from the connection in the background; an old deadline must not interrupt it.
 		_ = c.ctl.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-var errCaller = errors.New("the caller is gone")
+// errCaller reports that the caller no longer reads the response.
+var errCaller = errors.New("write to the caller")
 
-// write passes a part of the answer on and flushes it, within the idle time.
+// write sends a part of the response and flushes it, within the idle time.
 func (c *caller) write(p []byte) error {
 	if err := c.ctl.SetWriteDeadline(c.soon()); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("%w: set a deadline: %w", errCaller, err)
@@ -74,10 +75,10 @@ func (c *caller) write(p []byte) error {
 	return nil
 }
 
-// farewellWithin bounds the last words to a caller whose call has ended.
+// farewellWithin bounds the last write to a caller whose call has ended.
 const farewellWithin = time.Second
 
-// farewell writes last words, also where the call has ended.
+// farewell writes and flushes p even if the call has ended.
 func (c *caller) farewell(p []byte) {
 	_ = c.ctl.SetWriteDeadline(clock.Real().Now().Add(farewellWithin))
 	if _, err := c.w.Write(p); err == nil {
@@ -85,10 +86,10 @@ func (c *caller) farewell(p []byte) {
 	}
 }
 
-// settle leaves the connection as it was found, for the next request on it.
+// settle resets the write deadline for the next request on the connection.
 func (c *caller) settle() { _ = c.ctl.SetWriteDeadline(time.Time{}) }
 
-// upload is the body on its way to the engine, up to a size.
+// upload is a request body that is streamed to the engine, up to a size.
 type upload struct {
 	caller *caller
 	in     io.Reader
@@ -96,7 +97,7 @@ type upload struct {
 	read   int64
 }
 
-var errTooLarge = errors.New("the body is too large")
+var errTooLarge = errors.New("the request body is too large")
 
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {

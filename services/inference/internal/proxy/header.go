@@ -9,8 +9,8 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// toEngine names the headers that an engine may see of a caller; all else stays here, above all what
-// carries a credential or an address.
+// toEngine reports whether a request header is passed to the engine. All others are dropped, above all those
+// that carry a credential or an address.
 func toEngine(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language", "Content-Type",
@@ -21,8 +21,8 @@ func toEngine(name string) bool {
 	return false
 }
 
-// fromEngine names the headers that a caller may see of an engine: an engine can set no cookie and no
-// policy for our host.
+// fromEngine reports whether a response header is passed to the caller. An engine must not be able to set a
+// cookie or a policy for our host.
 func fromEngine(name string) bool {
 	switch name {
 	case "Cache-Control", "Content-Encoding", "Content-Language", "Content-Length", "Content-Type", "Date", "Etag",
@@ -32,8 +32,8 @@ func fromEngine(name string) bool {
 	return strings.HasPrefix(name, "Openai-")
 }
 
-// engineHeader is exactly what the engine sees. What the caller's Connection header names is hop-by-hop
-// by its own word.
+// engineHeader returns the headers of the request to the engine. Headers that the caller's Connection header
+// lists are hop-by-hop and are dropped.
 func engineHeader(ctx context.Context, in http.Header, key, requestID string) http.Header {
 	out := http.Header{}
 	named := map[string]bool{}
@@ -48,7 +48,7 @@ func engineHeader(ctx context.Context, in http.Header, key, requestID string) ht
 		}
 	}
 	if _, set := out["User-Agent"]; !set {
-		out["User-Agent"] = []string{""} // no default of the library's
+		out["User-Agent"] = []string{""} // suppresses the default of net/http
 	}
 	if key != "" {
 		out.Set("Authorization", "Bearer "+key)
@@ -58,7 +58,8 @@ func engineHeader(ctx context.Context, in http.Header, key, requestID string) ht
 	return out
 }
 
-// trace passes the trace on: ours where there is one, else the caller's where it is well formed.
+// trace adds the trace headers: those of the current span if there is one, otherwise those of the caller if
+// they are well formed.
 func trace(ctx context.Context, in, out http.Header) {
 	w3c := propagation.TraceContext{}
 	if !oteltrace.SpanContextFromContext(ctx).IsValid() {
@@ -67,7 +68,7 @@ func trace(ctx context.Context, in, out http.Header) {
 	w3c.Inject(ctx, propagation.HeaderCarrier(out))
 }
 
-// callerHeader writes what the caller sees of the engine's answer.
+// callerHeader sets the headers of the response to the caller.
 func callerHeader(out, in http.Header, requestID string) {
 	for name, values := range in {
 		if fromEngine(name) {
@@ -75,7 +76,7 @@ func callerHeader(out, in http.Header, requestID string) {
 		}
 	}
 	if len(in["Content-Type"]) == 0 {
-		out["Content-Type"] = nil // what the engine did not say is not guessed
+		out["Content-Type"] = nil // keeps net/http from guessing one
 	}
 	out.Set("X-Request-Id", requestID)
 	out.Set("X-Content-Type-Options", "nosniff")
@@ -88,7 +89,7 @@ func callerHeader(out, in http.Header, requestID string) {
 	}
 }
 
-// callerTrailer writes what the caller sees of what the engine says behind its answer.
+// callerTrailer sets the trailers of the response to the caller.
 func callerTrailer(out, in http.Header) {
 	for name, values := range in {
 		if fromEngine(name) && !strings.HasPrefix(name, "Content-") {

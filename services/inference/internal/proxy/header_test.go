@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// credentials are headers that carry who someone is or where he came from.
+// credentials returns headers that carry an identity or an address, and hop-by-hop headers.
 func credentials() []string {
 	return []string{
 		"Authorization", "Proxy-Authorization", "Cookie", "X-Service-Token", "X-Api-Key", "Api-Key", "X-Service-Caller", "X-Service-Session",
@@ -24,7 +24,7 @@ func credentials() []string {
 	}
 }
 
-func TestAnEngineSeesNothingThatIsNotListed(t *testing.T) {
+func TestEngineHeader_listedNamesOnly(t *testing.T) {
 	t.Parallel()
 	in := http.Header{}
 	for _, name := range credentials() {
@@ -33,20 +33,20 @@ func TestAnEngineSeesNothingThatIsNotListed(t *testing.T) {
 	require.Equal(t, http.Header{
 		"User-Agent": {""}, "Authorization": {"Bearer engines-own"}, "X-Request-Id": {"req_1"},
 	}, engineHeader(t.Context(), in, "engines-own", "req_1"))
-	// All of a listed header passes, as often as it was given.
+	// A listed header passes with all of its values.
 	in = http.Header{"Accept": {"a/b", "c/d"}, "Openai-Beta": {""}, "Content-Type": {"application/json"}}
 	got := engineHeader(t.Context(), in, "", "req_1")
 	require.Equal(t, []string{"a/b", "c/d"}, got["Accept"])
 	require.Equal(t, []string{""}, got["Openai-Beta"])
 }
 
-func TestWhatConnectionNamesStaysOnItsHop(t *testing.T) {
+func TestEngineHeader_connectionHeader(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string][]string{
-		"one":            {"Accept"},
-		"of several":     {"close, Accept, X-Other"},
-		"another case":   {"aCCEPT"},
-		"in a new line":  {"close", "accept"},
+		"single":         {"Accept"},
+		"several":        {"close, Accept, X-Other"},
+		"other case":     {"aCCEPT"},
+		"several lines":  {"close", "accept"},
 		"without spaces": {"close,accept,x"},
 		"with tabs":      {"close,\taccept\t"},
 	} {
@@ -57,10 +57,10 @@ func TestWhatConnectionNamesStaysOnItsHop(t *testing.T) {
 	}
 	got := engineHeader(t.Context(), http.Header{"Connection": {"Authorization, X-Request-Id, User-Agent"}, "User-Agent": {"me"}}, "k", "req_1")
 	require.Equal(t, http.Header{"Authorization": {"Bearer k"}, "X-Request-Id": {"req_1"}, "User-Agent": {""}}, got,
-		"nobody can name our own headers away")
+		"the caller must not be able to remove the proxy's own headers")
 }
 
-// FuzzEngineHeader: whatever headers come, the engine gets listed names only, its own key, and nothing of the
+// FuzzEngineHeader checks that for any input the engine gets only listed headers and its own key, and never the
 // caller's credential.
 func FuzzEngineHeader(f *testing.F) {
 	f.Add("Authorization", "Bearer secret", "close")
@@ -73,19 +73,19 @@ func FuzzEngineHeader(f *testing.F) {
 		for got, values := range out {
 			own := got == "Authorization" || got == "X-Request-Id" || got == "Traceparent" || got == "Tracestate"
 			if !own && !toEngine(got) {
-				t.Fatalf("%q came through", got)
+				t.Fatalf("header %q was passed to the engine", got)
 			}
 			if strings.Contains(strings.Join(values, ""), "dtk_secret") {
-				t.Fatalf("the caller's credential came through in %q", got)
+				t.Fatalf("the caller's credential was passed to the engine in %q", got)
 			}
 		}
 		if key := out["Authorization"]; len(key) != 1 || key[0] != "Bearer key" {
-			t.Fatalf("the engine's key is %q", key)
+			t.Fatalf("the engine got the key %q", key)
 		}
 	})
 }
 
-func TestACallerSeesNothingThatIsNotListed(t *testing.T) {
+func TestCallerHeader_listedNamesOnly(t *testing.T) {
 	t.Parallel()
 	in := http.Header{}
 	for _, name := range append(credentials(), "Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Alt-Svc", "Strict-Transport-Security", "Location",
@@ -101,7 +101,7 @@ func TestACallerSeesNothingThatIsNotListed(t *testing.T) {
 	}, out)
 }
 
-func TestAStreamIsNotHeldUpByThoseBetween(t *testing.T) {
+func TestCallerHeader_stream(t *testing.T) {
 	t.Parallel()
 	for kind, stream := range map[string]bool{
 		"text/event-stream": true, "text/event-stream; charset=utf-8": true, "Text/Event-Stream": true,
@@ -113,19 +113,19 @@ func TestAStreamIsNotHeldUpByThoseBetween(t *testing.T) {
 		require.Equal(t, stream, out.Get("Cache-Control") == "no-cache", kind)
 		out = http.Header{}
 		callerHeader(out, http.Header{"Content-Type": {kind}, "Cache-Control": {"private"}}, "req_1")
-		require.Equal(t, []string{"private"}, out["Cache-Control"], "the engine's own word stays")
+		require.Equal(t, []string{"private"}, out["Cache-Control"], "the engine's Cache-Control must be kept")
 	}
 }
 
-func TestTrailersThatACallerSees(t *testing.T) {
+func TestTrailersFiltered(t *testing.T) {
 	t.Parallel()
 	const streamed = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n" +
 		"Trailer: Openai-Processing-Ms, Set-Cookie, X-Evil, Content-Type\r\n\r\n" +
 		"9\r\ndata: a\n\n\r\n0\r\nOpenai-Processing-Ms: 12\r\nSet-Cookie: a=b\r\nX-Evil: 1\r\nContent-Type: text/html\r\n\r\n"
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, says(streamed))))
+	r := newRig(t, served("a", tok, engine(t, replies(streamed))))
 	s := r.serve()
-	for range 2 { // also on a connection that is used again
+	for range 2 { // the second call reuses the connection
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/inference/"+dep("a")+"/v1/x", nil)
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+tok.text)
@@ -140,16 +140,16 @@ func TestTrailersThatACallerSees(t *testing.T) {
 	}
 }
 
-func TestACutStreamHasNoTrailer(t *testing.T) {
+func TestTruncatedStreamHasNoTrailer(t *testing.T) {
 	t.Parallel()
 	tok := mint(t, secret.KindDeployment)
 	r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
 		if req, err := http.ReadRequest(in); err == nil {
 			_, _ = io.Copy(io.Discard, req.Body)
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Etag\r\n\r\n1\r\na\r\n0\r\nEtag: \"x\"\r\n") // no end
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Etag\r\n\r\n1\r\na\r\n0\r\nEtag: \"x\"\r\n") // the final CRLF is missing
 		}
 	})))
 	_, _, err := r.call(r.serve(), tok.text, "{}")
-	require.Error(t, err, "an end that is not whole is none")
+	require.Error(t, err, "an incomplete trailer must not end the response cleanly")
 	require.Equal(t, "upstream_truncated", r.ledger.recorded(t, 1)[0].Outcome)
 }

@@ -15,25 +15,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// ask is one request, by what is wrong with it.
-type ask struct {
+// attempt describes one request by what is wrong with it.
+type attempt struct {
 	draining, over, large   bool
 	bearer, target, upgrade string
 	path                    string
 }
 
-func (a ask) String() string {
+func (a attempt) String() string {
 	return fmt.Sprintf("draining=%t over=%t large=%t bearer=%q target=%q path=%q upgrade=%q", a.draining, a.over, a.large, a.bearer, a.target, a.path, a.upgrade)
 }
 
-// verdict is the first check that refuses a request, in the order of decisions.md 18.
-func verdict(a ask) (status int, code string) {
+// verdict returns the result of the first check that refuses a request, in the order of section 18 of decisions.md.
+func verdict(a attempt) (status int, code string) {
 	for _, check := range []struct {
 		refuses bool
 		status  int
 		code    string
 	}{
-		{a.path == "elsewhere", 404, "not_found"}, // no inference call at all
+		{a.path == "elsewhere", 404, "not_found"}, // not the path of an inference call
 		{a.draining, 503, "draining"},
 		{a.over, 503, "lease_over"},
 		{a.bearer != "own" && a.bearer != "another's", 401, "token_invalid"},
@@ -42,19 +42,19 @@ func verdict(a ask) (status int, code string) {
 		{a.target == "suspended", 503, "deployment_suspended"},
 		{a.target == "bare" || a.target == "unready", 503, "no_ready_revision"},
 		{a.path == "evil", 400, "bad_path"},
-		{a.upgrade != "", 400, "bad_upgrade"}, // also a WebSocket's that is a POST
+		{a.upgrade != "", 400, "bad_upgrade"}, // also for WebSocket, because the request is a POST
 		{a.large, 413, "body_too_large"},
 	} {
 		if check.refuses {
 			return check.status, check.code
 		}
 	}
-	return 502, "engine_unreachable" // no one listens there
+	return 502, "engine_unreachable" // the engine's port is closed
 }
 
-// everything lists all requests that can be put together.
-func everything() []ask {
-	var all []ask
+// everything returns all combinations of faults.
+func everything() []attempt {
+	var all []attempt
 	both := []bool{false, true}
 	for _, draining := range both {
 		for _, over := range both {
@@ -63,7 +63,7 @@ func everything() []ask {
 					for _, target := range []string{"ready", "unknown", "malformed", "suspended", "bare", "unready"} {
 						for _, path := range []string{"fine", "evil", "elsewhere"} {
 							for _, upgrade := range []string{"", "websocket", "h2c"} {
-								all = append(all, ask{draining, over, large, bearer, target, upgrade, path})
+								all = append(all, attempt{draining, over, large, bearer, target, upgrade, path})
 							}
 						}
 					}
@@ -74,16 +74,16 @@ func everything() []ask {
 	return all
 }
 
-// town is a deployment in each state, and tokens.
-type town struct {
+// fixture is a rig with a deployment in each state, and tokens.
+type fixture struct {
 	*rig
 	ids    map[string]string
 	tokens map[string]string
 }
 
-func newTown(t *testing.T) *town {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &town{
+	w := &fixture{
 		ids: map[string]string{
 			"ready": dep("a"), "unknown": dep("z"), "malformed": "dep_short", "suspended": dep("s"), "bare": dep("b"), "unready": dep("c"), "other": dep("d"),
 		},
@@ -92,7 +92,7 @@ func newTown(t *testing.T) *town {
 	var all []*registrypeerv1.ServedDeployment
 	for state, letter := range map[string]string{"ready": "a", "suspended": "s", "bare": "b", "unready": "c", "other": "d"} {
 		own := mint(t, secret.KindDeployment)
-		d := served(letter, own, nobody(t))
+		d := served(letter, own, closedPort(t))
 		switch state {
 		case "suspended":
 			d.Suspended, d.Promoted = true, nil
@@ -104,13 +104,13 @@ func newTown(t *testing.T) *town {
 		w.tokens["own "+state] = own.text
 		all = append(all, d)
 	}
-	// Where there is no deployment there is no own token: one of a live deployment stands in.
+	// Missing deployments have no token of their own; use that of an existing deployment.
 	w.tokens["own unknown"], w.tokens["own malformed"] = w.tokens["own ready"], w.tokens["own ready"]
 	w.rig = newRig(t, all...)
 	return w
 }
 
-func (w *town) request(a ask) *http.Request {
+func (w *fixture) request(a attempt) *http.Request {
 	path := map[string]string{"fine": "/v1/chat/completions", "evil": "/v1/%2e%2e/metrics", "elsewhere": "/v2/models"}[a.path]
 	req := httptest.NewRequest(http.MethodPost, "/inference/"+w.ids[a.target]+path, nil)
 	bearer := w.tokens[a.bearer]
@@ -133,11 +133,11 @@ func (w *town) request(a ask) *http.Request {
 	return req
 }
 
-func TestOfSeveralFaultsTheFirstInOrderIsTold(t *testing.T) {
+func TestFirstFailedCheckDecides(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newFixture(t)
 	steps := []struct{ draining, over bool }{{false, false}, {false, true}, {true, true}}
-	asked := 0
+	tried := 0
 	for _, step := range steps {
 		if step.over {
 			w.expire()
@@ -149,17 +149,17 @@ func TestOfSeveralFaultsTheFirstInOrderIsTold(t *testing.T) {
 			if a.draining != step.draining || a.over != step.over {
 				continue
 			}
-			asked++
+			tried++
 			w.expect(a)
 		}
 	}
-	require.Equal(t, len(everything())*3/4, asked, "all but draining under a lease, which TestDraining has")
+	require.Equal(t, len(everything())*3/4, tried, "draining with a valid lease is in TestDrainingCheckedBeforeLeaseAndBearer")
 	require.True(t, w.idle())
 }
 
-func (w *town) expect(a ask) {
+func (w *fixture) expect(a attempt) {
 	w.t.Helper()
-	resp := w.answer(w.request(a))
+	resp := w.handle(w.request(a))
 	defer func() { _ = resp.Body.Close() }()
 	var out struct {
 		Detail string
@@ -185,18 +185,18 @@ func (w *town) expect(a ask) {
 	require.Regexp(w.t, `^req_[0-9a-z]{26}$`, resp.Header.Get("X-Request-Id"), a)
 }
 
-func TestDrainingComesBeforeTheLeaseAndTheBearer(t *testing.T) {
+func TestDrainingCheckedBeforeLeaseAndBearer(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newFixture(t)
 	w.proxy.Drain()
 	for _, bearer := range []string{"none", "malformed", "another's", "own"} {
-		w.expect(ask{draining: true, bearer: bearer, target: "ready", path: "fine"})
+		w.expect(attempt{draining: true, bearer: bearer, target: "ready", path: "fine"})
 	}
 }
 
-func TestRefusalsAreCountedByReasonAndNotRecorded(t *testing.T) {
+func TestRefusalsCountedNotRecorded(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newFixture(t)
 	want := map[string]int{}
 	for _, a := range everything() {
 		status, code := verdict(a)
@@ -204,18 +204,18 @@ func TestRefusalsAreCountedByReasonAndNotRecorded(t *testing.T) {
 			continue
 		}
 		if code == "" {
-			code = "absent" // the kind, where there is no code
+			code = "absent" // errors without a code are counted by their kind
 		}
 		want[code]++
-		_ = w.answer(w.request(a)).Body.Close()
+		_ = w.handle(w.request(a)).Body.Close()
 	}
 	require.Equal(t, want, w.ledger.refusals)
 	require.Empty(t, w.ledger.calls)
 	require.Empty(t, w.ledger.outcomes)
 }
 
-// forms are the ways to name a deployment that is none: what follows is a call to it.
-func forms() []string {
+// malformedIDs returns strings in the place of the deployment id that are not valid ids.
+func malformedIDs() []string {
 	upper := "DEP_0" + dep("a")[5:]
 	out := []string{
 		"nonsense", "dep_", "dep_short", upper, dep("a") + "a", dep("a")[:29], "usr_0" + dep("a")[5:], "dep-0" + dep("a")[5:], "dep_8" + dep("a")[5:],
@@ -225,10 +225,10 @@ func forms() []string {
 	return append(out, strings.Repeat("x", 200))
 }
 
-func TestAMalformedIdIsAnUnknownDeployment(t *testing.T) {
+func TestMalformedDeploymentIDIsUnknown(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
-	for _, form := range forms() {
+	w := newFixture(t)
+	for _, form := range malformedIDs() {
 		for _, rest := range []string{"/v1/chat/completions", "/v1", "/v1/", "/v1/%2e%2e/x"} {
 			for bearer, want := range map[string]int{"": 401, w.tokens["malformed"]: 401, w.tokens["of a run"]: 401, w.tokens["own ready"]: 404, w.tokens["own other"]: 404} {
 				req := httptest.NewRequest(http.MethodPost, "/inference/x/v1", nil)
@@ -243,18 +243,18 @@ func TestAMalformedIdIsAnUnknownDeployment(t *testing.T) {
 				if bearer != "" {
 					req.Header.Set("Authorization", "Bearer "+bearer)
 				}
-				resp := w.answer(req)
+				resp := w.handle(req)
 				require.Equal(t, want, resp.StatusCode, "%s%s", form, rest)
-				require.Empty(t, resp.Header.Get("Location"), "no redirects")
+				require.Empty(t, resp.Header.Get("Location"), "the response must not redirect")
 				_ = resp.Body.Close()
 			}
 		}
 	}
 }
 
-func TestWhatIsNoInferenceCallIsNotFoundForAnyone(t *testing.T) {
+func TestOtherPathsNotFound(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newFixture(t)
 	a := dep("a")
 	for _, path := range []string{
 		"/inference", "/inference/", "/inference//", "/inference//v1/models", "/inference/" + a, "/inference/" + a + "/", "/inference/" + a + "/v2/models",
@@ -274,7 +274,7 @@ func TestWhatIsNoInferenceCallIsNotFoundForAnyone(t *testing.T) {
 			require.Empty(t, rec.Header().Get("Location"), path)
 			bodies = append(bodies, rec.Body.String())
 		}
-		require.Equal(t, bodies[0], bodies[1], "%s: the table of routes is no secret, and says nothing of deployments", path)
+		require.Equal(t, bodies[0], bodies[1], "%s: the response must not depend on the token", path)
 		require.Equal(t, bodies[0], bodies[2], path)
 	}
 }

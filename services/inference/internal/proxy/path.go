@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// prefix is where deployments are served.
+// prefix is the path under which deployments are served.
 const prefix = "/inference/"
 
-// route reads the deployment and the engine's path of a request. The path is decoded once and rebuilt,
-// so that nothing but /v1/... reaches an engine; found is false for what is not of this form, and ok for
-// a path of the form whose rest must not be passed on.
+// route parses the deployment and the engine's path from the path of a request. It decodes the path once and
+// rebuilds it, so that only /v1 and paths below it reach an engine. found is false if the path does not have
+// the form /inference/{deployment}/v1/...; ok is false if it has that form but must not be relayed.
 func route(escaped string) (deployment, target string, found, ok bool) {
 	rest, is := strings.CutPrefix(escaped, prefix)
 	if !is {
@@ -32,7 +32,7 @@ func route(escaped string) (deployment, target string, found, ok bool) {
 	return deployment, "/" + decoded, true, true
 }
 
-// clean refuses what another parser could read as a way out of /v1.
+// clean reports whether no other parser could read the path as one outside /v1.
 func clean(decoded string) bool {
 	for i := range len(decoded) {
 		if c := decoded[i]; c < 0x20 || c == 0x7f || c == '\\' || c == '%' || c == ';' {

@@ -1,6 +1,6 @@
-// Package proxy answers what applications send to a deployment: it checks the token, finds the promoted
-// revision and relays the call to one of its engines, untouched. Its own refusals have the shape that
-// OpenAI's clients show; everything else is the engine's word. A call that is cut never looks whole.
+// Package proxy owns the path of a call to a deployment: it checks the token, finds the promoted revision and
+// relays the call to one of its engines without changes. Its own refusals have OpenAI's error format, so that
+// clients show them; all other responses come from the engine. A truncated response never looks complete.
 package proxy
 
 import (
@@ -18,26 +18,26 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/obs"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-// recorder takes the record of a call.
+// recorder stores the record of a call.
 type recorder interface {
 	Record(ctx context.Context, c *traffic.Call)
 }
 
-// tally counts.
+// tally counts calls by outcome and refusals by reason.
 type tally interface {
 	Call(ctx context.Context, outcome string)
 	Rejected(ctx context.Context, reason string)
 }
 
-// Proxy is the handler of /inference.
+// Proxy is the HTTP handler of /inference.
 type Proxy struct {
-	Lease    *lease.Lease
-	Relay    *relay.Client
+	Lease    *routing.Lease
+	Relay    *engineclient.Client
 	Recorder recorder
 	Clock    clock.Clock
 	IDs      *id.Source
@@ -45,38 +45,38 @@ type Proxy struct {
 	Tally    tally
 	// MaxBody is the largest request body, in bytes.
 	MaxBody int64
-	// Idle bounds each pause of a caller, in sending and in taking.
+	// Idle bounds each pause of a caller while it sends the request or reads the response.
 	Idle time.Duration
 	// Sockets bounds WebSockets.
 	Sockets Sockets
 
 	draining atomic.Bool
 	drain    sync.Once
-	drained  chan struct{} // closed by Drain; see stopping
+	drained  chan struct{} // closed by Drain; use stopping to get it
 	making   sync.Once
 	busy     busy
 }
 
-// Drain refuses new calls from now on; those that run go on, WebSockets until they are quiet.
+// Drain makes the proxy refuse new calls from now on. Open calls continue, WebSockets until they are quiet.
 func (p *Proxy) Drain() {
 	p.draining.Store(true)
 	p.drain.Do(func() { close(p.stopping()) })
 }
 
-// With is the same proxy for guests, whose calls another recorder gets.
+// With returns a copy of the proxy for Guest calls that uses another recorder.
 func (p *Proxy) With(r recorder) *Proxy {
 	q := &Proxy{
 		Lease: p.Lease, Relay: p.Relay, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
 		Sockets: p.Sockets, drained: p.stopping(),
 	}
-	q.making.Do(func() {}) // it has been made
+	q.making.Do(func() {}) // drained is already set
 	return q
 }
 
 // Draining reports whether new calls are refused.
 func (p *Proxy) Draining() bool { return p.draining.Load() }
 
-// stopping is closed when draining begins.
+// stopping returns a channel that is closed when draining begins.
 func (p *Proxy) stopping() chan struct{} {
 	p.making.Do(func() { p.drained = make(chan struct{}) })
 	return p.drained
@@ -84,16 +84,16 @@ func (p *Proxy) stopping() chan struct{} {
 
 // admitted is a call that passed every check.
 type admitted struct {
-	token      *lease.Token
+	token      *routing.Token
 	sum        []byte
-	deployment *lease.Deployment
+	deployment *routing.Deployment
 	target     *url.URL
 	requestID  string
-	socket     bool    // it wants to become a WebSocket
-	capture    Capture // of a guest's call, nil of others
+	socket     bool    // the call is a WebSocket handshake
+	capture    Capture // set for Guest calls only
 }
 
-// ServeHTTP implements http.Handler, in the order that decisions.md fixes.
+// ServeHTTP implements http.Handler. decisions.md fixes the order of its checks.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := p.requestID(r)
 	a, err := p.admit(r)
@@ -105,7 +105,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, leave, ok := p.Lease.Enter(r.Context(), a.sum, a.token)
 	defer leave()
 	if !ok {
-		// Between the look and the entry: judged again, by what is in force now.
+		// The token, the lease or the deployment changed since admit: run the checks again for the reason.
 		if _, err = p.admit(r); err == nil {
 			err = LeaseOver()
 		}
@@ -119,7 +119,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.call(ctx, w, r, a)
 }
 
-// requestID takes the edge's id, which the caller cannot choose.
+// requestID returns the id that the edge assigned, which the caller cannot choose, or a new one.
 func (p *Proxy) requestID(r *http.Request) string {
 	if given := obs.RequestID(r.Context()); id.Check(id.Request, given) == nil {
 		return given
@@ -127,7 +127,7 @@ func (p *Proxy) requestID(r *http.Request) string {
 	return p.IDs.New(id.Request)
 }
 
-// refuse answers a call that no engine shall see; it is counted, not recorded.
+// refuse sends an error for a call that must not reach an engine. The refusal is counted but not recorded.
 func (p *Proxy) refuse(ctx context.Context, w http.ResponseWriter, err *fault.Error, requestID string) {
 	reason := err.Code
 	if reason == "" {
@@ -150,35 +150,35 @@ func (p *Proxy) write(w http.ResponseWriter, err *fault.Error, requestID string)
 const (
 	codeSuspended = "deployment_suspended"
 	codeDraining  = "draining"
-	// retryReady is what a caller is told to wait for a revision to become ready.
+	// retryReady is the Retry-After of calls that arrive before a revision is ready or while the lease is over.
 	retryReady = 10 * time.Second
 )
 
-// LeaseOver is the answer of a replica without a snapshot in force.
+// LeaseOver returns the error of a replica without a valid lease.
 func LeaseOver() *fault.Error {
-	return fault.New(fault.Unavailable, "lease_over", "This replica has lost the registry").WithRetryAfter(retryReady)
+	return fault.New(fault.Unavailable, "lease_over", "this replica has lost contact with the registry").WithRetryAfter(retryReady)
 }
 
 func suspended() *fault.Error {
-	return fault.New(fault.Unavailable, codeSuspended, "The deployment is suspended").WithRetryAfter(-1)
+	return fault.New(fault.Unavailable, codeSuspended, "the deployment is suspended").WithRetryAfter(-1)
 }
 
 func tooLarge(limit int64) *fault.Error {
-	return fault.New(fault.TooLarge, "body_too_large", "The body is larger than %d bytes", limit)
+	return fault.New(fault.TooLarge, "body_too_large", "the request body exceeds the limit of %d bytes", limit)
 }
 
 func badToken() *fault.Error {
-	return fault.New(fault.Unauthenticated, "token_invalid", "The deployment token is missing, malformed or revoked")
+	return fault.New(fault.Unauthenticated, "token_invalid", "the deployment token is missing, malformed or revoked")
 }
 
-// admit runs the checks; nothing of it asks anyone.
+// admit runs the checks. It uses only the current snapshot and calls no other service.
 func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	deploymentID, target, found, clean := route(r.URL.EscapedPath())
 	if !found {
 		return nil, fault.New(fault.Absent, "not_found", "Not Found")
 	}
 	if p.draining.Load() {
-		return nil, fault.New(fault.Unavailable, codeDraining, "This server is stopping").WithRetryAfter(time.Second)
+		return nil, fault.New(fault.Unavailable, codeDraining, "the server is stopping").WithRetryAfter(time.Second)
 	}
 	if !p.Lease.Valid() {
 		return nil, LeaseOver()
@@ -196,7 +196,7 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 		return nil, fault.Absentf("deployment", deploymentID)
 	}
 	if token.DeploymentID != deploymentID {
-		return nil, fault.New(fault.Forbidden, "token_of_another_deployment", "This token belongs to another deployment")
+		return nil, fault.New(fault.Forbidden, "token_of_another_deployment", "this token belongs to another deployment")
 	}
 	if err := p.serves(d); err != nil {
 		return nil, err
@@ -209,7 +209,8 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 	}, nil
 }
 
-// bearer reads the one deployment token of a request.
+// bearer returns the hash of the deployment token in the Authorization header. It returns false unless there is
+// exactly one such header with a well-formed token.
 func bearer(h http.Header) (sum []byte, ok bool) {
 	values := h.Values("Authorization")
 	if len(values) != 1 {
@@ -222,15 +223,15 @@ func bearer(h http.Header) (sum []byte, ok bool) {
 	return secret.Parse(secret.KindDeployment, token)
 }
 
-func (p *Proxy) serves(d *lease.Deployment) *fault.Error {
+func (p *Proxy) serves(d *routing.Deployment) *fault.Error {
 	if d.Suspended {
 		return suspended()
 	}
 	if d.Promoted == nil {
-		return fault.New(fault.Unavailable, "no_ready_revision", "No revision is promoted").WithRetryAfter(retryReady)
+		return fault.New(fault.Unavailable, "no_ready_revision", "no revision is promoted").WithRetryAfter(retryReady)
 	}
 	if !d.Promoted.Ready || len(d.Promoted.Replicas) == 0 {
-		return fault.New(fault.Unavailable, "no_ready_revision", "Revision %d is not ready: %s", d.Promoted.Number, d.Promoted.Reason).
+		return fault.New(fault.Unavailable, "no_ready_revision", "revision %d is not ready: %s", d.Promoted.Number, d.Promoted.Reason).
 			WithRetryAfter(retryReady)
 	}
 	return nil
@@ -239,13 +240,13 @@ func (p *Proxy) serves(d *lease.Deployment) *fault.Error {
 func (p *Proxy) fits(r *http.Request, clean bool) *fault.Error {
 	switch {
 	case !clean || strings.ContainsAny(r.URL.RawQuery, "\x00\r\n"):
-		return fault.New(fault.Refused, "bad_path", "The path must not hold dot segments, backslashes, control bytes or encoded slashes")
+		return fault.New(fault.Refused, "bad_path", "the path must not contain dot segments, backslashes, control bytes or encoded slashes")
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
-		return fault.New(fault.Refused, "bad_method", "The method %s is not relayed", r.Method)
+		return fault.New(fault.Refused, "bad_method", "method %s is not allowed", r.Method)
 	case upgrades(r):
 		return handshake(r)
 	case len(r.Header.Values("Upgrade")) > 0 || len(r.Header.Values("Http2-Settings")) > 0:
-		return fault.New(fault.Refused, "bad_upgrade", "The connection cannot be upgraded")
+		return fault.New(fault.Refused, "bad_upgrade", "only upgrades to WebSocket are supported")
 	case r.ContentLength > p.MaxBody:
 		return tooLarge(p.MaxBody)
 	}

@@ -3,7 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
-	"crypto/sha1" //nolint:gosec // RFC 6455 has it so; it proves nothing and protects nothing.
+	"crypto/sha1" //nolint:gosec // RFC 6455 requires SHA-1; nothing relies on it for security.
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -12,35 +12,35 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
-	"github.com/signalbox-dev/signalbox/services/inference/internal/relay"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/socket"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
 // Sockets bounds WebSockets.
 type Sockets struct {
-	// Idle is how long both sides may be silent.
+	// Idle is how long both sides may send nothing.
 	Idle time.Duration
 	// MaxMessage is the largest message, in bytes.
 	MaxMessage int64
 }
 
-// upgrades says that a request asks for the one other protocol that is relayed.
+// upgrades reports whether a request is for an upgrade to WebSocket, the only upgrade that is relayed.
 func upgrades(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(name string) bool { return strings.EqualFold(name, "websocket") })
 }
 
-// handshake judges the request of a WebSocket: no engine shall see one that is none.
+// handshake returns an error unless the request is a valid WebSocket handshake.
 func handshake(r *http.Request) *fault.Error {
 	key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-Websocket-Key"))
 	switch {
 	case r.Method != http.MethodGet || r.ProtoMajor != 1 || r.ProtoMinor < 1 || r.ContentLength != 0,
 		len(r.Header.Values("Upgrade")) != 1 || !connectionHas(r.Header, "upgrade"),
 		len(r.Header.Values("Sec-Websocket-Key")) != 1 || err != nil || len(key) != 16:
-		return fault.New(fault.Refused, "bad_upgrade", "The request is no WebSocket handshake")
+		return fault.New(fault.Refused, "bad_upgrade", "the request is not a valid WebSocket handshake")
 	case r.Header.Get("Sec-Websocket-Version") != "13":
-		return fault.New(fault.Refused, "bad_upgrade", "Only version 13 of the WebSocket protocol is relayed")
+		return fault.New(fault.Refused, "bad_upgrade", "only version 13 of the WebSocket protocol is supported")
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func connectionHas(h http.Header, name string) bool {
 	return false
 }
 
-// socketHeader adds the handshake to what an engine sees of a caller.
+// socketHeader adds the caller's handshake headers to those of the request to the engine.
 func socketHeader(out, in http.Header) {
 	out.Set("Connection", "Upgrade")
 	out.Set("Upgrade", "websocket")
@@ -65,21 +65,22 @@ func socketHeader(out, in http.Header) {
 	}
 }
 
-// errHandshake is an engine that switched, but not to what was asked for.
-var errHandshake = errors.New("the engine's answer is no WebSocket handshake")
+// errHandshake reports an engine that responded with 101 but not with a valid WebSocket handshake.
+var errHandshake = errors.New("the engine's response is not a valid WebSocket handshake")
 
-// accepted says that the engine's answer is the one to this key.
+// accepted reports whether the engine's response accepts the handshake with this key.
 func accepted(resp *http.Response, key string) bool {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
 	return strings.EqualFold(resp.Header.Get("Upgrade"), "websocket") && connectionHas(resp.Header, "upgrade") &&
 		resp.Header.Get("Sec-Websocket-Accept") == base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// socket relays a call that wants to become a WebSocket. An engine that does not want it answers as to any call.
+// socket relays a WebSocket handshake. If the engine does not switch protocols, its response is relayed like any
+// other.
 func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) {
 	e := p.exchange(ctx, w, r, a)
 	e.rec.Stream = true
-	e.in = relay.Request{Method: r.Method, Target: a.target, Upgrade: true, Informational: e.informational}
+	e.in = engineclient.Request{Method: r.Method, Target: a.target, Upgrade: true, Informational: e.informational}
 	answer, err := e.dial(ctx, r)
 	if err != nil {
 		e.fail(ctx, w, err)
@@ -87,19 +88,19 @@ func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	defer p.busy.leave(e.rec.ReplicaID)
 	if answer.Response.StatusCode != http.StatusSwitchingProtocols {
-		e.answer(ctx, answer)
+		e.respond(ctx, answer)
 		return
 	}
 	if !accepted(answer.Response, r.Header.Get("Sec-Websocket-Key")) {
-		_ = answer.Close() // it is of no use, whatever the engine thinks
+		_ = answer.Close() // its error does not matter: the call fails anyway
 		e.fail(ctx, w, errHandshake)
 		return
 	}
 	e.upgrade(ctx, w, answer)
 }
 
-// upgrade switches the caller's connection and passes frames on until the session ends.
-func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *relay.Answer) {
+// upgrade switches the caller's connection and relays frames until the session ends.
+func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *engineclient.Answer) {
 	conn, in, ok := answer.Take()
 	if !ok {
 		e.fail(ctx, w, context.Cause(ctx))
@@ -108,13 +109,13 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *r
 	engine := socket.Side{Conn: conn, In: in}
 	own, pending, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		_ = conn.Close() // the call fails
+		_ = conn.Close() // its error does not matter: the call fails anyway
 		e.fail(ctx, w, err)
 		return
 	}
-	_ = own.SetDeadline(e.caller.soon()) // a connection that is gone shows at the write
+	_ = own.SetDeadline(e.caller.soon()) // if the connection is closed, the write below fails
 	if err := switching(pending.Writer, answer.Response, e.a.requestID); err != nil {
-		_, _ = conn.Close(), own.Close() // both are over
+		_, _ = conn.Close(), own.Close() // their errors do not matter
 		e.rec.Status, e.rec.Outcome = statusClosed, traffic.ClientClosed
 		e.record(ctx)
 		return
@@ -130,7 +131,7 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *r
 	e.ended(ctx, session.Run(ctx))
 }
 
-// switching writes the head that switches the caller's connection.
+// switching writes the 101 response to the caller.
 func switching(out *bufio.Writer, resp *http.Response, requestID string) error {
 	head := http.Header{}
 	for _, name := range []string{"Sec-Websocket-Accept", "Sec-Websocket-Protocol", "Sec-Websocket-Extensions"} {
@@ -150,23 +151,23 @@ func crlf(out *bufio.Writer) error {
 	return err
 }
 
-// lastWord is what both sides are told when the call was cut.
+// lastWord returns the code and reason of the close frame that both sides get when the call is cut.
 func lastWord(cause error) (code uint16, why string) {
-	if said, ok := errors.AsType[*fault.Error](cause); ok {
-		return 1001, said.Text()
+	if end, ok := errors.AsType[*fault.Error](cause); ok {
+		return 1001, end.Text()
 	}
 	switch {
-	case errors.Is(cause, lease.ErrRevoked):
+	case errors.Is(cause, routing.ErrRevoked):
 		return 1008, "the deployment token was revoked"
-	case errors.Is(cause, lease.ErrSuspended):
+	case errors.Is(cause, routing.ErrSuspended):
 		return 1013, "the deployment is suspended"
-	case errors.Is(cause, lease.ErrOver):
-		return 1013, "this replica has lost the registry"
+	case errors.Is(cause, routing.ErrOver):
+		return 1013, "this replica has lost contact with the registry"
 	}
 	return 1001, "the server is stopping"
 }
 
-// ended records a session.
+// ended records a WebSocket session.
 func (e *exchange) ended(ctx context.Context, r socket.Result) {
 	e.rec.RequestBytes, e.rec.ResponseBytes = r.FromCaller.Bytes, r.FromEngine.Bytes
 	e.rec.RequestFrames, e.rec.ResponseFrames = &r.FromCaller.Frames, &r.FromEngine.Frames
@@ -196,11 +197,11 @@ func outcomeOf(end socket.End, cause error) string {
 		return traffic.SessionOver
 	}
 	switch {
-	case errors.Is(cause, lease.ErrRevoked):
+	case errors.Is(cause, routing.ErrRevoked):
 		return traffic.Revoked
-	case errors.Is(cause, lease.ErrSuspended):
+	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended
-	case errors.Is(cause, lease.ErrOver):
+	case errors.Is(cause, routing.ErrOver):
 		return traffic.LeaseOver
 	}
 	return traffic.Draining

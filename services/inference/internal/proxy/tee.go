@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxTee bounds what is kept of an answer to read its usage from.
+	// maxTee is the largest response that is kept to read its usage.
 	maxTee = 1 << 20
-	// tailKept is how much of a stream's end is kept: usage comes with the last events.
+	// tailKept is how much of the end of a stream is kept; the usage is in the last events.
 	tailKept = 16 << 10
 )
 
-// tee keeps a bounded copy of an answer as it passes: the whole of a plain one, the end of a stream.
+// tee keeps a bounded copy of a response while it is relayed: all of a plain response, the end of a stream.
 type tee struct {
 	stream bool
 	buf    []byte
@@ -35,12 +35,12 @@ func (t *tee) take(p []byte) {
 	}
 }
 
-// atBoundary tells that what was taken of a stream ends with a whole event.
+// atBoundary reports whether the stream so far ends with a complete event.
 func (t *tee) atBoundary() bool {
 	return len(t.buf) == 0 || bytes.HasSuffix(t.buf, []byte("\n\n")) || bytes.HasSuffix(t.buf, []byte("\r\n\r\n"))
 }
 
-// engineAnswer is what is read of an answer; the rest of it is nobody's business here.
+// engineAnswer holds the fields of a response that are recorded. All other fields are ignored.
 type engineAnswer struct {
 	Model   *string `json:"model"`
 	Choices []struct {
@@ -52,7 +52,8 @@ type engineAnswer struct {
 	} `json:"usage"`
 }
 
-// fill writes what the answer says of itself into the record; no number is ever invented.
+// fill copies the model, the finish reason and the usage of the response to the record. Missing values stay
+// unset; they are never estimated.
 func (t *tee) fill(c *traffic.Call) {
 	if !t.stream {
 		fillFrom(t.buf, c)
@@ -83,13 +84,14 @@ func fillFrom(raw []byte, c *traffic.Call) {
 	}
 }
 
-// request is what is read of a caller's body.
+// request holds the fields of a request body that are recorded.
 type request struct {
 	Model  *string `json:"model"`
 	Stream bool    `json:"stream"`
 }
 
-// readRequest reads the model and whether a stream was asked for; bodies that are no JSON say neither.
+// readRequest reads the requested model and whether the request is for a stream. Both are unset if the body is
+// not JSON.
 func readRequest(contentType string, body []byte) request {
 	var r request
 	if strings.Contains(contentType, "json") && json.Unmarshal(body, &r) != nil {
@@ -101,7 +103,7 @@ func readRequest(contentType string, body []byte) request {
 	return r
 }
 
-// What of a name goes into the record.
+// Maximum lengths of the names that are recorded, in bytes.
 const (
 	maxModel  = 256
 	maxReason = 64
@@ -112,7 +114,7 @@ func short(s string, n int) *string {
 	return &s
 }
 
-// cut bounds a text and drops what a column of text cannot hold.
+// cut shortens a text to n bytes and removes what a text column cannot store.
 func cut(s string, n int) string {
 	s = strings.ReplaceAll(s, "\x00", "")
 	if len(s) > n {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/services/inference/internal/lease"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
@@ -51,7 +51,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// FuzzRoute holds that whatever passes stays below /v1 for any reader of the path.
+// FuzzRoute checks that a path that route accepts is below /v1 for any parser.
 func FuzzRoute(f *testing.F) {
 	for _, seed := range []string{"models", "../x", "%2e%2e/x", "a%2fb", "a\\b", "%00", "a//b", "%252e", ";x", "é", "%C3%A9"} {
 		f.Add(seed)
@@ -64,18 +64,18 @@ func FuzzRoute(f *testing.F) {
 		wire := (&url.URL{Path: target}).EscapedPath()
 		back, err := url.PathUnescape(wire)
 		if err != nil || back != target || !strings.HasPrefix(wire, "/v1/") {
-			t.Fatalf("%q goes out as %q", rest, wire)
+			t.Fatalf("%q is sent as %q", rest, wire)
 		}
 		lower := strings.ToLower(wire)
 		for _, bad := range []string{"/../", "/./", "//", "%2f", "%5c", "%00", "%25", ";", "\\"} {
 			if strings.Contains(strings.TrimSuffix(lower, "/")+"/", bad) {
-				t.Fatalf("%q goes out as %q", rest, wire)
+				t.Fatalf("%q is sent as %q", rest, wire)
 			}
 		}
 	})
 }
 
-func TestTheTeeIsBounded(t *testing.T) {
+func TestTee_bounded(t *testing.T) {
 	t.Parallel()
 	part := []byte(strings.Repeat("x", 10_000))
 	whole, tail := &tee{}, &tee{stream: true}
@@ -91,13 +91,13 @@ func TestTheTeeIsBounded(t *testing.T) {
 	require.Equal(t, traffic.Call{}, c)
 }
 
-func TestTheEndOfALongStreamIsRead(t *testing.T) {
+func TestTee_fill_longStream(t *testing.T) {
 	t.Parallel()
 	s := &tee{stream: true}
 	for range 5000 {
 		s.take([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"word\"},\"finish_reason\":null}]}\n\n"))
 	}
-	// Its last events in pieces of any size.
+	// The last events arrive byte by byte.
 	for _, b := range []byte("data: {\"model\":\"m\",\"choices\":[{\"finish_reason\":\"stop\"}]}\r\n\r\n" +
 		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n") {
 		s.take([]byte{b})
@@ -112,7 +112,7 @@ func TestTheEndOfALongStreamIsRead(t *testing.T) {
 	require.Equal(t, traffic.UsageEngine, c.UsageSource)
 }
 
-func TestWhereAStreamMayGoOn(t *testing.T) {
+func TestTee_atBoundary(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]bool{
 		"": true, "data: a\n\n": true, "data: a\r\n\r\n": true, "data: a\n": false, "data: a": false, "data: a\r\n": false,
@@ -123,7 +123,7 @@ func TestWhereAStreamMayGoOn(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadOfARequest(t *testing.T) {
+func TestReadRequest(t *testing.T) {
 	t.Parallel()
 	model := "m"
 	for body, want := range map[string]request{
@@ -144,44 +144,44 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "abc", cut("abc", 3))
 	require.Equal(t, "ab", cut("abc", 2))
-	require.Equal(t, "a", cut("aü", 2), "no half character")
+	require.Equal(t, "a", cut("aü", 2), "a character must not be split")
 	require.Equal(t, "ab", cut("a\x00b\xff", 9))
 }
 
-func TestTheLessBusyOfTwoIsChosen(t *testing.T) {
+func TestBusy_choose(t *testing.T) {
 	t.Parallel()
 	var b busy
-	one, two, three := &lease.Replica{ID: "1"}, &lease.Replica{ID: "2"}, &lease.Replica{ID: "3"}
+	one, two, three := &routing.Replica{ID: "1"}, &routing.Replica{ID: "2"}, &routing.Replica{ID: "3"}
 	require.Empty(t, b.choose(nil))
-	require.Equal(t, []*lease.Replica{one}, b.choose([]*lease.Replica{one}))
+	require.Equal(t, []*routing.Replica{one}, b.choose([]*routing.Replica{one}))
 	b.enter("1")
 	for range 100 {
-		require.Equal(t, []*lease.Replica{two, one}, b.choose([]*lease.Replica{one, two}))
+		require.Equal(t, []*routing.Replica{two, one}, b.choose([]*routing.Replica{one, two}))
 	}
 	b.enter("2")
 	b.enter("2")
 	firsts := map[string]int{}
 	for range 600 {
-		order := b.choose([]*lease.Replica{one, two, three})
+		order := b.choose([]*routing.Replica{one, two, three})
 		require.Len(t, order, 3)
-		require.ElementsMatch(t, []*lease.Replica{one, two, three}, order, "each is there once, to go on to")
+		require.ElementsMatch(t, []*routing.Replica{one, two, three}, order, "each replica must appear once")
 		firsts[order[0].ID]++
 	}
-	require.Zero(t, firsts["2"], "the busiest loses against any")
+	require.Zero(t, firsts["2"], "the busiest replica must never be first")
 	require.Greater(t, firsts["3"], firsts["1"])
 	b.leave("1")
 	b.leave("2")
 	b.leave("2")
-	require.Empty(t, b.open, "an idle replica takes no room")
+	require.Empty(t, b.open, "an idle replica must have no entry")
 }
 
-func TestTheTraceThatAnEngineSees(t *testing.T) {
+func TestEngineHeader_trace(t *testing.T) {
 	t.Parallel()
 	const theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	got := engineHeader(t.Context(), http.Header{"Traceparent": {theirs}, "Tracestate": {"a=b"}}, "", "req_1")
 	require.Equal(t, http.Header{
 		"Traceparent": {theirs}, "Tracestate": {"a=b"}, "User-Agent": {""}, "X-Request-Id": {"req_1"},
-	}, got, "an engine without a key gets no Authorization")
+	}, got, "an engine without a key must get no Authorization header")
 	for _, bad := range []string{"", "x", "00-0-0-0", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", strings.ToUpper(theirs)} {
 		require.NotContains(t, engineHeader(t.Context(), http.Header{"Traceparent": {bad}}, "k", "r"), "Traceparent", bad)
 	}

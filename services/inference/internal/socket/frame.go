@@ -21,10 +21,11 @@ const (
 const (
 	// maxControl is the largest payload of a control frame.
 	maxControl = 125
-	maxHead    = 14
+	// maxHead is the largest head of a frame: 2 bytes, 8 of the length and 4 of the mask.
+	maxHead = 14
 )
 
-// head is the head of one frame; raw is what was read of it.
+// head is the parsed head of one frame; raw holds its bytes.
 type head struct {
 	fin    bool
 	rsv    byte
@@ -37,10 +38,10 @@ type head struct {
 
 func (h *head) control() bool { return h.op&0x8 != 0 }
 
-// errLength refuses a length that is not written in its one shortest form, or that no file has.
+// errLength reports a length that is not in its shortest form or does not fit into an int64.
 var errLength = errors.New("the length of a frame is malformed")
 
-// readHead reads the head of the next frame. io.EOF is an end between two frames.
+// readHead reads the head of the next frame. It returns io.EOF if the connection ends between two frames.
 func readHead(in *bufio.Reader) (*head, error) {
 	h := &head{raw: make([]byte, 2, maxHead)}
 	if n, err := io.ReadFull(in, h.raw); err != nil {
@@ -96,7 +97,7 @@ func (h *head) more(in *bufio.Reader, n int) ([]byte, error) {
 	return h.raw[at:], nil
 }
 
-// unmask is the payload as it was meant.
+// unmask returns the payload without its mask.
 func (h *head) unmask(payload []byte) []byte {
 	if !h.masked {
 		return payload
@@ -108,8 +109,8 @@ func (h *head) unmask(payload []byte) []byte {
 	return out
 }
 
-// closeFrame is a whole close frame of our own. Towards an engine it is masked, as a client's must be; the mask
-// hides nothing, so it may be of zeros.
+// closeFrame returns a complete close frame. Frames to an engine must be masked, because they are a client's; the
+// mask need not be secret, so it is all zeros.
 func closeFrame(code uint16, why string, masked bool) []byte {
 	payload := binary.BigEndian.AppendUint16(nil, code)
 	payload = append(payload, why[:min(len(why), maxControl-2)]...)

@@ -13,38 +13,38 @@ import (
 
 const chunk = 16 << 10
 
-// Count is what passed in one direction.
+// Count is the number of frames and bytes relayed in one direction.
 type Count struct{ Frames, Bytes int64 }
 
-// pump passes the frames of one direction on.
+// pump relays the frames of one direction.
 type pump struct {
 	in   *bufio.Reader
 	out  net.Conn
 	rule rule
-	// alive notes that something passed.
+	// alive is called whenever bytes arrive.
 	alive func()
-	// deadline is until when a write may take.
+	// deadline returns the deadline of the next write.
 	deadline func() time.Time
-	// stopped is set when the session shall end; deadlines are not set anew then.
+	// stopped is set when the session must end; after that no write may start.
 	stopped *atomic.Bool
 
-	// closing says that a close frame is passed on, or was.
+	// closing is set when a close frame is about to be relayed.
 	closing atomic.Bool
 
 	count Count
-	// within says that a part of a frame was passed on, so that nothing else may be written.
+	// within is set while a frame is partly relayed, so that nothing else may be written.
 	within bool
 	buf    []byte
 }
 
-// errWrite is a side that takes nothing any more; other errors are of the side that is read.
-var errWrite = errors.New("write")
+// errWrite reports an error of the side that is written to; other errors come from the side that is read.
+var errWrite = errors.New("write a frame")
 
-// errStopped ends a pump that was asked to.
+// errStopped ends a pump whose session was stopped.
 var errStopped = errors.New("stopped")
 
-// run passes frames on until one is the close frame (nil), the side that is read ends or errs, or a frame is
-// none.
+// run relays frames. It returns nil after a close frame, and an error if reading or writing fails or a frame
+// violates the protocol.
 func (p *pump) run() error {
 	p.buf = make([]byte, chunk)
 	for !p.rule.over {
@@ -66,7 +66,7 @@ func (p *pump) run() error {
 	return nil
 }
 
-// frame passes one frame on as it comes; a control frame only whole, for its payload is judged.
+// frame relays one frame as it arrives. A control frame is read completely first, because its payload is checked.
 func (p *pump) frame(h *head) error {
 	if h.control() {
 		whole := slices.Concat(h.raw, make([]byte, h.length))
@@ -82,7 +82,7 @@ func (p *pump) frame(h *head) error {
 		}
 		return p.write(whole)
 	}
-	// The head goes out with the first bytes of the payload, which mostly are there.
+	// Send the head together with the first bytes of the payload, which usually have arrived too.
 	first := copy(p.buf, h.raw)
 	n, err := p.some(p.buf[first:], h.length)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *pump) frame(h *head) error {
 	return nil
 }
 
-// some reads what is there of a payload of which so much is left.
+// some reads the available part of a payload, at most left bytes.
 func (p *pump) some(buf []byte, left int64) (int, error) {
 	if left == 0 {
 		return 0, nil
@@ -117,7 +117,7 @@ func (p *pump) some(buf []byte, left int64) (int, error) {
 	return 0, cut(err)
 }
 
-// cut is an end within a frame.
+// cut wraps an error that occurred in the middle of a frame; io.EOF becomes io.ErrUnexpectedEOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -129,12 +129,12 @@ func (p *pump) write(b []byte) error {
 	if err := p.out.SetWriteDeadline(p.deadline()); err != nil {
 		return fmt.Errorf("%w: %w", errWrite, err)
 	}
-	// After the deadline, so that the end of the session cannot slip in between.
+	// Check after setting the deadline: if the session ended before, its expired deadline was just overwritten.
 	if p.stopped.Load() {
 		return errStopped
 	}
 	if _, err := p.out.Write(b); err != nil {
-		p.within = true // some of it may have gone
+		p.within = true // a part may have been written
 		return fmt.Errorf("%w: %w", errWrite, err)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The codes of close frames that are ours.
+// The codes of the close frames that the relay sends itself.
 const (
 	codeGoing    = 1001
 	codeProtocol = 1002
@@ -17,7 +17,7 @@ const (
 	codeGateway  = 1014
 )
 
-// violation is a frame that must not be passed on.
+// violation is the error of a frame that must not be relayed.
 type violation struct {
 	code uint16
 	why  string
@@ -29,25 +29,25 @@ func wrong(format string, args ...any) error {
 	return &violation{code: codeProtocol, why: fmt.Sprintf(format, args...)}
 }
 
-// rule judges the frames of one direction, one after another.
+// rule checks the frames of one direction in their order.
 type rule struct {
-	// masked is whether frames of this direction must be: a caller's must, an engine's must not.
+	// masked states whether frames must be masked: those of the caller must, those of the engine must not.
 	masked bool
-	// extended says that both ends agreed on an extension, which may use the reserved bits.
+	// extended means that both sides agreed on an extension, which may use the reserved bits.
 	extended bool
-	// most is the largest message, over all its frames.
+	// most is the largest message over all its frames, in bytes.
 	most int64
 
-	open bool // within a message of several frames
+	open bool // in the middle of a message of several frames
 	size int64
-	over bool // a close frame has passed
+	over bool // a close frame was relayed
 }
 
-// head judges the head of a frame.
+// head checks the head of a frame.
 func (r *rule) head(h *head) error {
 	switch {
 	case h.masked != r.masked:
-		return wrong("the mask of a frame is not as its direction demands")
+		return wrong("frames of the client must be masked, frames of the server must not")
 	case h.rsv != 0 && !r.extended:
 		return wrong("reserved bits are set without an extension")
 	case h.control():
@@ -55,7 +55,7 @@ func (r *rule) head(h *head) error {
 	case h.op > opBinary:
 		return wrong("opcode %d is reserved", h.op)
 	case (h.op == opContinuation) != r.open:
-		return wrong("a message is continued that did not begin, or begun before the last one ended")
+		return wrong("unexpected continuation frame, or a new message before the end of the last one")
 	}
 	if !r.open {
 		r.size = 0
@@ -72,30 +72,30 @@ func (r *rule) control(h *head) error {
 	case h.op > opPong:
 		return wrong("opcode %d is reserved", h.op)
 	case !h.fin || h.length > maxControl:
-		return wrong("a control frame is cut or too large")
+		return wrong("a control frame is fragmented or larger than %d bytes", maxControl)
 	case h.op == opClose && h.length == 1:
-		return wrong("the code of a close frame is cut")
+		return wrong("the code of a close frame is incomplete")
 	}
 	return nil
 }
 
-// closing judges the payload of a close frame.
+// closing checks the payload of a close frame.
 func (r *rule) closing(payload []byte) error {
 	if len(payload) == 0 || r.extended {
 		return nil
 	}
 	if !utf8.Valid(payload[2:]) {
-		return &violation{code: codeProtocol, why: "the reason of a close frame is no text"}
+		return &violation{code: codeProtocol, why: "the reason of a close frame is not valid UTF-8"}
 	}
 	switch code := binary.BigEndian.Uint16(payload); {
 	case code >= 3000 && code <= 4999, code >= 1000 && code <= 1003, code >= 1007 && code <= 1014:
 		return nil
 	default:
-		return wrong("a close frame has the code %d", code)
+		return wrong("close code %d is not allowed", code)
 	}
 }
 
-// violated is the violation that err is, nil where it is none.
+// violated returns err as a violation, or nil if it is not one.
 func violated(err error) *violation {
 	if v, ok := errors.AsType[*violation](err); ok {
 		return v

@@ -1,10 +1,10 @@
-// Package socket passes an upgraded connection on between a caller and an engine, frame by frame: nothing but
-// frames of RFC 6455 that follow one another as they must crosses it, in either direction, and no message above
-// a size. It never holds more than a piece of a frame.
+// Package socket owns the relay of WebSocket connections between a caller and an engine. It relays frame by
+// frame and lets only valid sequences of RFC 6455 frames through in either direction, and no message above a
+// size limit. It never buffers more than a part of a frame.
 //
-// It promises that a session ends when either side closes or goes away, breaks the rules, when both are silent
-// for too long, when the server drains and nothing is under way, or with its context; that both connections are
-// closed then; and that no end but that of a close handshake looks like one with the code 1000.
+// It promises that a session ends when a side closes, disconnects or violates the protocol, when both sides
+// are silent for too long, when the server drains and the session is quiet, and when its context ends. Both
+// connections are closed then. Only a close handshake ends with the code 1000.
 package socket
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Side is one end's connection with what was read of it already.
+// Side is the connection of one side. In may hold bytes that were already read from Conn.
 type Side struct {
 	Conn net.Conn
 	In   *bufio.Reader
@@ -29,19 +29,19 @@ type Side struct {
 // Session is one upgraded connection.
 type Session struct {
 	Caller, Engine Side
-	// Extended says that both agreed on an extension of the protocol.
+	// Extended means that both sides agreed on an extension of the protocol.
 	Extended bool
-	// MaxMessage bounds a message, over all its frames.
+	// MaxMessage is the largest message over all its frames, in bytes.
 	MaxMessage int64
-	// Idle is how long both may be silent.
+	// Idle is how long both sides may be silent.
 	Idle  time.Duration
 	Clock clock.Clock
-	// Draining is closed when the server stops: the session ends at the next quiet moment.
+	// Draining is closed when the server stops; the session then ends as soon as it is quiet.
 	Draining <-chan struct{}
-	// Word says how a caller is told of the end of the context; it may be nil.
+	// Word returns the code and reason of the close frame for the end of the context; it may be nil.
 	Word func(cause error) (code uint16, why string)
 
-	last    atomic.Int64 // when something passed, of Clock
+	last    atomic.Int64 // when the last bytes arrived, in Unix nanoseconds of Clock
 	stopped atomic.Bool
 }
 
@@ -57,24 +57,24 @@ const (
 	EngineFault End = "engine_fault"
 	Idle        End = "idle"
 	Drained     End = "drained"
-	// Cut is the end of the context.
+	// Cut means that the context ended.
 	Cut End = "cut"
 )
 
-// Result is what a session was.
+// Result is the result of a session.
 type Result struct {
 	End                    End
 	FromCaller, FromEngine Count
 }
 
 const (
-	// quiet is how long nothing must have passed for a draining server to end a session.
+	// quiet is how long a session must be silent before a draining server ends it.
 	quiet = 2 * time.Second
-	// closeWithin is how long the other side may take to answer a close frame, and a side to take our own.
+	// closeWithin is how long a side may take to reply to a close frame, and how long sending one may take.
 	closeWithin = 5 * time.Second
 )
 
-// way is one direction and what became of it.
+// way is one direction with its pump and the pump's result.
 type way struct {
 	pump *pump
 	done chan error
@@ -82,7 +82,7 @@ type way struct {
 	over bool
 }
 
-// Run passes frames on until the session ends.
+// Run relays frames until the session ends.
 func (s *Session) Run(ctx context.Context) Result {
 	defer func() { _, _ = s.Caller.Conn.Close(), s.Engine.Conn.Close() }()
 	s.alive()
@@ -92,10 +92,10 @@ func (s *Session) Run(ctx context.Context) Result {
 	for _, w := range []*way{up, down} {
 		wg.Go(func() { w.done <- w.pump.run() })
 	}
-	end, tell := s.watch(ctx, up, down)
+	end, last := s.watch(ctx, up, down)
 	s.halt()
 	wg.Wait()
-	s.farewell(tell, up, down)
+	s.farewell(last, up, down)
 	return Result{End: end, FromCaller: up.pump.count, FromEngine: down.pump.count}
 }
 
@@ -103,25 +103,25 @@ func (s *Session) way(from, to Side, masked bool) *way {
 	return &way{done: make(chan error, 1), pump: &pump{
 		in: from.In, out: to.Conn, alive: s.alive, stopped: &s.stopped,
 		rule:     rule{masked: masked, extended: s.Extended, most: s.MaxMessage},
-		deadline: func() time.Time { return clock.Real().Now().Add(s.Idle) }, // the connection's own time
+		deadline: func() time.Time { return clock.Real().Now().Add(s.Idle) }, // connection deadlines are in real time
 	}}
 }
 
 func (s *Session) alive() { s.last.Store(s.Clock.Now().UnixNano()) }
 
-// silent is how long nothing has passed.
+// silent returns how long no bytes have arrived.
 func (s *Session) silent() time.Duration {
 	return time.Duration(s.Clock.Now().UnixNano() - s.last.Load())
 }
 
-// word is what a side is told of the end; nothing where it ended it itself.
+// word is the final close frame and the sides that receive it.
 type word struct {
 	code           uint16
 	why            string
 	caller, engine bool
 }
 
-// watch waits for the end.
+// watch waits until the session ends.
 func (s *Session) watch(ctx context.Context, up, down *way) (End, word) {
 	timer := s.Clock.NewTimer(s.Idle)
 	defer func() { timer.Stop() }()
@@ -138,11 +138,11 @@ func (s *Session) watch(ctx context.Context, up, down *way) (End, word) {
 		case <-ctx.Done():
 			return s.cut(ctx)
 		}
-		if end, tell, over := s.ended(up, down); over {
-			return end, tell
+		if end, last, over := s.ended(up, down); over {
+			return end, last
 		}
 		if up.over || down.over {
-			// One side has closed: the other answers, or it does not.
+			// One side has sent a close frame; the other has closeWithin to reply.
 			limit = min(limit, closeWithin)
 		}
 		left := limit - s.silent()
@@ -155,14 +155,14 @@ func (s *Session) watch(ctx context.Context, up, down *way) (End, word) {
 }
 
 func (s *Session) cut(ctx context.Context) (End, word) {
-	tell := word{code: codeGoing, why: "the call was ended", caller: true, engine: true}
+	last := word{code: codeGoing, why: "the call was cut", caller: true, engine: true}
 	if s.Word != nil {
-		tell.code, tell.why = s.Word(context.Cause(ctx))
+		last.code, last.why = s.Word(context.Cause(ctx))
 	}
-	return Cut, tell
+	return Cut, last
 }
 
-// expired is the end after silence.
+// expired returns the end of a session that was silent for too long.
 func (s *Session) expired(draining bool, up, down *way) (End, word) {
 	switch {
 	case up.over || down.over:
@@ -173,36 +173,37 @@ func (s *Session) expired(draining bool, up, down *way) (End, word) {
 	return Idle, word{code: codeGoing, why: "the connection was idle for too long", caller: true, engine: true}
 }
 
-// ended says whether what became of the two ways is the session's end.
+// ended reports whether the results of the two directions end the session, and how.
 func (s *Session) ended(up, down *way) (End, word, bool) {
 	if up.over && down.over && up.err == nil && down.err == nil {
 		return Closed, word{}, true
 	}
 	for _, w := range []*way{up, down} {
 		if w.over && w.err != nil {
-			end, tell := fate(w, w == up, up.pump.closing.Load() || down.pump.closing.Load())
-			return end, tell, true
+			end, last := fate(w, w == up, up.pump.closing.Load() || down.pump.closing.Load())
+			return end, last, true
 		}
 	}
 	return "", word{}, false
 }
 
-// fate is how a session ends by an error of one way.
+// fate returns how a session ends because of the error of one direction. closing means that a close frame was
+// relayed.
 func fate(w *way, fromCaller, closing bool) (End, word) {
 	if v := violated(w.err); v != nil {
 		if fromCaller {
 			return CallerFault, word{code: v.code, why: v.why, caller: true, engine: true}
 		}
-		return EngineFault, word{code: codeGateway, why: "the engine broke the protocol", caller: true, engine: true}
+		return EngineFault, word{code: codeGateway, why: "the engine violated the protocol", caller: true, engine: true}
 	}
 	if closing {
-		return Closed, word{} // it hung up instead of answering, which is an answer
+		return Closed, word{} // a side that disconnects instead of replying to a close frame has closed too
 	}
-	// A way fails on the side that it reads, or on the one that it writes to.
+	// Either reading from one side or writing to the other failed.
 	if fromCaller != errors.Is(w.err, errWrite) {
-		return CallerGone, word{code: codeGoing, why: "the caller is gone", engine: true}
+		return CallerGone, word{code: codeGoing, why: "the caller disconnected", engine: true}
 	}
-	return EngineGone, word{code: codeGateway, why: "the engine's connection was lost", caller: true}
+	return EngineGone, word{code: codeGateway, why: "the connection to the engine was lost", caller: true}
 }
 
 // halt makes both pumps return.
@@ -213,20 +214,20 @@ func (s *Session) halt() {
 	}
 }
 
-// farewell tells the sides of the end where a close frame may be written.
-func (s *Session) farewell(tell word, up, down *way) {
+// farewell sends the final close frame, except to a side that is in the middle of a frame or already got one.
+func (s *Session) farewell(last word, up, down *way) {
 	until := clock.Real().Now().Add(closeWithin)
-	if tell.caller && !down.pump.within && !down.pump.rule.over {
-		s.say(s.Caller, until, closeFrame(tell.code, tell.why, false))
+	if last.caller && !down.pump.within && !down.pump.rule.over {
+		s.finish(s.Caller, until, closeFrame(last.code, last.why, false))
 	}
-	if tell.engine && !up.pump.within && !up.pump.rule.over {
-		s.say(s.Engine, until, closeFrame(tell.code, tell.why, true))
+	if last.engine && !up.pump.within && !up.pump.rule.over {
+		s.finish(s.Engine, until, closeFrame(last.code, last.why, true))
 	}
 }
 
-// say writes a last frame and ends the sending, so that it is not lost by what the other side has sent and nobody
-// reads any more.
-func (s *Session) say(to Side, until time.Time, frame []byte) {
+// finish writes a last frame, closes the sending half and reads for a moment: closing a connection with unread
+// bytes could discard the frame.
+func (s *Session) finish(to Side, until time.Time, frame []byte) {
 	_ = to.Conn.SetDeadline(until)
 	if _, err := to.Conn.Write(frame); err != nil {
 		return
@@ -235,11 +236,12 @@ func (s *Session) say(to Side, until time.Time, frame []byte) {
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	// A second is plenty for what is under way; whoever sends on and on is cut.
+	// The limits suffice for bytes in flight; a side that keeps sending is cut.
 	_ = to.Conn.SetReadDeadline(clock.Real().Now().Add(lingerFor))
 	_, _ = io.Copy(io.Discard, io.LimitReader(to.Conn, lingerBytes))
 }
 
+// lingerFor and lingerBytes bound what finish reads after the last frame.
 const (
 	lingerFor   = time.Second
 	lingerBytes = 1 << 20

@@ -20,10 +20,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of these tests; none of them takes it when all is well.
+// patience bounds every wait of these tests. No passing test takes that long.
 const patience = time.Minute
 
-// line is one connection with both of its ends.
+// line returns both ends of a TCP connection.
 func line(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ type rig struct {
 	t              *testing.T
 	session        *Session
 	caller, engine net.Conn
-	hear, listen   *bufio.Reader // what the caller and the engine get
+	hear, listen   *bufio.Reader // read what the caller and the engine receive
 	cut            context.CancelCauseFunc
 	done           chan Result
 }
@@ -71,7 +71,7 @@ func open(t *testing.T, change ...func(*Session)) *rig {
 	return r
 }
 
-// frame is the bytes of one; a caller's are masked.
+// frame returns the bytes of a frame.
 func frame(op byte, fin, masked bool, payload []byte) []byte {
 	out := []byte{op}
 	if fin {
@@ -112,7 +112,7 @@ func (r *rig) send(to io.Writer, b []byte) {
 	require.NoError(r.t, err)
 }
 
-// gets reads exactly these bytes.
+// gets requires that the next bytes are want.
 func (r *rig) gets(from io.Reader, want []byte) {
 	r.t.Helper()
 	got := make([]byte, len(want))
@@ -121,7 +121,7 @@ func (r *rig) gets(from io.Reader, want []byte) {
 	require.Equal(r.t, want, got)
 }
 
-// isClosed reads a close frame with a code and then the end.
+// isClosed requires a close frame with a code and a reason, and then the end of the connection.
 func (r *rig) isClosed(from *bufio.Reader, masked bool, code uint16, words string) {
 	r.t.Helper()
 	h, err := readHead(from)
@@ -136,13 +136,13 @@ func (r *rig) isClosed(from *bufio.Reader, masked bool, code uint16, words strin
 	r.ends(from)
 }
 
-// ends reads the end of a connection, however it came.
+// ends requires that the connection ends, cleanly or not.
 func (r *rig) ends(from io.Reader) {
 	r.t.Helper()
 	rest, err := io.ReadAll(from)
 	require.Empty(r.t, rest)
 	var timeout net.Error
-	require.False(r.t, errors.As(err, &timeout) && timeout.Timeout(), "it stays open")
+	require.False(r.t, errors.As(err, &timeout) && timeout.Timeout(), "the connection must be closed")
 }
 
 func (r *rig) result() Result {
@@ -151,12 +151,12 @@ func (r *rig) result() Result {
 	case got := <-r.done:
 		return got
 	case <-time.After(patience):
-		require.FailNow(r.t, "the session does not end")
+		require.FailNow(r.t, "the session did not end")
 		return Result{}
 	}
 }
 
-func TestFramesPassAsTheyAre(t *testing.T) {
+func TestFramesUnchanged(t *testing.T) {
 	t.Parallel()
 	r := open(t, func(s *Session) { s.MaxMessage = 1 << 20 })
 	var up, down int64
@@ -192,19 +192,19 @@ func TestFramesPassAsTheyAre(t *testing.T) {
 	}, r.result())
 }
 
-func TestAPieceOfAFrameIsNotHeldBack(t *testing.T) {
+func TestPartialFrameForwarded(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	f := text("0123456789", false)
 	for i := range f {
 		r.send(r.engine, f[i:i+1])
-		if i >= 2 { // the head goes with the first byte behind it
+		if i >= 2 { // the head is sent with the first byte of the payload
 			r.gets(r.hear, map[bool][]byte{true: f[:3], false: f[i : i+1]}[i == 2])
 		}
 	}
 }
 
-func TestWhatIsNoFrameOfTheProtocolEndsTheSession(t *testing.T) {
+func TestCallerProtocolViolation(t *testing.T) {
 	t.Parallel()
 	long := func(first byte, n uint64) []byte {
 		return append(binary.BigEndian.AppendUint64([]byte{first, 0x80 | 127}, n), 1, 2, 3, 4)
@@ -214,23 +214,23 @@ func TestWhatIsNoFrameOfTheProtocolEndsTheSession(t *testing.T) {
 		code  uint16
 		words string
 	}{
-		"not masked":                  {text("x", false), codeProtocol, "mask"},
-		"reserved bits":               {append([]byte{0xC1, 0x80}, 1, 2, 3, 4), codeProtocol, "reserved bits"},
-		"a reserved opcode":           {frame(0x3, true, true, nil), codeProtocol, "opcode 3"},
-		"a reserved control opcode":   {frame(0xB, true, true, nil), codeProtocol, "opcode 11"},
-		"continued from nothing":      {frame(opContinuation, true, true, nil), codeProtocol, "continued"},
-		"begun twice":                 {append(frame(opText, false, true, nil), frame(opText, true, true, nil)...), codeProtocol, "continued"},
-		"a cut control frame":         {frame(opPing, false, true, nil), codeProtocol, "control frame"},
-		"a large control frame":       {frame(opPing, true, true, make([]byte, 126)), codeProtocol, "control frame"},
-		"a close frame of one byte":   {frame(opClose, true, true, []byte{3}), codeProtocol, "close frame"},
-		"a close code that is none":   {closing(1005, true), codeProtocol, "1005"},
-		"a close code of nobody":      {closing(999, true), codeProtocol, "999"},
-		"a reason that is no text":    {frame(opClose, true, true, []byte{3, 0xE8, 0xff}), codeProtocol, "no text"},
-		"a length that is too long":   {append([]byte{0x81, 0x80 | 126, 0, 5}, 1, 2, 3, 4), codeProtocol, "malformed"},
-		"a length of a file for none": {long(0x82, 1<<63), codeProtocol, "malformed"},
-		"more than memory has":        {long(0x82, 1<<62), codeTooBig, "larger than 1024"},
-		"a large message":             {frame(opText, true, true, make([]byte, 1025)), codeTooBig, "larger than 1024"},
-		"a large message in pieces":   {append(frame(opText, false, true, make([]byte, 1000)), frame(opContinuation, true, true, make([]byte, 25))...), codeTooBig, "larger"},
+		"not masked":               {text("x", false), codeProtocol, "mask"},
+		"reserved bits":            {append([]byte{0xC1, 0x80}, 1, 2, 3, 4), codeProtocol, "reserved bits"},
+		"reserved opcode":          {frame(0x3, true, true, nil), codeProtocol, "opcode 3"},
+		"reserved control opcode":  {frame(0xB, true, true, nil), codeProtocol, "opcode 11"},
+		"unexpected continuation":  {frame(opContinuation, true, true, nil), codeProtocol, "continuation"},
+		"message within a message": {append(frame(opText, false, true, nil), frame(opText, true, true, nil)...), codeProtocol, "continuation"},
+		"fragmented control frame": {frame(opPing, false, true, nil), codeProtocol, "control frame"},
+		"large control frame":      {frame(opPing, true, true, make([]byte, 126)), codeProtocol, "control frame"},
+		"close frame of one byte":  {frame(opClose, true, true, []byte{3}), codeProtocol, "close frame"},
+		"reserved close code":      {closing(1005, true), codeProtocol, "1005"},
+		"unassigned close code":    {closing(999, true), codeProtocol, "999"},
+		"close reason not UTF-8":   {frame(opClose, true, true, []byte{3, 0xE8, 0xff}), codeProtocol, "UTF-8"},
+		"length not shortest form": {append([]byte{0x81, 0x80 | 126, 0, 5}, 1, 2, 3, 4), codeProtocol, "malformed"},
+		"length with the high bit": {long(0x82, 1<<63), codeProtocol, "malformed"},
+		"length beyond any memory": {long(0x82, 1<<62), codeTooBig, "larger than 1024"},
+		"large message":            {frame(opText, true, true, make([]byte, 1025)), codeTooBig, "larger than 1024"},
+		"large fragmented message": {append(frame(opText, false, true, make([]byte, 1000)), frame(opContinuation, true, true, make([]byte, 25))...), codeTooBig, "larger"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -239,7 +239,7 @@ func TestWhatIsNoFrameOfTheProtocolEndsTheSession(t *testing.T) {
 			r.gets(r.listen, text("first", true))
 			r.send(r.caller, c.sent)
 			r.isClosed(r.hear, false, c.code, c.words)
-			for { // what came before it may have passed; of the frame itself nothing has
+			for { // valid frames before the violation may have been relayed, but no part of the violation
 				h, err := readHead(r.listen)
 				require.NoError(t, err)
 				_, err = io.CopyN(io.Discard, r.listen, h.length)
@@ -254,7 +254,7 @@ func TestWhatIsNoFrameOfTheProtocolEndsTheSession(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatBreaksTheProtocol(t *testing.T) {
+func TestEngineProtocolViolation(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string][]byte{
 		"masked": text("x", true), "too large": frame(opBinary, true, false, make([]byte, 1025)), "HTTP": []byte("HTTP/1.1 200 OK\r\n\r\n"),
@@ -263,13 +263,13 @@ func TestAnEngineThatBreaksTheProtocol(t *testing.T) {
 			t.Parallel()
 			r := open(t)
 			r.send(r.engine, sent)
-			r.isClosed(r.hear, false, codeGateway, "the engine broke the protocol")
+			r.isClosed(r.hear, false, codeGateway, "the engine violated the protocol")
 			require.Equal(t, EngineFault, r.result().End)
 		})
 	}
 }
 
-func TestExtensionsUseTheReservedBits(t *testing.T) {
+func TestReservedBitsWithExtension(t *testing.T) {
 	t.Parallel()
 	r := open(t, func(s *Session) { s.Extended = true })
 	f := frame(opText, true, true, []byte("deflated"))
@@ -278,16 +278,16 @@ func TestExtensionsUseTheReservedBits(t *testing.T) {
 	r.gets(r.listen, f)
 }
 
-func TestASideThatGoesAway(t *testing.T) {
+func TestSideDisconnects(t *testing.T) {
 	t.Parallel()
-	t.Run("the engine", func(t *testing.T) {
+	t.Run("engine", func(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		require.NoError(t, r.engine.Close())
 		r.isClosed(r.hear, false, codeGateway, "lost")
 		require.Equal(t, EngineGone, r.result().End)
 	})
-	t.Run("the engine, within a frame", func(t *testing.T) {
+	t.Run("engine within a frame", func(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		f := text("0123456789", false)
@@ -295,16 +295,16 @@ func TestASideThatGoesAway(t *testing.T) {
 		r.gets(r.hear, f[:5])
 		require.NoError(t, r.engine.Close())
 		r.ends(r.hear)
-		require.Equal(t, EngineGone, r.result().End, "nothing is said into the middle of a frame")
+		require.Equal(t, EngineGone, r.result().End, "no close frame may be written in the middle of a frame")
 	})
-	t.Run("the caller", func(t *testing.T) {
+	t.Run("caller", func(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		require.NoError(t, r.caller.Close())
-		r.isClosed(r.listen, true, codeGoing, "gone")
+		r.isClosed(r.listen, true, codeGoing, "disconnected")
 		require.Equal(t, CallerGone, r.result().End)
 	})
-	t.Run("the engine, instead of an answer to the close", func(t *testing.T) {
+	t.Run("engine instead of replying to a close", func(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		r.send(r.caller, closing(1000, true))
@@ -313,7 +313,7 @@ func TestASideThatGoesAway(t *testing.T) {
 		r.ends(r.hear)
 		require.Equal(t, Closed, r.result().End)
 	})
-	t.Run("a caller that sends on after its close", func(t *testing.T) {
+	t.Run("caller that sends after its close", func(t *testing.T) {
 		t.Parallel()
 		r := open(t)
 		r.send(r.caller, append(closing(1000, true), text("more", true)...))
@@ -325,7 +325,7 @@ func TestASideThatGoesAway(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheCallIsTold(t *testing.T) {
+func TestContextEndSendsCloseFrames(t *testing.T) {
 	t.Parallel()
 	why := errors.New("revoked")
 	r := open(t, func(s *Session) {
@@ -339,7 +339,7 @@ func TestTheEndOfTheCallIsTold(t *testing.T) {
 	require.Equal(t, Cut, r.result().End)
 }
 
-func TestACallerThatTakesNothingIsCutAllTheSame(t *testing.T) {
+func TestContextEndCutsStalledReader(t *testing.T) {
 	t.Parallel()
 	r := open(t, func(s *Session) { s.MaxMessage = 1 << 30 })
 	go func() { _, _ = r.engine.Write(frame(opBinary, true, false, make([]byte, 64<<20))) }()
@@ -348,7 +348,7 @@ func TestACallerThatTakesNothingIsCutAllTheSame(t *testing.T) {
 	require.Equal(t, Cut, r.result().End)
 }
 
-func TestSilenceEndsASession(t *testing.T) {
+func TestIdleSessionEnds(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	r := open(t, func(s *Session) { s.Clock, s.Idle = clk, time.Minute })
@@ -368,7 +368,7 @@ func TestSilenceEndsASession(t *testing.T) {
 	require.Equal(t, Idle, r.result().End)
 }
 
-func TestDrainingEndsASessionAtAQuietMoment(t *testing.T) {
+func TestDrainingEndsQuietSession(t *testing.T) {
 	t.Parallel()
 	clk, draining := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)), make(chan struct{})
 	r := open(t, func(s *Session) { s.Clock, s.Draining = clk, draining })
@@ -397,7 +397,7 @@ func FuzzFrames(f *testing.F) {
 				return
 			}
 			if h.length < 0 || (!h.control() && r.size > r.most) || (h.control() && h.length > maxControl) {
-				t.Fatalf("a frame of %d bytes passes", h.length)
+				t.Fatalf("a frame of %d bytes was accepted", h.length)
 			}
 			payload := make([]byte, h.length)
 			if _, err := io.ReadFull(in, payload); err != nil {
@@ -405,7 +405,7 @@ func FuzzFrames(f *testing.F) {
 			}
 			if h.op == opClose {
 				if r.closing(h.unmask(payload)) == nil && len(payload) == 1 {
-					t.Fatal("half a code passes")
+					t.Fatal("an incomplete close code was accepted")
 				}
 				return
 			}

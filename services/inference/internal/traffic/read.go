@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Filter is which calls of a deployment are wanted; what is not set wants all.
+// Filter selects calls of a deployment. A field that is not set selects all.
 type Filter struct {
 	Token   string
 	Outcome string
-	// Status is a status, such as 404, or a class, such as 4xx.
+	// Status is a status such as 404, or a class such as 4xx.
 	Status   string
 	From, To *time.Time
 	Revision *int32
@@ -25,7 +25,7 @@ type Filter struct {
 	MinLatency *float64
 }
 
-// statuses are the bounds of a status or a class; all without one.
+// statuses returns the lowest and highest status that the filter selects.
 func (f Filter) statuses() (least, most int) {
 	if f.Status == "" {
 		return 0, 999
@@ -48,10 +48,10 @@ func (f Filter) args(deployment string, more ...any) []any {
 	return append([]any{deployment, f.Token, f.Outcome, least, most, f.From, f.To, f.Revision, f.MinLatency}, more...)
 }
 
-// List answers calls of a deployment, newest first, and one more than the page where there are further ones.
-func (s *Store) List(ctx context.Context, deployment string, f Filter, p page.Page) ([]*Call, error) {
+// List returns calls of a deployment, newest first, and one more than the page holds if there are more.
+func (s *Store) List(ctx context.Context, deployment string, f Filter, p request.Page) ([]*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+` ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,
-		f.args(deployment, p.Ask(), p.Offset)...)
+		f.args(deployment, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list calls: %w", err)
 	}
@@ -67,7 +67,7 @@ func scanCall(row pgx.CollectableRow) (*Call, error) {
 	return c, row.Scan(c.targets()...)
 }
 
-// Get answers one call of a deployment.
+// Get returns one call of a deployment.
 func (s *Store) Get(ctx context.Context, deployment, requestID string) (*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+` FROM call
 		WHERE deployment_id = $1 AND request_id = $2 ORDER BY at LIMIT 1`, deployment, requestID)
@@ -84,7 +84,7 @@ func (s *Store) Get(ctx context.Context, deployment, requestID string) (*Call, e
 	return c, nil
 }
 
-// Point is what a step of time had.
+// Point aggregates the calls of one time step.
 type Point struct {
 	At                                     time.Time
 	Calls, OK, ClientClosed                int64
@@ -100,18 +100,18 @@ const series = `SELECT date_bin(make_interval(secs => $10), at, $6), count(*), c
 	percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms), percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms)` + where + `
 	GROUP BY 1 ORDER BY 1`
 
-// Series answers the steps from f.From to f.To that have calls, oldest first.
+// Series returns the time steps from f.From to f.To that have calls, oldest first.
 func (s *Store) Series(ctx context.Context, deployment string, f Filter, step time.Duration) ([]Point, error) {
 	rows, err := s.Pool.Query(ctx, series, f.args(deployment, step.Seconds())...)
 	if err != nil {
-		return nil, fmt.Errorf("read series of calls: %w", err)
+		return nil, fmt.Errorf("read the series of calls: %w", err)
 	}
 	points, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Point, err error) {
 		return p, row.Scan(&p.At, &p.Calls, &p.OK, &p.ClientClosed, &p.PromptTokens, &p.CompletionTokens, &p.RequestBytes,
 			&p.ResponseBytes, &p.TTFT50, &p.TTFT95, &p.Duration50, &p.Duration95)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read series of calls: %w", err)
+		return nil, fmt.Errorf("read the series of calls: %w", err)
 	}
 	return points, nil
 }

@@ -12,29 +12,34 @@ import (
 const (
 	// batchEvery is how long a call waits for others before it is stored.
 	batchEvery = 20 * time.Millisecond
-	batchMax   = 2000
-	ringSize   = 16384
-	// putTimeout is how long the database may take for a batch before it counts as away.
+	// batchMax is the largest number of calls in a batch.
+	batchMax = 2000
+	// ringSize is how many calls may wait in memory.
+	ringSize = 16384
+	// putTimeout is how long the database may take for a batch before it counts as unavailable.
 	putTimeout = 2 * time.Second
-	// replayTimeout is the same for a segment, which is larger.
+	// replayTimeout is the same for a segment, which is larger than a batch.
 	replayTimeout = 20 * time.Second
-	// replayEvery is how often spilled segments are tried.
+	// replayEvery is how often spilled segments are replayed.
 	replayEvery = 2 * time.Second
 )
 
-// store takes batches, each name once.
+// store stores batches of calls.
 type store interface {
+	// Put stores a batch, unless one of that name is stored already. It returns the number of calls that the
+	// table refused.
 	Put(ctx context.Context, name string, calls []*Call) (refused int, err error)
+	// Forget deletes the names of batches that cannot be put again.
 	Forget(ctx context.Context, names ...string) error
 }
 
-// counter counts what a table cannot show.
+// counter counts calls that were spilled to disk or lost.
 type counter interface {
 	Spilled(ctx context.Context, calls int)
 	Dropped(ctx context.Context, calls int)
 }
 
-// Recorder takes calls from the request path and brings them to the store.
+// Recorder takes calls from the request path and stores them in batches.
 type Recorder struct {
 	store store
 	spool *Spool
@@ -43,19 +48,19 @@ type Recorder struct {
 	count counter
 	ring  chan *Call
 	away  bool
-	done  []string // batches that are stored, their names not yet forgotten
+	done  []string // names of stored batches that the store has not yet forgotten
 
 	mu     sync.RWMutex
-	closed bool // no one reads the ring any more
+	closed bool // the ring is no longer read
 }
 
-// NewRecorder makes a recorder.
+// NewRecorder returns a recorder. Run must be started for calls to be stored.
 func NewRecorder(s store, spool *Spool, clk clock.Clock, log *slog.Logger, count counter) *Recorder {
 	return &Recorder{store: s, spool: spool, clock: clk, log: log, count: count, ring: make(chan *Call, ringSize)}
 }
 
-// Record takes a call. It waits for nothing but, with the ring full or the recorder stopped, a write to
-// the local disk.
+// Record takes a call. It does not block, except for a write to the local disk if the ring is full or the
+// recorder has stopped.
 func (r *Recorder) Record(ctx context.Context, c *Call) {
 	if !r.offer(c) {
 		r.spill(ctx, r.spool.Name(), []*Call{c}, true)
@@ -76,7 +81,7 @@ func (r *Recorder) offer(c *Call) bool {
 	}
 }
 
-// Run stores calls until ctx ends, then what is still held. Calls that come later go to the disk.
+// Run stores calls until ctx ends, and then those still in memory. Later calls are written to disk.
 func (r *Recorder) Run(ctx context.Context) error {
 	replay := r.clock.NewTicker(replayEvery)
 	defer replay.Stop()
@@ -93,8 +98,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// gather collects what comes within the batch interval, all of it: what lies in the ring when the interval
-// ends goes along.
+// gather collects the calls that arrive within the batch interval, including those that are still in the ring
+// when it ends.
 func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 	batch := []*Call{first}
 	timer := r.clock.NewTimer(batchEvery)
@@ -112,7 +117,7 @@ func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 	return batch
 }
 
-// take adds what lies in the ring, without waiting. Nobody else reads it.
+// take adds the calls in the ring to batch without blocking. It relies on being the only reader of the ring.
 func (r *Recorder) take(batch []*Call) []*Call {
 	for len(batch) < batchMax && len(r.ring) > 0 {
 		batch = append(batch, <-r.ring)
@@ -131,11 +136,11 @@ func (r *Recorder) drain(ctx context.Context) error {
 	return r.spool.Close()
 }
 
-// put stores one batch, on the disk where the database does not take it.
+// put stores one batch, or writes it to disk if the database is unavailable.
 func (r *Recorder) put(ctx context.Context, batch []*Call) {
 	ctx = context.WithoutCancel(ctx)
 	name := r.spool.Name()
-	// While the database is away, only the replay asks it: a batch must not wait for its timeout each time.
+	// While the database is unavailable, only replay tries it, so that not every batch waits for a timeout.
 	if r.away {
 		r.spill(ctx, name, batch, true)
 		return
@@ -145,26 +150,26 @@ func (r *Recorder) put(ctx context.Context, batch []*Call) {
 	refused, err := r.store.Put(within, name, batch)
 	if err != nil {
 		r.away = true
-		r.log.WarnContext(ctx, "calls go to the disk until the database is back", "error", err, "calls", len(batch))
-		// Under its name, in a segment of its own: the database may have stored it and not said so.
+		r.log.WarnContext(ctx, "database unavailable; calls are written to disk", "error", err, "calls", len(batch))
+		// Keep the name and use a separate segment: the database may have stored the batch although Put failed.
 		r.spill(ctx, name, batch, false)
 		return
 	}
 	r.stored(ctx, name, refused)
 }
 
-// stored notes a batch that is in the table and whose name can be forgotten.
+// stored notes that a batch is stored and that its name can be forgotten.
 func (r *Recorder) stored(ctx context.Context, name string, refused int) {
 	if refused > 0 {
 		r.count.Dropped(ctx, refused)
-		r.log.ErrorContext(ctx, "calls are lost: the table refuses them", "calls", refused)
+		r.log.ErrorContext(ctx, "calls lost: the database rejects their data", "calls", refused)
 	}
 	if r.done = append(r.done, name); len(r.done) >= forgetAt {
 		r.forget(ctx)
 	}
 }
 
-// forgetAt is how many names are forgotten in one go.
+// forgetAt is how many names are forgotten in one request.
 const forgetAt = 50
 
 func (r *Recorder) forget(ctx context.Context) {
@@ -175,14 +180,14 @@ func (r *Recorder) forget(ctx context.Context) {
 	defer cancel()
 	if err := r.store.Forget(ctx, r.done...); err != nil {
 		if ctx.Err() == nil {
-			r.log.WarnContext(ctx, "names of batches stay", "error", err, "names", len(r.done))
+			r.log.WarnContext(ctx, "cannot delete the names of stored batches", "error", err, "names", len(r.done))
 		}
 		return
 	}
 	r.done = r.done[:0]
 }
 
-// spill writes calls to the disk: joined to others, or as the segment of that name alone.
+// spill writes calls to disk: to the open segment if join is set, otherwise as a separate segment of that name.
 func (r *Recorder) spill(ctx context.Context, name string, batch []*Call, join bool) {
 	write := r.spool.Write
 	if join {
@@ -190,17 +195,17 @@ func (r *Recorder) spill(ctx context.Context, name string, batch []*Call, join b
 	}
 	if err := write(name, batch); err != nil {
 		r.count.Dropped(ctx, len(batch))
-		r.log.ErrorContext(ctx, "calls are lost from the record", "error", err, "calls", len(batch))
+		r.log.ErrorContext(ctx, "calls lost: cannot write them to disk", "error", err, "calls", len(batch))
 		return
 	}
 	r.count.Spilled(ctx, len(batch))
 }
 
-// replay brings spilled segments to the store, oldest first, until one is refused.
+// replay stores the spilled segments, oldest first, until one fails.
 func (r *Recorder) replay(ctx context.Context) {
 	segments, err := r.spool.Segments()
 	if err != nil {
-		r.log.ErrorContext(ctx, "look for spilled calls", "error", err)
+		r.log.ErrorContext(ctx, "cannot list spilled calls", "error", err)
 		return
 	}
 	for _, name := range segments {
@@ -208,7 +213,7 @@ func (r *Recorder) replay(ctx context.Context) {
 			return
 		}
 		if err := r.replayOne(ctx, name); err != nil {
-			r.log.WarnContext(ctx, "spilled calls wait", "error", err, "segment", name)
+			r.log.WarnContext(ctx, "cannot store spilled calls", "error", err, "segment", name)
 			return
 		}
 	}
@@ -224,13 +229,13 @@ func (r *Recorder) replayOne(ctx context.Context, name string) error {
 	}
 	if unread > 0 {
 		r.count.Dropped(ctx, unread)
-		r.log.ErrorContext(ctx, "lines of a segment cannot be read", "segment", name, "lines", unread)
+		r.log.ErrorContext(ctx, "calls lost: unreadable lines in a segment", "segment", name, "lines", unread)
 	}
 	refused, err := r.store.Put(ctx, name, calls)
 	if err != nil {
 		return err
 	}
-	// The name outlives the file: the other way round, a stop in between would store it twice.
+	// Remove the file before the name: in the other order, a stop in between would store the calls twice.
 	if err := r.spool.Remove(name); err != nil {
 		return err
 	}

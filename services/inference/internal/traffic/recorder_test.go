@@ -15,17 +15,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// table stands for the database: it keeps batches by name and fails as it is told.
+// table is a fake store: it keeps batches by name and fails on request.
 type table struct {
 	mu      sync.Mutex
 	batches map[string][]*Call
-	// err is what a Put answers; kept says that it stores the batch all the same.
+	// err is the result of Put; if kept is set, Put stores the batch all the same.
 	err    error
 	kept   bool
 	puts   int
 	forgot []string
-	block  chan struct{} // a Put waits for it
-	tried  chan struct{}
+	block  chan struct{} // if set, Put blocks until it is closed
+	tried  chan struct{} // receives a value after each Put
 }
 
 func newTable() *table {
@@ -47,7 +47,7 @@ func (s *table) Put(ctx context.Context, name string, calls []*Call) (int, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.puts++
-	if _, there := s.batches[name]; !there && (s.err == nil || s.kept) {
+	if _, exists := s.batches[name]; !exists && (s.err == nil || s.kept) {
 		s.batches[name] = calls
 	}
 	return 0, s.err
@@ -66,7 +66,7 @@ func (s *table) set(err error, kept bool) {
 	s.err, s.kept = err, kept
 }
 
-// once answers how many calls there are and requires that none is there twice.
+// once returns the number of stored calls and requires that none is stored twice.
 func (s *table) once(t *testing.T) int {
 	t.Helper()
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func newBench(t *testing.T, dir string) *bench {
 	return b
 }
 
-// open makes a recorder on the folder, as a start of the process does.
+// open creates a recorder on the folder, as a process does when it starts.
 func (b *bench) open() {
 	var err error
 	b.spool, err = NewSpool(b.dir, ids())
@@ -131,10 +131,10 @@ func (b *bench) record(n int) {
 	}
 }
 
-// round lets the batch that waits go, once the recorder waits with it.
+// round ends the interval of the current batch, after the recorder has started it, and waits for Put.
 func (b *bench) round() {
 	b.t.Helper()
-	require.NoError(b.t, b.clock.Await(b.t.Context(), 2), "the ticker and a batch's timer")
+	require.NoError(b.t, b.clock.Await(b.t.Context(), 2), "the recorder must wait for its ticker and the timer of the batch")
 	b.clock.Advance(batchEvery)
 	<-b.table.tried
 }
@@ -145,7 +145,7 @@ func (b *bench) files() []string {
 	return names
 }
 
-func TestCallsWaitForTheIntervalAndGoTogether(t *testing.T) {
+func TestRecorderBatchesCalls(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
 	b.record(30)
@@ -154,11 +154,11 @@ func TestCallsWaitForTheIntervalAndGoTogether(t *testing.T) {
 	require.Equal(t, 30, b.table.once(t))
 	require.Equal(t, 1, b.table.puts)
 	b.stop()
-	require.Len(t, b.table.forgot, 1, "the names of what is stored are forgotten")
+	require.Len(t, b.table.forgot, 1, "the names of stored batches must be forgotten")
 	require.Empty(t, b.files())
 }
 
-func TestWhatIsHeldIsStoredAtTheStop(t *testing.T) {
+func TestRecorderStoresPendingCallsAtStop(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
 	b.record(3*batchMax + 7)
@@ -166,7 +166,7 @@ func TestWhatIsHeldIsStoredAtTheStop(t *testing.T) {
 	b.stop()
 	require.Equal(t, 3*batchMax+7, b.table.once(t))
 	b.record(5)
-	require.Equal(t, 5, b.count.spilled, "calls that end after the recorder go to the disk")
+	require.Equal(t, 5, b.count.spilled, "calls recorded after the stop must be written to disk")
 	for len(b.table.tried) > 0 {
 		<-b.table.tried
 	}
@@ -174,13 +174,13 @@ func TestWhatIsHeldIsStoredAtTheStop(t *testing.T) {
 	b.run()
 	<-b.table.tried
 	b.stop()
-	require.Equal(t, 3*batchMax+12, b.table.once(t), "and are there after the next start")
+	require.Equal(t, 3*batchMax+12, b.table.once(t), "spilled calls must be stored after the next start")
 }
 
-func TestADatabaseThatIsAwayCostsNothing(t *testing.T) {
+func TestRecorderSpillsWhileDatabaseUnavailable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
-	b.table.set(errors.New("away"), false)
+	b.table.set(errors.New("unavailable"), false)
 	b.record(10)
 	b.run()
 	b.round()
@@ -189,7 +189,7 @@ func TestADatabaseThatIsAwayCostsNothing(t *testing.T) {
 	require.NoError(t, b.clock.Await(t.Context(), 2))
 	b.clock.Advance(batchEvery)
 	require.Eventually(t, func() bool { b.count.mu.Lock(); defer b.count.mu.Unlock(); return b.count.spilled == 20 }, 30*time.Second, time.Millisecond)
-	require.Equal(t, puts, b.table.puts, "while it is away no batch waits for it")
+	require.Equal(t, puts, b.table.puts, "batches must not be tried while the database is unavailable")
 	b.table.set(nil, false)
 	b.clock.Advance(replayEvery)
 	<-b.table.tried
@@ -200,7 +200,7 @@ func TestADatabaseThatIsAwayCostsNothing(t *testing.T) {
 	require.Zero(t, b.count.dropped)
 }
 
-func TestAnAnswerThatIsLostStoresNothingTwice(t *testing.T) {
+func TestRecorderLostCommitResponse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
 	b.table.set(errors.New("connection lost after the commit"), true)
@@ -217,11 +217,11 @@ func TestAnAnswerThatIsLostStoresNothingTwice(t *testing.T) {
 	require.Empty(t, b.files())
 }
 
-func TestAKillBetweenTheReplayAndItsRemoval(t *testing.T) {
+func TestRecorderKilledBeforeSegmentRemoval(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
 	require.NoError(t, b.spool.Write("call_x", testCalls(4, time.Now())))
-	// The first process stored the segment and died before it removed the file.
+	// An earlier process stored the segment and died before it removed the file.
 	calls, unread, err := b.spool.Read("call_x")
 	require.NoError(t, err)
 	require.Zero(t, unread)
@@ -235,10 +235,10 @@ func TestAKillBetweenTheReplayAndItsRemoval(t *testing.T) {
 	require.Empty(t, b.files())
 }
 
-func TestAFullRingGoesToTheDisk(t *testing.T) {
+func TestRecorderFullRingSpills(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
-	b.record(ringSize + 100) // no one reads it
+	b.record(ringSize + 100) // the recorder does not run yet
 	require.Equal(t, 100, b.count.spilled)
 	b.run()
 	<-b.table.tried
@@ -246,7 +246,7 @@ func TestAFullRingGoesToTheDisk(t *testing.T) {
 	require.Equal(t, ringSize+100, b.table.once(t))
 }
 
-func TestRecordingNeverWaitsForTheDatabase(t *testing.T) {
+func TestRecorder_Record_neverBlocks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
 	b.table.block = make(chan struct{})
@@ -254,7 +254,7 @@ func TestRecordingNeverWaitsForTheDatabase(t *testing.T) {
 	b.run()
 	require.NoError(t, b.clock.Await(t.Context(), 2))
 	b.clock.Advance(batchEvery)
-	b.record(ringSize + batchMax) // returns, although a Put hangs
+	b.record(ringSize + batchMax) // returns although Put hangs
 	close(b.table.block)
 	<-b.table.tried
 	b.stop()
@@ -264,7 +264,7 @@ func TestRecordingNeverWaitsForTheDatabase(t *testing.T) {
 	require.Equal(t, ringSize+batchMax+1, b.table.once(t)+len(b.left()))
 }
 
-// left are the calls that are still on the disk.
+// left returns the calls that are still on disk.
 func (b *bench) left() []*Call {
 	names, err := b.spool.Segments()
 	require.NoError(b.t, err)
@@ -277,11 +277,11 @@ func (b *bench) left() []*Call {
 	return out
 }
 
-func TestADiskThatTakesNothingIsCounted(t *testing.T) {
+func TestRecorderCountsDroppedCalls(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
 	require.NoError(t, os.RemoveAll(b.dir))
-	b.table.set(errors.New("away"), false)
+	b.table.set(errors.New("unavailable"), false)
 	b.record(3)
 	b.run()
 	b.round()

@@ -12,25 +12,24 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Owner is whose a deployment is.
+// Owner is the owner of a deployment, and who may see it.
 type Owner struct{ UserID, ProjectID, Visibility string }
 
-// Server answers TrafficService.
+// Server implements TrafficService.
 type Server struct {
 	inferencev1.UnimplementedTrafficServiceServer
 
 	Store *Store
-	// Owner tells whose a deployment is, from the snapshot in force; without one nobody knows, which is
-	// no answer about the deployment.
+	// Owner returns the owner of a deployment from the current snapshot. Without a valid lease it returns an
+	// error that does not state whether the deployment exists.
 	Owner func(deploymentID string) (Owner, error)
 	Clock clock.Clock
 }
 
-// seen refuses a deployment that the caller does not see, as one that is not there.
+// seen returns an error unless the caller may see the deployment. A hidden deployment is reported as missing.
 func (s *Server) seen(ctx context.Context, deploymentID string) error {
 	if err := request.ID(id.Deployment, "deployment_id", deploymentID); err != nil {
 		return err
@@ -47,7 +46,7 @@ func (s *Server) seen(ctx context.Context, deploymentID string) error {
 
 // ListTraffic implements TrafficService.
 func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficRequest) (*inferencev1.ListTrafficResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +60,7 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 	if err != nil {
 		return nil, err
 	}
-	calls, more := page.Cut(rows, p)
+	calls, more := request.CutPage(rows, p)
 	out := &inferencev1.ListTrafficResponse{}
 	for _, call := range calls {
 		out.Calls = append(out.Calls, call.proto())
@@ -113,7 +112,7 @@ func (s *Server) GetMetrics(ctx context.Context, in *inferencev1.GetMetricsReque
 	return out, nil
 }
 
-// span is the time that series are wanted of, and their step.
+// span returns the time range of the requested series and its step.
 func (s *Server) span(in *inferencev1.GetMetricsRequest) (from, to time.Time, step time.Duration, err error) {
 	to, step = s.Clock.Now(), seriesStep
 	if in.GetTo() != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// segmentMax closes a segment, so that a replay is a transaction of a bounded size.
+// segmentMax is the size at which a segment is closed. It bounds the transaction of a replay.
 const segmentMax = 4 << 20
 
 const suffix = ".jsonl"
 
-// Spool keeps calls on the local disk while the database is away: segments of JSON lines, each a batch
-// with a name of its own. The one that is being written is closed by Segments, so what is read never
-// grows; a folder is therefore one process's.
+// Spool keeps calls on the local disk while the database is unavailable: in segments of JSON lines, each of
+// which is a batch with its own name. Segments closes the open segment, so that a segment that is read never
+// grows. Therefore only one process may use a folder.
 type Spool struct {
 	dir string
 	ids *id.Source
@@ -33,18 +33,18 @@ type Spool struct {
 	size int64
 }
 
-// NewSpool opens the folder and makes it where it is missing.
+// NewSpool returns a spool in dir and creates the folder if it is missing.
 func NewSpool(dir string, ids *id.Source) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the spool: %w", err)
+		return nil, fmt.Errorf("create the spool folder: %w", err)
 	}
 	return &Spool{dir: dir, ids: ids}, nil
 }
 
-// Name makes the name of a batch.
+// Name returns a new name for a batch.
 func (s *Spool) Name() string { return s.ids.New(id.Call) }
 
-// Append writes calls to the open segment; where there is none, to a new one of that name.
+// Append writes calls to the open segment, or to a new one of that name if none is open.
 func (s *Spool) Append(name string, calls []*Call) error {
 	lines, err := encode(calls)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Spool) Append(name string, calls []*Call) error {
 	return nil
 }
 
-// Write makes a segment of that name from calls.
+// Write creates a segment of that name from calls.
 func (s *Spool) Write(name string, calls []*Call) error {
 	lines, err := encode(calls)
 	if err != nil {
@@ -109,7 +109,7 @@ func encode(calls []*Call) ([]byte, error) {
 func (s *Spool) create(name string) (*os.File, error) {
 	f, err := os.OpenFile(s.path(name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open a segment: %w", err)
+		return nil, fmt.Errorf("create a segment: %w", err)
 	}
 	return f, nil
 }
@@ -128,7 +128,7 @@ func (s *Spool) closeOpen() error {
 	return nil
 }
 
-// Segments names what waits, oldest first.
+// Segments returns the names of all segments, oldest first.
 func (s *Spool) Segments() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +149,8 @@ func (s *Spool) Segments() ([]string, error) {
 	return names, nil
 }
 
-// Read answers the calls of a segment. A last line that a kill cut short is left out; others that
-// cannot be read are counted.
+// Read returns the calls of a segment and the number of unreadable lines. An incomplete last line, left by a
+// kill, is skipped and not counted.
 func (s *Spool) Read(name string) (calls []*Call, unread int, err error) {
 	f, err := os.Open(s.path(name))
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Spool) Read(name string) (calls []*Call, unread int, err error) {
 	}
 }
 
-// Remove forgets a segment that was replayed.
+// Remove deletes a segment.
 func (s *Spool) Remove(name string) error {
 	if err := os.Remove(s.path(name)); err != nil {
 		return fmt.Errorf("remove the segment: %w", err)

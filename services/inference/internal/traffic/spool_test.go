@@ -20,17 +20,17 @@ func TestSegments(t *testing.T) {
 	require.NoError(t, s.Append(second, want[1:2]))
 	names, err := s.Segments()
 	require.NoError(t, err)
-	require.Equal(t, []string{first}, names, "joined while it is open")
+	require.Equal(t, []string{first}, names, "Append must use the open segment")
 	third := s.Name()
 	require.NoError(t, s.Append(third, want[2:]))
 	names, err = s.Segments()
 	require.NoError(t, err)
-	require.Equal(t, []string{first, third}, names, "oldest first; what was named is closed")
+	require.Equal(t, []string{first, third}, names, "Segments must close the open segment and return the oldest first")
 	got, unread, err := s.Read(first)
 	require.NoError(t, err)
 	require.Zero(t, unread)
 	require.Equal(t, want[:2], got)
-	require.Error(t, s.Write(first, want), "a name is used once")
+	require.Error(t, s.Write(first, want), "a name can be used only once")
 	require.NoError(t, s.Remove(first))
 	require.Error(t, s.Remove(first))
 	_, _, err = s.Read(first)
@@ -38,7 +38,7 @@ func TestSegments(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestASegmentThatWasCutOrSpoiled(t *testing.T) {
+func TestSpool_Read_damagedSegment(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := NewSpool(dir, ids())
@@ -50,7 +50,7 @@ func TestASegmentThatWasCutOrSpoiled(t *testing.T) {
 		require.NoError(t, os.WriteFile(s.path("x"), whole[:cut], 0o600))
 		calls, unread, err := s.Read("x")
 		require.NoError(t, err)
-		require.Zero(t, unread, "a cut line is not a spoiled one")
+		require.Zero(t, unread, "a truncated last line must not be counted")
 		require.LessOrEqual(t, len(calls), 2)
 	}
 	require.NoError(t, os.WriteFile(s.path("x"), append([]byte("spoiled\n"), whole...), 0o600))
@@ -60,7 +60,7 @@ func TestASegmentThatWasCutOrSpoiled(t *testing.T) {
 	require.Len(t, calls, 3)
 }
 
-func TestASegmentIsClosedWhenItIsLarge(t *testing.T) {
+func TestSpoolClosesLargeSegment(t *testing.T) {
 	t.Parallel()
 	s, err := NewSpool(t.TempDir(), ids())
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 // Store is the table of calls.
 type Store struct{ Pool *pgxpool.Pool }
 
-// columns are those of a call, in the order of values and targets.
+// columns returns the columns of a call, in the order of values and targets.
 func columns() []string {
 	return []string{
 		"request_id", "at", "deployment_id", "revision_id", "revision_number", "token_id", "token_name", "replica_id", "method",
@@ -42,8 +42,8 @@ func (c *Call) targets() []any {
 	}
 }
 
-// Put stores a batch under its name, once: a name that is there already changes nothing, whatever became
-// of the answer that its first Put was waiting for. It answers how many calls the table refused.
+// Put stores a batch under its name. If a batch of that name is stored already, Put changes nothing, so it can be
+// repeated when its result was lost. It returns the number of calls that the table refused.
 func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused int, err error) {
 	err = s.put(ctx, name, calls, copyAll)
 	if state(err) == noPartition {
@@ -55,7 +55,7 @@ func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused in
 	if !refusal(err) {
 		return 0, err
 	}
-	// One call that the table cannot hold must not keep the others out of it, nor wait for ever.
+	// One call that the table cannot store must not block the others, nor be retried forever.
 	err = s.put(ctx, name, calls, func(ctx context.Context, tx pgx.Tx, calls []*Call) error {
 		refused, err = copyEach(ctx, tx, calls)
 		return err
@@ -69,7 +69,7 @@ func (s *Store) put(ctx context.Context, name string, calls []*Call, copyCalls c
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `INSERT INTO batch (name) VALUES ($1) ON CONFLICT DO NOTHING`, name)
 		if err != nil {
-			return fmt.Errorf("name the batch: %w", err)
+			return fmt.Errorf("store the name of the batch: %w", err)
 		}
 		if tag.RowsAffected() == 0 {
 			return nil
@@ -87,7 +87,7 @@ func copyAll(ctx context.Context, tx pgx.Tx, calls []*Call) error {
 	return nil
 }
 
-// copyEach stores calls one by one and leaves out those that the table refuses.
+// copyEach stores calls one by one and skips those that the table refuses.
 func copyEach(ctx context.Context, tx pgx.Tx, calls []*Call) (refused int, err error) {
 	for _, c := range calls {
 		err := pgx.BeginFunc(ctx, tx, func(point pgx.Tx) error { return copyAll(ctx, point, []*Call{c}) })
@@ -101,7 +101,7 @@ func copyEach(ctx context.Context, tx pgx.Tx, calls []*Call) (refused int, err e
 	return refused, nil
 }
 
-// noPartition is what Postgres says of a row that no partition takes.
+// noPartition is the SQLSTATE (check_violation) of a row for which there is no partition.
 const noPartition = "23514"
 
 func state(err error) string {
@@ -111,50 +111,50 @@ func state(err error) string {
 	return ""
 }
 
-// refusal tells that the rows are at fault and not the database: data that a column cannot hold, or a
-// constraint.
+// refusal reports whether err is caused by the rows and not by the database: data that a column cannot hold
+// (SQLSTATE class 22) or a violated constraint (class 23).
 func refusal(err error) bool {
 	return strings.HasPrefix(state(err), "22") || strings.HasPrefix(state(err), "23")
 }
 
-// Forget drops the names of batches that can come no more.
+// Forget deletes the names of batches that cannot be put again.
 func (s *Store) Forget(ctx context.Context, names ...string) error {
 	if _, err := s.Pool.Exec(ctx, `DELETE FROM batch WHERE name = ANY($1)`, names); err != nil {
-		return fmt.Errorf("forget batches: %w", err)
+		return fmt.Errorf("delete the names of batches: %w", err)
 	}
 	return nil
 }
 
-// ForgetOld drops names that a kill left behind, long after their segments can have come.
+// ForgetOld deletes names that a killed process left behind, long after their segments have been replayed.
 func (s *Store) ForgetOld(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
 	defer cancel()
 	if _, err := s.Pool.Exec(ctx, `DELETE FROM batch WHERE stored_at < now() - interval '90 days'`); err != nil {
-		return fmt.Errorf("forget old batches: %w", err)
+		return fmt.Errorf("delete the names of old batches: %w", err)
 	}
 	return nil
 }
 
 const (
-	// daysAhead is how many days have their partition, yesterday's and today's included.
+	// daysAhead is the number of days for which partitions are created, including yesterday and today.
 	daysAhead = 9
-	// partitionsWithin bounds the making of partitions.
+	// partitionsWithin bounds the creation of partitions.
 	partitionsWithin = 10 * time.Second
 )
 
-// EnsurePartitions makes the partitions that the next days need.
+// EnsurePartitions creates the missing partitions of the next days.
 func (s *Store) EnsurePartitions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
 	defer cancel()
 	_, err := s.Pool.Exec(ctx, `SELECT ensure_call_partitions((now() AT TIME ZONE 'UTC')::date - 1, $1)`, daysAhead)
 	if err != nil {
-		return fmt.Errorf("make partitions: %w", err)
+		return fmt.Errorf("create partitions: %w", err)
 	}
 	return nil
 }
 
-// ensureFor makes the partitions of the days of calls: of those that waited for long on the disk, and of
-// all where the clocks of this host and of the database disagree.
+// ensureFor creates the partitions of the days of the calls. They can be missing if calls waited on disk for
+// long, or if the clocks of this host and of the database disagree.
 func (s *Store) ensureFor(ctx context.Context, calls []*Call) error {
 	days := map[string]bool{}
 	for _, c := range calls {
@@ -164,7 +164,7 @@ func (s *Store) ensureFor(ctx context.Context, calls []*Call) error {
 		}
 		days[day] = true
 		if _, err := s.Pool.Exec(ctx, `SELECT ensure_call_partitions($1::text::date, 1)`, day); err != nil {
-			return fmt.Errorf("make the partition of %s: %w", day, err)
+			return fmt.Errorf("create the partition of %s: %w", day, err)
 		}
 	}
 	return nil

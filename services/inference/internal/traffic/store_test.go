@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/inference/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func testStore(t *testing.T) (*Store, *pgtest.DB) {
@@ -42,7 +42,7 @@ func testCalls(n int, at time.Time) []*Call {
 
 func stored(t *testing.T, s *Store) []*Call {
 	t.Helper()
-	calls, err := s.List(t.Context(), "dep_a", Filter{}, page.Page{Limit: page.MaxLimit})
+	calls, err := s.List(t.Context(), "dep_a", Filter{}, request.Page{Limit: request.MaxLimit})
 	require.NoError(t, err)
 	return calls
 }
@@ -54,7 +54,7 @@ func count(t *testing.T, s *Store, what string) int {
 	return n
 }
 
-func TestEveryFieldComesBack(t *testing.T) {
+func TestStoreRoundTrip(t *testing.T) {
 	t.Parallel()
 	s, _ := testStore(t)
 	name, model, reason, tokens, ms := "name", "m", "stop", int32(5), 1.5
@@ -71,7 +71,7 @@ func TestEveryFieldComesBack(t *testing.T) {
 	require.Empty(t, cmp.Diff([]*Call{want}, stored(t, s), cmpopts.IgnoreUnexported(Call{})))
 }
 
-func TestABatchIsStoredOnce(t *testing.T) {
+func TestStore_Put_repeated(t *testing.T) {
 	t.Parallel()
 	s, _ := testStore(t)
 	calls := testCalls(20, time.Now())
@@ -91,7 +91,7 @@ func TestABatchIsStoredOnce(t *testing.T) {
 	require.Equal(t, 1, count(t, s, "batch"))
 }
 
-func TestBatchesOfOneNameAtOnceAreOne(t *testing.T) {
+func TestStore_Put_concurrentSameName(t *testing.T) {
 	t.Parallel()
 	s, _ := testStore(t)
 	require.NoError(t, s.EnsurePartitions(t.Context()))
@@ -108,7 +108,7 @@ func TestBatchesOfOneNameAtOnceAreOne(t *testing.T) {
 	require.Equal(t, 200, count(t, s, "call"))
 }
 
-func TestADayWithoutAPartitionGetsOne(t *testing.T) {
+func TestStore_Put_createsPartition(t *testing.T) {
 	t.Parallel()
 	s, _ := testStore(t)
 	now := time.Now()
@@ -125,7 +125,7 @@ func TestADayWithoutAPartitionGetsOne(t *testing.T) {
 	require.Equal(t, total+4, count(t, s, "call"))
 }
 
-func TestPartitionsAreMadeAheadAndBegunAtMidnightUTC(t *testing.T) {
+func TestStore_EnsurePartitions(t *testing.T) {
 	t.Parallel()
 	s, d := testStore(t)
 	for range 2 {
@@ -136,7 +136,7 @@ func TestPartitionsAreMadeAheadAndBegunAtMidnightUTC(t *testing.T) {
 	_, err := s.Put(t.Context(), "edge", append(testCalls(1, today), testCalls(1, today.Add(-time.Microsecond))...))
 	require.NoError(t, err)
 	require.Equal(t, 1, count(t, s, "call WHERE tableoid::regclass::text LIKE '%"+today.Format("20060102")+"'"))
-	// The server's role makes them only so.
+	// The server's role has no DDL rights of its own.
 	_, err = s.Pool.Exec(t.Context(), "CREATE TABLE mine ()")
 	require.Error(t, err)
 	for _, days := range []int{0, -1, 61} {
@@ -145,7 +145,7 @@ func TestPartitionsAreMadeAheadAndBegunAtMidnightUTC(t *testing.T) {
 	}
 }
 
-func TestACallThatTheTableRefusesStopsNoOther(t *testing.T) {
+func TestStore_Put_refusedCalls(t *testing.T) {
 	t.Parallel()
 	s, _ := testStore(t)
 	calls := testCalls(6, time.Now())
@@ -156,14 +156,14 @@ func TestACallThatTheTableRefusesStopsNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, refused)
 	require.Equal(t, 3, count(t, s, "call"))
-	// Also where they make their partition first.
+	// The same if the partition has to be created first.
 	refused, err = s.Put(t.Context(), "b2", append(testCalls(2, time.Now().AddDate(0, 0, -70)), &Call{At: time.Now(), Outcome: "no"}))
 	require.NoError(t, err)
 	require.Equal(t, 1, refused)
 	require.Equal(t, 5, count(t, s, "call"))
 }
 
-func TestADatabaseThatIsAwayIsNoRefusal(t *testing.T) {
+func TestStoreDatabaseUnavailable(t *testing.T) {
 	t.Parallel()
 	s, d := testStore(t)
 	over, cancel := context.WithCancel(t.Context())
@@ -176,11 +176,11 @@ func TestADatabaseThatIsAwayIsNoRefusal(t *testing.T) {
 	require.Error(t, err)
 	require.Error(t, (&Store{Pool: closed}).Forget(t.Context(), "b1"))
 	require.Error(t, (&Store{Pool: closed}).EnsurePartitions(t.Context()))
-	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", Filter{}, page.Page{Limit: 1})
+	_, err = (&Store{Pool: closed}).List(t.Context(), "dep_a", Filter{}, request.Page{Limit: 1})
 	require.Error(t, err)
 }
 
-func TestCallsAreFoundByWhatTheyWere(t *testing.T) {
+func TestStore_List_filters(t *testing.T) {
 	t.Parallel()
 	s, _ := testStore(t)
 	began := time.Now().UTC().Truncate(time.Hour)
@@ -198,12 +198,12 @@ func TestCallsAreFoundByWhatTheyWere(t *testing.T) {
 		filter Filter
 		want   []int
 	}{
-		"all": {Filter{}, []int{3, 2, 1, 0}}, "of a token": {Filter{Token: "tok_1"}, []int{3, 1}}, "of a status": {Filter{Status: "404"}, []int{1}},
-		"of a class": {Filter{Status: "5xx"}, []int{3}}, "of another class": {Filter{Status: "3xx"}, nil}, "by their end": {Filter{Outcome: Unreachable}, []int{3}},
-		"from a time on": {Filter{From: at(2)}, []int{3, 2}}, "before a time": {Filter{To: at(2)}, []int{1, 0}}, "of a revision": {Filter{Revision: &two}, []int{3, 1}},
-		"slow ones": {Filter{MinLatency: &slow}, []int{3, 2}}, "by all of it": {Filter{Token: "tok_1", Status: "5xx", From: at(1), To: at(4), Revision: &two}, []int{3}},
+		"all": {Filter{}, []int{3, 2, 1, 0}}, "token": {Filter{Token: "tok_1"}, []int{3, 1}}, "status": {Filter{Status: "404"}, []int{1}},
+		"status class": {Filter{Status: "5xx"}, []int{3}}, "status class without calls": {Filter{Status: "3xx"}, nil}, "outcome": {Filter{Outcome: Unreachable}, []int{3}},
+		"from": {Filter{From: at(2)}, []int{3, 2}}, "to": {Filter{To: at(2)}, []int{1, 0}}, "revision": {Filter{Revision: &two}, []int{3, 1}},
+		"minimum latency": {Filter{MinLatency: &slow}, []int{3, 2}}, "combined": {Filter{Token: "tok_1", Status: "5xx", From: at(1), To: at(4), Revision: &two}, []int{3}},
 	} {
-		got, err := s.List(t.Context(), "dep_a", c.filter, page.Page{Limit: 10})
+		got, err := s.List(t.Context(), "dep_a", c.filter, request.Page{Limit: 10})
 		require.NoError(t, err, name)
 		var ids, want []string
 		for _, call := range got {
@@ -218,12 +218,12 @@ func TestCallsAreFoundByWhatTheyWere(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, all[2].Duration, one.Duration)
 	_, err = s.Get(t.Context(), "dep_b", all[2].RequestID)
-	require.True(t, fault.Is(err, fault.Absent), "another deployment's call is none: %v", err)
+	require.True(t, fault.Is(err, fault.Absent), "a call of another deployment must not be found: %v", err)
 	points, err := s.Series(t.Context(), "dep_a", Filter{From: at(0), To: at(4)}, 2*time.Minute)
 	require.NoError(t, err)
 	require.Len(t, points, 2)
 	require.True(t, points[0].At.Equal(*at(0)) && points[1].At.Equal(*at(2)))
 	require.Equal(t, []int64{2, 2, 2, 1}, []int64{points[0].Calls, points[0].OK, points[1].Calls, points[1].OK})
 	require.InDelta(t, 250, *points[1].Duration50, 0.001)
-	require.Nil(t, points[0].TTFT50, "no call of the step has any")
+	require.Nil(t, points[0].TTFT50, "a step without values must have no percentile")
 }

@@ -1,8 +1,8 @@
-// Package traffic keeps the record of calls: one row a call that reached an engine, batched into the
-// database off the request's path. What was recorded is never lost while the process lives: calls that
-// the database cannot take go to segments on the disk and are replayed once it is back, each exactly
-// once. A kill loses at most the calls of the last batch interval or, while the database hangs, those
-// that wait for it to answer or to be given up.
+// Package traffic owns the record of calls: one row per call that was sent to an engine, stored in batches
+// outside the path of the request. While the process lives, no recorded call is lost: calls that the database
+// cannot take are written to segments on disk and replayed when it is available again, each exactly once. A
+// kill loses at most the calls of the last batch interval or, while the database hangs, those that wait for it
+// until the timeout.
 package traffic
 
 import "time"
@@ -17,17 +17,18 @@ const (
 	Truncated    = "upstream_truncated"
 	Revoked      = "revoked"
 	LeaseOver    = "lease_over"
-	// Suspended is a call that the suspension of its deployment cut.
+	// Suspended is the outcome of a call that was cut because its deployment was suspended.
 	Suspended = "suspended"
-	// The ends of WebSockets that neither side closed.
+	// The following are outcomes of WebSockets that neither side closed.
 	ClientError = "client_error"
 	IdleOver    = "idle"
 	Draining    = "draining"
-	// SessionOver is a call of a playground session that ended meanwhile; such calls are in its transcript alone.
+	// SessionOver is the outcome of a call whose playground session ended meanwhile. Such calls appear in the
+	// transcript of the session only.
 	SessionOver = "session_over"
 )
 
-// Where token counts come from.
+// The sources of token counts.
 const (
 	UsageEngine = "engine"
 	UsageNone   = "none"
@@ -58,7 +59,7 @@ type Call struct {
 	Duration         float64   `json:"duration_ms"`
 	RequestBytes     int64     `json:"request_bytes"`
 	ResponseBytes    int64     `json:"response_bytes"`
-	// Frames of a WebSocket each way; nil of other calls.
+	// Frame counts of a WebSocket; nil for other calls.
 	RequestFrames  *int64   `json:"request_frames,omitempty"`
 	ResponseFrames *int64   `json:"response_frames,omitempty"`
 	_              struct{} // fields are set by name

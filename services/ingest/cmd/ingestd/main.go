@@ -1,4 +1,4 @@
-// Command ingestd is the ingest service as a process of its own.
+// Command ingestd runs the ingest service as a separate process.
 package main
 
 import (
@@ -6,13 +6,13 @@ import (
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/boot"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
 func main() {
 	cfg := &ingest.Config{}
-	boot.Main(boot.Spec{Name: ingest.Name, Config: cfg, Migrations: ingest.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+	boot.Main(boot.Spec{Name: ingest.Name, Config: cfg, Migrations: ingest.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "jobs")
 		if err != nil {
 			return nil, err

@@ -1,6 +1,6 @@
-// Package artifact owns the outputs of runs: where their bytes go, that what is registered is what was
-// uploaded, and that it is registered once. Objects lie below the run's own prefix under keys that this
-// package makes; a path from outside is only ever compared with them.
+// Package artifact owns the outputs of runs. It decides where their bytes are stored, and it guarantees that a
+// registered artifact is what was uploaded and is registered only once. Objects have keys that this package makes
+// below the run's own prefix; a path from a client is only compared with them.
 package artifact
 
 import (
@@ -28,7 +28,7 @@ type Artifact struct {
 	CreatedAt    time.Time
 }
 
-// URI is where the bytes lie, empty where the platform does not have them.
+// URI returns the location of the bytes, or "" if the platform does not have them.
 func (a *Artifact) URI() string {
 	if a.SHA256 == "" {
 		return ""
@@ -36,7 +36,7 @@ func (a *Artifact) URI() string {
 	return a.Path
 }
 
-// Digest is the SHA-256 of the bytes, nil where the platform has not seen them.
+// Digest returns the SHA-256 of the bytes, or nil if the platform has not seen them.
 func (a *Artifact) Digest() *string {
 	if a.SHA256 == "" {
 		return nil
@@ -44,10 +44,10 @@ func (a *Artifact) Digest() *string {
 	return &a.SHA256
 }
 
-// Packed says that the bytes are a tar file of a folder.
+// Packed reports whether the bytes are a tar file of a folder.
 func (a *Artifact) Packed() bool { return a.SHA256 != "" && strings.HasSuffix(a.Path, ".tar") }
 
-// Upload is bytes that shall be brought.
+// Upload describes bytes that a client wants to upload.
 type Upload struct {
 	RunID   string
 	Attempt int32
@@ -57,12 +57,12 @@ type Upload struct {
 	SHA256  string
 }
 
-// Key is where the bytes go.
+// Key returns the object key of the upload.
 func (u *Upload) Key() string {
 	return strings.Join([]string{prefix(u.RunID) + strconv.Itoa(int(u.Attempt)), u.Kind, u.SHA256, name(u.Path)}, "/")
 }
 
-// prefix is where a run's objects lie; it ends in a slash, so that no other run's begins with it.
+// prefix returns the prefix of a run's object keys. It ends in a slash so that it is not a prefix of another run's keys.
 func prefix(runID string) string { return "runs/" + runID + "/" }
 
 const (
@@ -70,7 +70,7 @@ const (
 	nameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=-"
 )
 
-// name makes a key's last segment of a path.
+// name returns the last segment of an object key for a client's path.
 func name(p string) string {
 	base := path.Base(strings.ReplaceAll(p, `\`, "/"))
 	base = strings.Map(func(c rune) rune {
@@ -81,7 +81,7 @@ func name(p string) string {
 	}, base)
 	base = strings.TrimLeft(base, ".")
 	if len(base) > maxName {
-		base = base[len(base)-maxName:] // the end tells the format
+		base = base[len(base)-maxName:] // keep the end: it holds the file extension
 		base = strings.TrimLeft(base, ".")
 	}
 	if base == "" {
@@ -90,22 +90,22 @@ func name(p string) string {
 	return base
 }
 
-// Blobs is what is needed of the object store.
+// Blobs is the part of the object store that this package uses.
 type Blobs interface {
 	Stat(ctx context.Context, key string) (blob.Info, error)
 	SignPut(ctx context.Context, key string, o blob.SignOptions) (blob.Signed, error)
 }
 
-// Registrar judges what is registered.
+// Registrar checks artifacts before they are registered.
 type Registrar struct{ Blobs Blobs }
 
-// URL makes the request that brings an upload's bytes.
+// URL returns the signed request that uploads the bytes of u.
 func (r *Registrar) URL(ctx context.Context, u *Upload) (blob.Signed, error) {
 	return r.Blobs.SignPut(ctx, u.Key(), blob.SignOptions{Size: u.Size, SHA256: u.SHA256})
 }
 
-// Inspect answers the artifact that a report speaks of, without an id: an object of the run's own, looked
-// at in the store, or, where the executor is the host itself, a path there.
+// Inspect returns the artifact that a report describes, without an id. It is either an object that the run uploaded,
+// whose size and digest are read from the store, or, if the run does not execute in a container, a path on the host.
 func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container bool) (*Artifact, error) {
 	a := &Artifact{RunID: p.RunID, Kind: p.Kind, Format: p.Format, Step: p.Step, Path: p.Path}
 	if p.Size != nil {
@@ -116,31 +116,31 @@ func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container b
 	}
 	key, ok := blob.ParseURI(p.Path)
 	if !ok {
-		return nil, refused("path", "artifact: path must be the object_uri that artifact/upload-url answered")
+		return nil, refused("path", "artifact: path must be the object_uri that artifact/upload-url returned")
 	}
 	rest, own := strings.CutPrefix(key, prefix(p.RunID))
 	part := strings.Split(rest, "/")
 	if !own || len(part) != 4 || part[1] != p.Kind {
-		return nil, refused("path", "artifact: path is no object that this run uploaded as %s", p.Kind)
+		return nil, refused("path", "artifact: path is not an object that this run uploaded as %s", p.Kind)
 	}
 	info, err := r.Blobs.Stat(ctx, key)
 	if fault.Is(err, fault.Absent) {
 		return nil, refused("not_uploaded", "artifact: nothing was uploaded to path")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at the artifact's object: %w", err)
+		return nil, fmt.Errorf("stat the artifact's object: %w", err)
 	}
 	if info.SHA256 != part[2] {
-		return nil, refused("digest_mismatch", "artifact: the object's SHA-256 is not the one that was announced")
+		return nil, refused("digest_mismatch", "artifact: the object's SHA-256 differs from the one given to artifact/upload-url")
 	}
 	if p.Size != nil && *p.Size != info.Size {
-		return nil, refused("size_mismatch", "artifact: the object has %d bytes, size_bytes says %d", info.Size, *p.Size)
+		return nil, refused("size_mismatch", "artifact: the object has %d bytes, but size_bytes is %d", info.Size, *p.Size)
 	}
 	a.Size, a.SHA256 = info.Size, info.SHA256
 	return a, nil
 }
 
-// local accepts a path on a host as a plain note: nothing is ever read there.
+// local checks a path on a host. The path is only recorded: nothing is ever read there.
 func local(p string) error {
 	for part := range strings.SplitSeq(strings.ReplaceAll(p, `\`, "/"), "/") {
 		if part == ".." {

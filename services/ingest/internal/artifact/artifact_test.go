@@ -15,7 +15,7 @@ import (
 
 const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-func TestKeysAreKeysWhateverThePath(t *testing.T) {
+func TestUpload_Key_anyPathGivesValidKey(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
 		"out/model.gguf": "model.gguf", "model.gguf": "model.gguf", `c:\out\m.tar`: "m.tar", "../../x": "x", "..": "object", ".": "object",
@@ -29,7 +29,7 @@ func TestKeysAreKeysWhateverThePath(t *testing.T) {
 	}
 }
 
-// objects is a store of objects by key.
+// objects is an object store in memory.
 type objects map[string]blob.Info
 
 func (o objects) Stat(_ context.Context, key string) (blob.Info, error) {
@@ -40,7 +40,7 @@ func (o objects) Stat(_ context.Context, key string) (blob.Info, error) {
 }
 
 func (o objects) SignPut(context.Context, string, blob.SignOptions) (blob.Signed, error) {
-	return blob.Signed{}, errors.New("not asked")
+	return blob.Signed{}, errors.New("unexpected call of SignPut")
 }
 
 func TestInspect(t *testing.T) {

@@ -13,25 +13,25 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// watched is a store that must be asked for these keys alone.
+// watched is a store that records the keys of its calls.
 type watched struct {
 	objects
 
-	asked  []string
+	keys   []string
 	signed []blob.SignOptions
 	fails  error
 }
 
 func (w *watched) Stat(ctx context.Context, key string) (blob.Info, error) {
-	w.asked = append(w.asked, key)
+	w.keys = append(w.keys, key)
 	if w.fails != nil {
 		return blob.Info{}, w.fails
 	}
@@ -39,11 +39,11 @@ func (w *watched) Stat(ctx context.Context, key string) (blob.Info, error) {
 }
 
 func (w *watched) SignPut(_ context.Context, key string, o blob.SignOptions) (blob.Signed, error) {
-	w.asked, w.signed = append(w.asked, key), append(w.signed, o)
+	w.keys, w.signed = append(w.keys, key), append(w.signed, o)
 	return blob.Signed{URL: key}, w.fails
 }
 
-func TestNoPathMakesTheStoreLookOutsideTheRun(t *testing.T) {
+func TestRegistrar_Inspect_foreignKeyNeverReachesStore(t *testing.T) {
 	t.Parallel()
 	w := &watched{objects: objects{}}
 	r := &Registrar{Blobs: w}
@@ -59,12 +59,12 @@ func TestNoPathMakesTheStoreLookOutsideTheRun(t *testing.T) {
 			require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, "path"), "%s: %v", path, err)
 		}
 	}
-	require.Empty(t, w.asked)
+	require.Empty(t, w.keys)
 }
 
-func TestAPathOnAHostIsANoteThatStaysBelow(t *testing.T) {
+func TestRegistrar_Inspect_hostPathIsOnlyRecorded(t *testing.T) {
 	t.Parallel()
-	r := &Registrar{Blobs: &watched{fails: errors.New("the store is not asked")}}
+	r := &Registrar{Blobs: &watched{fails: errors.New("unexpected call of the store")}}
 	for path, ok := range map[string]bool{
 		"/data/out/m": true, "out/m": true, "m": true, "a..b/..c/d..": true, "./m": true, "": true,
 		"..": false, "../m": false, "a/../m": false, "a/..": false, `a\..\m`: false, `..\m`: false, "/../m": false,
@@ -74,7 +74,7 @@ func TestAPathOnAHostIsANoteThatStaysBelow(t *testing.T) {
 		require.Equal(t, ok, err == nil, "%s: %v", path, err)
 		if ok {
 			require.Equal(t, &Artifact{RunID: "run_1", Kind: "checkpoint", Format: "f", Path: path, Size: 5}, a)
-			require.Nil(t, a.Digest(), "of bytes that were not seen there is no digest")
+			require.Nil(t, a.Digest(), "a path on a host has no digest")
 			require.Empty(t, a.URI())
 			continue
 		}
@@ -82,7 +82,7 @@ func TestAPathOnAHostIsANoteThatStaysBelow(t *testing.T) {
 	}
 }
 
-func TestWhatIsRegisteredIsWhatWasUploaded(t *testing.T) {
+func TestRegistrar_Inspect_takesSizeAndDigestFromStore(t *testing.T) {
 	t.Parallel()
 	key := "runs/run_1/3/hf_export/" + sum + "/m.tar"
 	w := &watched{objects: objects{key: {Size: 7, SHA256: sum}}}
@@ -94,17 +94,17 @@ func TestWhatIsRegisteredIsWhatWasUploaded(t *testing.T) {
 	for _, size := range []*int64{nil, &seven} {
 		a, err := inspect(size)
 		require.NoError(t, err)
-		require.Equal(t, []any{int64(7), sum, true}, []any{a.Size, *a.Digest(), a.Packed()}, "size and digest are the store's")
+		require.Equal(t, []any{int64(7), sum, true}, []any{a.Size, *a.Digest(), a.Packed()}, "size and digest come from the store")
 	}
 	_, err := inspect(&eight)
 	require.True(t, fault.HasCode(err, "size_mismatch"), "%v", err)
-	require.Contains(t, fault.From(err).Text(), "has 7 bytes, size_bytes says 8")
+	require.Contains(t, fault.From(err).Text(), "has 7 bytes, but size_bytes is 8")
 	w.fails = fault.New(fault.Dependency, "", "away")
 	_, err = inspect(nil)
-	require.True(t, fault.Is(err, fault.Dependency), "a store that is away is no refusal: %v", err)
+	require.True(t, fault.Is(err, fault.Dependency), "an unavailable store is not a refusal: %v", err)
 }
 
-func TestAnUploadIsBoundToItsSizeAndDigest(t *testing.T) {
+func TestRegistrar_URL_bindsSizeAndDigest(t *testing.T) {
 	t.Parallel()
 	w := &watched{}
 	u := &Upload{RunID: "run_1", Attempt: 2, Kind: "checkpoint", Path: "x/m.gguf", Size: 9, SHA256: sum}
@@ -117,7 +117,7 @@ func TestAnUploadIsBoundToItsSizeAndDigest(t *testing.T) {
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 
-func TestOfManyWhoRegisterOneArtifactAllAreToldTheSame(t *testing.T) {
+func TestWrite_concurrentRegistrationsGiveOneArtifact(t *testing.T) {
 	t.Parallel()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -126,12 +126,12 @@ func TestOfManyWhoRegisterOneArtifactAllAreToldTheSame(t *testing.T) {
 	a := &Artifact{RunID: "run_1", Kind: "checkpoint", Format: "f", Path: "p", Size: 1}
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	told := map[string]int{}
+	ids := map[string]int{}
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	for i := range 10 {
 		all.Go(func() {
 			err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
-				return Write(a, "art_"+strings.Repeat("x", i+1))(ctx, tx, &pgx.Batch{}, &commit.Run{ID: "run_1", Now: now})
+				return Write(a, "art_"+strings.Repeat("x", i+1))(ctx, tx, &pgx.Batch{}, &groupcommit.Run{ID: "run_1", Now: now})
 			})
 			found, ferr := s.Find(t.Context(), a)
 			if err != nil || ferr != nil {
@@ -140,12 +140,12 @@ func TestOfManyWhoRegisterOneArtifactAllAreToldTheSame(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			told[found.ID]++
+			ids[found.ID]++
 		})
 	}
 	all.Wait()
-	require.Len(t, told, 1, "without a step there is one, too")
-	_, more, err := s.List(t.Context(), "run_1", page.Page{Limit: 5})
+	require.Len(t, ids, 1, "an artifact without a step is registered once too")
+	_, more, err := s.List(t.Context(), "run_1", request.Page{Limit: 5})
 	require.NoError(t, err)
 	require.False(t, more)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
 const columns = `id, run_id, attempt, kind, format, step, path, size_bytes, coalesce(sha256, ''), created_at`
@@ -21,10 +21,10 @@ func scan(row pgx.CollectableRow) (*Artifact, error) {
 	return &a, err
 }
 
-// Write registers an artifact under a new id, once: the same kind, path and step again is the one that is
-// there.
-func Write(a *Artifact, newID string) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *commit.Run) error {
+// Write registers an artifact under a new id. If the run already has an artifact with the same kind, path and step,
+// that one is kept.
+func Write(a *Artifact, newID string) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		_, err := tx.Exec(ctx, `INSERT INTO artifact (id, run_id, attempt, kind, format, step, path, size_bytes, sha256, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), $10) ON CONFLICT (run_id, kind, path, step) DO NOTHING`,
 			newID, r.ID, r.Attempt, a.Kind, a.Format, a.Step, a.Path, a.Size, a.SHA256, r.Now)
@@ -38,13 +38,13 @@ func Write(a *Artifact, newID string) commit.Write {
 // Store reads artifacts.
 type Store struct{ Pool pg.Querier }
 
-// Find answers what is registered as the artifact.
+// Find returns the registered artifact that has the run, kind, path and step of a.
 func (s *Store) Find(ctx context.Context, a *Artifact) (*Artifact, error) {
 	return s.one(ctx, a.Path, ` WHERE run_id = $1 AND kind = $2 AND path = $3 AND step IS NOT DISTINCT FROM $4`,
 		a.RunID, a.Kind, a.Path, a.Step)
 }
 
-// Get answers an artifact of a run.
+// Get returns an artifact of a run.
 func (s *Store) Get(ctx context.Context, runID, id string) (*Artifact, error) {
 	return s.one(ctx, id, ` WHERE run_id = $1 AND id = $2`, runID, id)
 }
@@ -64,10 +64,10 @@ func (s *Store) one(ctx context.Context, name, where string, args ...any) (*Arti
 	return a, nil
 }
 
-// List answers a page of a run's artifacts in the order of their registration.
-func (s *Store) List(ctx context.Context, runID string, p page.Page) ([]*Artifact, bool, error) {
+// List returns a page of a run's artifacts in the order of registration.
+func (s *Store) List(ctx context.Context, runID string, p request.Page) ([]*Artifact, bool, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM artifact WHERE run_id = $1 ORDER BY created_at, id LIMIT $2 OFFSET $3`,
-		runID, p.Ask(), p.Offset)
+		runID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, false, fmt.Errorf("list artifacts: %w", err)
 	}
@@ -75,6 +75,6 @@ func (s *Store) List(ctx context.Context, runID string, p page.Page) ([]*Artifac
 	if err != nil {
 		return nil, false, fmt.Errorf("list artifacts: %w", err)
 	}
-	all, more := page.Cut(all, p)
+	all, more := request.CutPage(all, p)
 	return all, more, nil
 }

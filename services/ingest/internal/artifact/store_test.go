@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-func TestAnArtifactIsRegisteredOnce(t *testing.T) {
+func TestWrite_registersArtifactOnce(t *testing.T) {
 	t.Parallel()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestAnArtifactIsRegisteredOnce(t *testing.T) {
 	}
 	for _, c := range cases {
 		err := pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
-			r := &commit.Run{ID: "run_1", Attempt: 2, Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
+			r := &groupcommit.Run{ID: "run_1", Attempt: 2, Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 			return Write(&c.a, c.id)(ctx, tx, &pgx.Batch{}, r)
 		})
 		require.NoError(t, err)
@@ -50,12 +50,12 @@ func TestAnArtifactIsRegisteredOnce(t *testing.T) {
 		require.Equal(t, c.a.SHA256, got.SHA256)
 		require.Equal(t, c.a.Step, got.Step)
 	}
-	all, more, err := s.List(t.Context(), "run_1", page.Page{Limit: 3})
+	all, more, err := s.List(t.Context(), "run_1", request.Page{Limit: 3})
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Equal(t, []string{"art_1", "art_3", "art_5"}, []string{all[0].ID, all[1].ID, all[2].ID})
 	_, err = s.Get(t.Context(), "run_2", "art_1")
-	require.True(t, fault.Is(err, fault.Absent), "an artifact is its run's")
+	require.True(t, fault.Is(err, fault.Absent), "an artifact belongs to its run only")
 	got, err := s.Get(t.Context(), "run_1", "art_6")
 	require.NoError(t, err)
 	require.Empty(t, got.URI())

@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Text reads what names something: a string of low to high characters without NUL, which no column of text
-// holds and no one can ask for by an address.
+// Text reads a name: a string of low to high characters without NUL. Postgres text columns cannot store a NUL, and a
+// URL cannot contain one.
 func (r *Reader) Text(low, high int) string {
 	s := r.Bounded(low, high)
 	if holdsNUL(s) {
@@ -21,7 +21,7 @@ func (r *Reader) Text(low, high int) string {
 
 func holdsNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 
-// Bounded reads content: a string of low to high characters, whichever they are.
+// Bounded reads content: a string of low to high characters, NUL included.
 func (r *Reader) Bounded(low, high int) string {
 	before := len(r.faults)
 	s := r.String()
@@ -51,7 +51,7 @@ func (r *Reader) IntIn(low, high int64) int64 {
 	return n
 }
 
-// Enum reads one of some words.
+// Enum reads a string that must be one of words.
 func (r *Reader) Enum(words ...string) string {
 	before := len(r.faults)
 	s := r.String()
@@ -65,7 +65,7 @@ func (r *Reader) Enum(words ...string) string {
 	return ""
 }
 
-// List is Array of at most so many items; what comes behind them is read over.
+// List is like Array for at most so many items. It skips the items beyond them and adds a fault.
 func (r *Reader) List(most int, each func(i int)) {
 	long := false
 	r.Array(func(i int) {
@@ -89,7 +89,7 @@ func (r *Reader) limit(typ, name, text string, limit any) {
 	}
 }
 
-// Span answers the text of what read reads, as Raw does.
+// Span calls read and returns the text that it read, in the form of Raw.
 func (r *Reader) Span(read func()) []byte {
 	r.peek()
 	start := r.pos
@@ -100,7 +100,7 @@ func (r *Reader) Span(read func()) []byte {
 	return quoteBare(r.data[start:r.pos])
 }
 
-// Optional reads a value that may be null; it answers nil there.
+// Optional reads a value with read, or returns nil for null.
 func Optional[T any](r *Reader, read func() T) *T {
 	if r.Null() {
 		return nil
@@ -109,7 +109,7 @@ func Optional[T any](r *Reader, read func() T) *T {
 	return &v
 }
 
-// Entries reads an object of at most so many names, each of low to high characters without NUL.
+// Entries reads an object with at most so many names, each of low to high characters without NUL.
 func (r *Reader) Entries(most, low, high int, each func(name string)) {
 	count := 0
 	r.Map(func(name string) {
@@ -136,11 +136,11 @@ func (r *Reader) Entries(most, low, high int, each func(name string)) {
 	}
 }
 
-// Quoted tells that a string stands next.
+// Quoted reports whether the next value is a string.
 func (r *Reader) Quoted() bool { return r.peek() == '"' }
 
-// Nested tells that an object stands next.
+// Nested reports whether the next value is an object.
 func (r *Reader) Nested() bool { return r.peek() == '{' }
 
-// Listed tells that a list stands next.
+// Listed reports whether the next value is a list.
 func (r *Reader) Listed() bool { return r.peek() == '[' }

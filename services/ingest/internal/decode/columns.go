@@ -8,8 +8,8 @@ const (
 	MaxRank   = 1 << 24
 )
 
-// Columns are the points of one metrics request, a slice a column. They are reused from request to
-// request, so that a point costs no allocation.
+// Columns holds the points of one metrics request, one slice per column. It is reused for the next request, so that a
+// point costs no allocation.
 type Columns struct {
 	RunID string
 	Rank  *int32
@@ -24,10 +24,10 @@ type Columns struct {
 	index map[string]uint32
 }
 
-// Len is the number of points.
+// Len returns the number of points.
 func (c *Columns) Len() int { return len(c.Key) }
 
-// Reset forgets the points and keeps the room.
+// Reset removes the points and keeps the allocated memory.
 func (c *Columns) Reset() {
 	c.RunID, c.Rank = "", nil
 	c.Names, c.Key, c.Step, c.Value, c.Micros = c.Names[:0], c.Key[:0], c.Step[:0], c.Value[:0], c.Micros[:0]
@@ -52,8 +52,8 @@ func (c *Columns) intern(key []byte) uint32 {
 	return i
 }
 
-// Metrics reads a metrics request. What is written plainly is read without an allocation a point; all
-// else, right or wrong, by the same Reader as every other payload, so both answer alike.
+// Metrics reads a metrics request. The plain form is read without an allocation per point. Every other form, valid or
+// not, is read by the Reader like all other payloads, so the results and the faults are the same.
 func Metrics(data []byte, into *Columns) error {
 	into.Reset()
 	if fast(data, into) {
@@ -89,7 +89,7 @@ func point(r *Reader, into *Columns) {
 	}
 }
 
-// RunID reads the run that a body names.
+// RunID reads the id of a run.
 func (r *Reader) RunID() string { return r.Text(1, MaxRunID) }
 
 // Rank reads the optional rank of the reporting process.

@@ -13,7 +13,7 @@ import (
 
 const at = `"ts":"2026-11-21T09:33:00Z"`
 
-// row is what one point became.
+// row is one point as it was read.
 type row struct {
 	key    string
 	step   int64
@@ -29,10 +29,10 @@ func rows(c *decode.Columns) []row {
 	return out
 }
 
-// onePoint is a request of one point with these fields.
+// onePoint returns a request with one point that has these fields.
 func onePoint(fields string) string { return `{"run_id":"r","points":[{` + fields + `}]}` }
 
-func TestPointsAreReadAlikeHoweverTheyAreWritten(t *testing.T) {
+func TestMetrics_formOfPointDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	micros := int64(1795253580_000000)
 	cases := map[string]row{
@@ -62,7 +62,7 @@ func TestPointsAreReadAlikeHoweverTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestWrongPointsAreToldWithTheirPaths(t *testing.T) {
+func TestMetrics_reportsPathsOfFaults(t *testing.T) {
 	t.Parallel()
 	good := `"key":"a","step":1,"value":1,` + at
 	cases := map[string][]string{
@@ -100,7 +100,7 @@ func TestWrongPointsAreToldWithTheirPaths(t *testing.T) {
 	}
 }
 
-func TestColumnsOfOneRequestLeaveNothingToTheNext(t *testing.T) {
+func TestMetrics_clearsColumnsOfLastRequest(t *testing.T) {
 	t.Parallel()
 	var c decode.Columns
 	requests := []struct {
@@ -131,7 +131,7 @@ func TestColumnsOfOneRequestLeaveNothingToTheNext(t *testing.T) {
 	}
 }
 
-func TestKeysAreBoundedInCharactersAndPointsInNumber(t *testing.T) {
+func TestMetrics_boundsKeysAndPoints(t *testing.T) {
 	t.Parallel()
 	var c decode.Columns
 	for _, letter := range []string{"k", "é", "😀"} {
@@ -140,7 +140,7 @@ func TestKeysAreBoundedInCharactersAndPointsInNumber(t *testing.T) {
 		require.Equal(t, []string{key}, c.Names)
 	}
 	for n, ok := range map[int]bool{decode.MaxPoints: true, decode.MaxPoints + 1: false} {
-		for _, extra := range []string{"", `"rank":0,`} { // read fast, and by the Reader
+		for _, extra := range []string{"", `"rank":0,`} { // the fast path, then the Reader
 			body := strings.Replace(string(request(n)), `"points"`, extra+`"points"`, 1)
 			err := decode.Metrics([]byte(body), &c)
 			require.Equal(t, ok, err == nil, "%d points: %v", n, err)
@@ -151,7 +151,7 @@ func TestKeysAreBoundedInCharactersAndPointsInNumber(t *testing.T) {
 	}
 }
 
-func TestAFaultIsToldForEachOfManyPointsUpToABound(t *testing.T) {
+func TestMetrics_reportsAtMostFiftyFaults(t *testing.T) {
 	t.Parallel()
 	var c decode.Columns
 	body := `{"run_id":"r","points":[` + strings.Repeat(`{},`, 9_999) + `{}]}`

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads the plain form of a metrics request: no escapes, no doubled or unknown names, numbers
-// that fit. Its methods answer false for anything else, which is then read by the Reader.
+// scanner reads the plain form of a metrics request: without escapes, duplicate or unknown names, and numbers out of
+// range. Its methods return false for anything else, which the Reader then reads.
 type scanner struct {
 	data []byte
 	pos  int
@@ -49,7 +49,7 @@ func (s *scanner) space() {
 	}
 }
 
-// is reads one byte if it stands next.
+// is reads the byte c if it comes next after white space, and reports whether it did.
 func (s *scanner) is(c byte) bool {
 	s.space()
 	if s.pos < len(s.data) && s.data[s.pos] == c {
@@ -59,7 +59,7 @@ func (s *scanner) is(c byte) bool {
 	return false
 }
 
-// plain reads a string without escapes; what it answers lies in the body.
+// plain reads a string without escapes. The result is a slice of the body.
 func (s *scanner) plain() ([]byte, bool) {
 	if !s.is('"') {
 		return nil, false
@@ -114,7 +114,7 @@ const (
 	sawAll = 1<<iota - 1
 )
 
-// point is written out instead of built on object: a closure a point would be an allocation a point.
+// point does not use object, because a closure per point would cost an allocation per point.
 func (s *scanner) point(into *Columns) bool {
 	var (
 		seen, bit uint8
@@ -204,7 +204,7 @@ func (s *scanner) float() (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// micros reads a time as Python and Go write it in UTC: 2026-11-21T09:33:00[.ffffff](Z|+00:00).
+// micros reads a time in the forms that Python and Go write for UTC: 2026-11-21T09:33:00[.ffffff](Z|+00:00).
 func (s *scanner) micros() (int64, bool) {
 	text, ok := s.plain()
 	const head = len("2026-11-21T09:33:00")
@@ -226,10 +226,10 @@ func (s *scanner) micros() (int64, bool) {
 		return 0, false
 	}
 	t := time.Date(year, time.Month(month), day, part[3], part[4], part[5], micro*1000, time.UTC)
-	return t.UnixMicro(), t.Day() == day // a day that the month lacks runs over
+	return t.UnixMicro(), t.Day() == day // Date moves a day that the month does not have into the next month
 }
 
-// fraction reads the part of a second, cut to microseconds.
+// fraction reads an optional fraction of a second, cut to microseconds.
 func fraction(text []byte) (micro int, rest []byte, ok bool) {
 	if text[0] != '.' {
 		return 0, text, true

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// read reads a body by one method of the Reader and answers its faults.
+// read reads a body with one method of the Reader and returns the faults.
 func read(t *testing.T, body string, value func(r *decode.Reader)) []string {
 	t.Helper()
 	err := decode.Body([]byte(body), value)
@@ -24,7 +24,7 @@ func read(t *testing.T, body string, value func(r *decode.Reader)) []string {
 	return faults(t, err)
 }
 
-func TestNumbersThatAreNoIntegers(t *testing.T) {
+func TestReader_Int_acceptsIntegersOnly(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
 		"0": "", "-0": "", "-1": "", "9223372036854775807": "", "-9223372036854775808": "", " \n7\t": "",
@@ -46,7 +46,7 @@ func TestNumbersThatAreNoIntegers(t *testing.T) {
 	}
 }
 
-func TestNaNAndInfinitiesHaveTheseFormsAlone(t *testing.T) {
+func TestReader_Float_acceptedForms(t *testing.T) {
 	t.Parallel()
 	values := map[string]float64{
 		"NaN": math.NaN(), `"NaN"`: math.NaN(), "Infinity": math.Inf(1), `"Infinity"`: math.Inf(1), "-Infinity": math.Inf(-1), `"-Infinity"`: math.Inf(-1),
@@ -74,7 +74,7 @@ func TestNaNAndInfinitiesHaveTheseFormsAlone(t *testing.T) {
 	}
 }
 
-func TestTimesNameTheirOffset(t *testing.T) {
+func TestReader_Time_requiresOffset(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		"2026-11-21T09:33:00Z":                "2026-11-21T09:33:00Z",
@@ -98,7 +98,7 @@ func TestTimesNameTheirOffset(t *testing.T) {
 	}
 }
 
-func TestStringsAreUnicodeThroughout(t *testing.T) {
+func TestReader_String_requiresValidUnicode(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`"a\"\\\/\b\f\n\r\tz"`: "a\"\\/\b\f\n\r\tz", `"\u00e9\u20AC"`: "é€", `"\ud83d\ude00"`: "😀", `"\uD83D\uDE00x"`: "😀x",
@@ -118,10 +118,10 @@ func TestStringsAreUnicodeThroughout(t *testing.T) {
 			require.Equal(t, []string{"body[0] json_invalid"}, read(t, body, (*decode.Reader).Skip), "%q", body)
 		}
 	}
-	require.NotEmpty(t, read(t, "\ufeff{}", (*decode.Reader).Skip), "a byte order mark is no white space")
+	require.NotEmpty(t, read(t, "\ufeff{}", (*decode.Reader).Skip), "a byte order mark is not white space")
 }
 
-func TestBoundsHoldAtTheBoundAndOneBeyond(t *testing.T) {
+func TestReader_boundsAreInclusive(t *testing.T) {
 	t.Parallel()
 	text := func(low, high int) func(r *decode.Reader) { return func(r *decode.Reader) { r.Text(low, high) } }
 	whole := func(low, high int64) func(r *decode.Reader) { return func(r *decode.Reader) { r.IntIn(low, high) } }
@@ -161,7 +161,7 @@ func TestBoundsHoldAtTheBoundAndOneBeyond(t *testing.T) {
 	}
 }
 
-func TestLimitsAreToldBesideTheirFaults(t *testing.T) {
+func TestReader_faultsStateTheirLimits(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]map[string]any{
 		`{"n":1,"text":""}`:                              {"min_length": 1},
@@ -180,7 +180,7 @@ func TestLimitsAreToldBesideTheirFaults(t *testing.T) {
 	}
 }
 
-func TestNamesAreUniqueAtEveryDepth(t *testing.T) {
+func TestReader_Skip_rejectsDuplicateNamesAtAnyDepth(t *testing.T) {
 	t.Parallel()
 	skip := (*decode.Reader).Skip
 	for body, want := range map[string][]string{
@@ -198,20 +198,20 @@ func TestNamesAreUniqueAtEveryDepth(t *testing.T) {
 	}
 }
 
-func TestNestingIsBounded(t *testing.T) {
+func TestReader_Skip_boundsNesting(t *testing.T) {
 	t.Parallel()
 	skip := (*decode.Reader).Skip
 	for _, kind := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
 		inner := "1"
 		require.Empty(t, read(t, strings.Repeat(kind[0], 64)+inner+strings.Repeat(kind[1], 64), skip))
 		require.Contains(t, read(t, strings.Repeat(kind[0], 65)+inner+strings.Repeat(kind[1], 65), skip)[0], "json_invalid")
-		require.Contains(t, read(t, strings.Repeat(kind[0], 100_000), skip)[0], "json_invalid", "and no stack is lost to it")
+		require.Contains(t, read(t, strings.Repeat(kind[0], 100_000), skip)[0], "json_invalid", "deep nesting does not overflow the stack")
 	}
 	beside := "[" + strings.Repeat("[[]],", 1000) + "[]]"
-	require.Empty(t, read(t, beside, skip), "what is closed nests no more")
+	require.Empty(t, read(t, beside, skip), "closed lists do not count as nesting")
 }
 
-func TestNamesOfABodyDoNotOutgrowIt(t *testing.T) { // alone: it measures the whole process
+func TestReader_Skip_boundsMemoryForNames(t *testing.T) { // not parallel: it measures the memory of the whole process
 	var many strings.Builder
 	many.WriteByte('{')
 	for i := range 200_000 {
@@ -224,15 +224,15 @@ func TestNamesOfABodyDoNotOutgrowIt(t *testing.T) { // alone: it measures the wh
 	err := decode.Body(body, (*decode.Reader).Skip)
 	runtime.ReadMemStats(&after)
 	require.Equal(t, []string{"body too_long"}, faults(t, err))
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), "a hostile body costs no more than the rest of them")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), "many names must not cost more than 64 MiB")
 	var fits strings.Builder
 	for i := range 70_000 {
 		fits.WriteString(`"` + strconv.Itoa(i) + `":1,`)
 	}
-	require.Empty(t, read(t, `{"a":{`+fits.String()+`"z":1},"b":{`+fits.String()+`"z":1}}`, (*decode.Reader).Skip), "names count while their object is open")
+	require.Empty(t, read(t, `{"a":{`+fits.String()+`"z":1},"b":{`+fits.String()+`"z":1}}`, (*decode.Reader).Skip), "names count only while their object is open")
 }
 
-func TestABodyCutAnywhereIsTold(t *testing.T) {
+func TestBody_truncatedBodyIsFault(t *testing.T) {
 	t.Parallel()
 	body := `{"n":-3,"list":[1.5,NaN,"-Infinity"],"flag":true,"text":"h\u00e9\ud83d\ude00","at":"2026-11-21T11:33:00Z","raw":{"a":[null,{}]},"word":"a"}`
 	require.NoError(t, decode.Body([]byte(body), shape(nil)))
@@ -241,14 +241,14 @@ func TestABodyCutAnywhereIsTold(t *testing.T) {
 		require.Len(t, got, 1, body[:n])
 		require.Regexp(t, `^body\[\d+\] json_invalid$`, got[0], body[:n])
 	}
-	for n := range body { // and one byte put wrong is never taken for a panic or a fault without a path
+	for n := range body { // a wrong byte must not cause a panic
 		for _, c := range "\x00\"\\{}[],:0-e\xff" {
 			_ = decode.Body([]byte(body[:n]+string(c)+body[n+1:]), shape(nil))
 		}
 	}
 }
 
-func TestWhatIsKeptIsStrictJSON(t *testing.T) {
+func TestReader_Raw_returnsStrictJSON(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		` [NaN, -Infinity ,"NaN", {"Infinity": Infinity}] `: `["NaN", "-Infinity" ,"NaN", {"Infinity": "Infinity"}]`,
@@ -262,10 +262,10 @@ func TestWhatIsKeptIsStrictJSON(t *testing.T) {
 	}
 	var raw []byte
 	require.NotEmpty(t, read(t, `[1,`, func(r *decode.Reader) { raw = r.Raw() }))
-	require.Nil(t, raw, "of a body that cannot be read nothing is kept")
+	require.Nil(t, raw, "Raw returns nil after a syntax error")
 }
 
-func TestAfterASyntaxErrorNothingIsRead(t *testing.T) {
+func TestReader_readsNothingAfterSyntaxError(t *testing.T) {
 	t.Parallel()
 	got := read(t, `{"a" 1}`, func(r *decode.Reader) {
 		r.Map(func(string) { t.Error("a value without a colon was read") })
@@ -279,5 +279,5 @@ func TestAfterASyntaxErrorNothingIsRead(t *testing.T) {
 		require.Empty(t, r.Text(1, 5))
 		require.False(t, r.Array(func(int) { t.Error("an item was read") }))
 	})
-	require.Equal(t, []string{"body[5] json_invalid"}, got, "and what follows is not told as faults")
+	require.Equal(t, []string{"body[5] json_invalid"}, got, "a syntax error is the only fault")
 }

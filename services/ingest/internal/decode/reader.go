@@ -1,6 +1,6 @@
-// Package decode reads the bodies that training code reports, in one pass and strictly: a name that is
-// unknown, doubled or spelled in another case, a wrong type, bytes behind the value and bad UTF-8 are
-// faults with the path of the field. All faults of a body are told together. Nothing is guessed.
+// Package decode reads the request bodies that training code sends, in one pass and strictly. An unknown or duplicate
+// name, a name in another case, a wrong type, data after the value and invalid UTF-8 are faults, each with the path of
+// its field. All faults of a body are reported together. Values are never converted from another type.
 package decode
 
 import (
@@ -16,10 +16,10 @@ import (
 
 const (
 	maxDepth = 64
-	// maxFaults bounds what one answer lists.
+	// maxFaults is the number of faults that one response lists.
 	maxFaults = 50
-	// maxNames bounds the names of the objects that are open at once: they are remembered, and a body of
-	// nothing but short names would take many times its size.
+	// maxNames bounds the names in all objects that are open at the same time. The Reader keeps these names to detect
+	// duplicates, and a body of short names only would need many times its own size.
 	maxNames = 128 << 10
 )
 
@@ -28,14 +28,14 @@ type Reader struct {
 	data   []byte
 	pos    int
 	depth  int
-	names  int // of the open objects
+	names  int // number of names in the open objects
 	path   []any
 	faults []fault.Field
 	broken bool
-	finite bool // numbers that are read over must fit a double
+	finite bool // skipped numbers must fit a double
 }
 
-// Body reads a whole body with read, and answers what was wrong with it.
+// Body reads a whole body with read. Its error lists the faults of the body.
 func Body(data []byte, read func(r *Reader)) error {
 	r := &Reader{data: data, path: []any{"body"}}
 	if !utf8.Valid(data) {
@@ -44,7 +44,7 @@ func Body(data []byte, read func(r *Reader)) error {
 	read(r)
 	r.space()
 	if !r.broken && r.pos != len(r.data) {
-		r.syntax("There is something behind the value")
+		r.syntax("extra data after the value")
 	}
 	if len(r.faults) > 0 {
 		return fault.InvalidFields(r.faults...)
@@ -52,17 +52,17 @@ func Body(data []byte, read func(r *Reader)) error {
 	return nil
 }
 
-// Wrong adds a fault at the present path, or at a field below it.
+// Wrong adds a fault at the current path, or at a field below it.
 func (r *Reader) Wrong(typ, msg string, below ...any) {
 	if len(r.faults) < maxFaults && !r.broken {
 		r.faults = append(r.faults, fault.At(typ, msg, append(append([]any{}, r.path...), below...)...))
 	}
 }
 
-// Faults counts what was found wrong so far.
+// Faults returns the number of faults so far.
 func (r *Reader) Faults() int { return len(r.faults) }
 
-// syntax ends the reading: what follows cannot be understood.
+// syntax records a syntax error as the only fault and ends the reading.
 func (r *Reader) syntax(msg string) {
 	if !r.broken {
 		r.faults = []fault.Field{fault.At(fault.TypeJSON, "JSON decode error: "+msg, "body", r.pos)}
@@ -81,7 +81,7 @@ func (r *Reader) space() {
 	}
 }
 
-// peek is the next byte that is no space, 0 at the end.
+// peek returns the next byte that is not white space, or 0 at the end.
 func (r *Reader) peek() byte {
 	if r.broken {
 		return 0
@@ -95,17 +95,17 @@ func (r *Reader) peek() byte {
 
 func (r *Reader) expect(c byte) bool {
 	if r.peek() != c {
-		r.syntax(fmt.Sprintf("want %q", string(c)))
+		r.syntax(fmt.Sprintf("expected %q", string(c)))
 		return false
 	}
 	r.pos++
 	return true
 }
 
-// Fields maps each name of an object to what reads its value.
+// Fields maps each name of an object to the function that reads its value.
 type Fields map[string]func()
 
-// Object reads an object of exactly these fields; required ones must be there.
+// Object reads an object that has no other fields than these. The required ones must be present.
 func (r *Reader) Object(fields Fields, required ...string) {
 	seen := make(map[string]bool, len(fields))
 	ok := r.Map(func(name string) {
@@ -125,7 +125,7 @@ func (r *Reader) Object(fields Fields, required ...string) {
 	}
 }
 
-// Map reads an object of any names; it answers false where there is none.
+// Map reads an object with any names. It returns false if the next value is not an object or has a syntax error.
 func (r *Reader) Map(each func(name string)) bool {
 	if r.peek() != '{' {
 		r.mistyped(fault.TypeDictType, "Input should be an object")
@@ -173,7 +173,7 @@ func (r *Reader) field(names map[string]bool, name string, each func(name string
 	r.path = r.path[:len(r.path)-1]
 }
 
-// maxName bounds what an answer repeats of a name.
+// maxName is the number of bytes of a name that a response repeats.
 const maxName = 128
 
 func clip(name string) string {
@@ -183,7 +183,7 @@ func clip(name string) string {
 	return strings.ToValidUTF8(name[:maxName], "") + "..."
 }
 
-// TypeDuplicate is the type of a name that was given twice.
+// TypeDuplicate is the fault type of a duplicate name.
 const TypeDuplicate = "duplicate_key"
 
 // Array reads an array; each reads one item.
@@ -221,7 +221,7 @@ func (r *Reader) enter() bool {
 	return true
 }
 
-// mistyped tells a wrong type and reads over the value.
+// mistyped adds a fault for a wrong type and skips the value.
 func (r *Reader) mistyped(typ, msg string) {
 	r.Wrong(typ, msg)
 	r.Skip()
@@ -257,8 +257,8 @@ func (r *Reader) Int() int64 {
 
 const notFinite = "Input should be a number that a double can hold"
 
-// Float reads a number. The strings "NaN", "Infinity" and "-Infinity" are values, and so are the bare
-// tokens that Python writes; a number that overflows is a fault.
+// Float reads a number. It accepts the strings "NaN", "Infinity" and "-Infinity" and the same words without quotes,
+// which Python writes. A number that overflows is a fault.
 func (r *Reader) Float() float64 {
 	if v, ok := r.special(); ok {
 		return v
@@ -275,7 +275,7 @@ func (r *Reader) Float() float64 {
 	return v
 }
 
-// special reads NaN and the infinities, quoted or bare.
+// special reads NaN or an infinity, quoted or bare.
 func (r *Reader) special() (float64, bool) {
 	r.peek()
 	for _, s := range [...]struct {
@@ -304,10 +304,10 @@ func (r *Reader) Bool() bool {
 	return false
 }
 
-// Null reads a null where there is one.
+// Null reads a null if it is the next value, and reports whether it did.
 func (r *Reader) Null() bool { return r.literal("null") }
 
-// Time reads a timestamp of ISO 8601 with an explicit offset.
+// Time reads an ISO 8601 timestamp with an explicit offset, cut to microseconds.
 func (r *Reader) Time() time.Time {
 	if r.peek() != '"' {
 		r.mistyped(fault.TypeDatetime, "Input should be a timestamp with an offset")

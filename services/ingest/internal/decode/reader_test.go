@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// faults are the paths and types of what was wrong.
+// faults returns the path and type of each fault in err.
 func faults(t *testing.T, err error) []string {
 	t.Helper()
 	var f *fault.Error
@@ -28,7 +28,7 @@ func faults(t *testing.T, err error) []string {
 	return out
 }
 
-func TestReaderTellsEveryFaultWithItsPath(t *testing.T) {
+func TestReader_reportsPathOfEachFault(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
 		`{}`:                                 {"body.n missing"},
@@ -83,7 +83,7 @@ type values struct {
 	flag bool
 }
 
-// shape reads an object with a field of each kind.
+// shape returns a function that reads an object with one field of each kind.
 func shape(v *values) func(r *decode.Reader) {
 	if v == nil {
 		v = &values{}
@@ -102,7 +102,7 @@ func shape(v *values) func(r *decode.Reader) {
 	}
 }
 
-func TestReaderReads(t *testing.T) {
+func TestReader_readsEachKindOfField(t *testing.T) {
 	t.Parallel()
 	var v values
 	err := decode.Body([]byte(` {"n": -3, "list": [1.5, NaN, "-Infinity", Infinity, 0], "flag": true, "text": "h\u00e9\ud83d\ude00\ud800",
@@ -118,14 +118,14 @@ func TestReaderReads(t *testing.T) {
 	require.JSONEq(t, `{"a": ["NaN", "NaN", "x\"-Infinity", "-Infinity"]}`, string(v.raw))
 }
 
-func TestFaultsAreBounded(t *testing.T) {
+func TestReader_Wrong_boundsFaults(t *testing.T) {
 	t.Parallel()
 	body := `{"n":1,"list":[` + strings.Repeat(`"x",`, 10) + `"x"]` + strings.Repeat(`,"x":1`, 1000) + `}`
 	require.LessOrEqual(t, len(faults(t, decode.Body([]byte(body), shape(nil)))), 50)
 }
 
-// FuzzReader holds the Reader against encoding/json: what one takes as JSON, so does the other, but for
-// doubled names, which only the Reader refuses, and bare NaN, which only the Reader takes.
+// FuzzReader compares the Reader with encoding/json. Both accept the same bodies, except that only the Reader rejects
+// duplicate names, deep nesting and invalid UTF-8, and only the Reader accepts bare NaN and infinities.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,2.5e-3,"x\u00e9\n",null,true]}`, `[[[]]]`, `"\ud83d"`, `-0`, `1.`, `{"a":1,"a":2}`, `NaN`, `{"a":-Infinity}`, "\"\x7f\"", `[1 2]`, `tru`, `{,}`,
@@ -142,10 +142,10 @@ func FuzzReader(f *testing.F) {
 			}
 			return
 		}
-		var told *fault.Error
-		require.ErrorAs(t, err, &told)
+		var invalid *fault.Error
+		require.ErrorAs(t, err, &invalid)
 		if json.Valid(data) {
-			for _, field := range told.Fields {
+			for _, field := range invalid.Fields {
 				deep := field.Msg == "JSON decode error: nested too deeply"
 				require.True(t, field.Type == decode.TypeDuplicate || deep || field.Loc[1] == 0, "%q: %v", data, field)
 			}
@@ -153,7 +153,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzMetrics holds the fast path against the Reader: both answer alike.
+// FuzzMetrics compares the fast path with the Reader: their results are the same.
 func FuzzMetrics(f *testing.F) {
 	for _, seed := range []string{
 		`{"run_id":"r","points":[{"key":"a","step":1,"value":2.5,"ts":"2026-11-21T09:33:00Z"}]}`,
@@ -197,7 +197,7 @@ func request(points int) []byte {
 	return []byte(b.String())
 }
 
-func TestAPointCostsNoAllocation(t *testing.T) {
+func TestMetrics_pointWithoutAllocation(t *testing.T) {
 	var c decode.Columns
 	body := request(10_000)
 	require.NoError(t, decode.Metrics(body, &c)) // grows the columns
@@ -206,7 +206,7 @@ func TestAPointCostsNoAllocation(t *testing.T) {
 	require.Less(t, perRun, 20.0)
 }
 
-func TestMetricsBounds(t *testing.T) {
+func TestMetrics_rejectsPointsBeyondBounds(t *testing.T) {
 	t.Parallel()
 	var c decode.Columns
 	require.Equal(t, []string{"body.points too_long"}, faults(t, decode.Metrics(request(10_001), &c)))

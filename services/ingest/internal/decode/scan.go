@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// literal reads a word where it stands next.
+// literal reads a word if it comes next, and reports whether it did.
 func (r *Reader) literal(word string) bool {
 	r.peek()
 	if r.broken || !bytes.HasPrefix(r.data[r.pos:], []byte(word)) {
@@ -28,7 +28,7 @@ func (r *Reader) number() ([]byte, bool) {
 	}
 	n, _ := numberEnd(r.data[r.pos:])
 	if n == 0 {
-		r.syntax("this is no number")
+		r.syntax("invalid number")
 		return nil, true
 	}
 	raw := r.data[r.pos : r.pos+n]
@@ -36,8 +36,8 @@ func (r *Reader) number() ([]byte, bool) {
 	return raw, true
 }
 
-// numberEnd is the length of the number that b begins with, 0 where it is none; whole says that it has
-// neither fraction nor exponent.
+// numberEnd returns the length of the number at the start of b, or 0 if it is not valid. whole reports that the number
+// has neither fraction nor exponent.
 func numberEnd(b []byte) (n int, whole bool) {
 	if n < len(b) && b[n] == '-' {
 		n++
@@ -71,7 +71,7 @@ func numberEnd(b []byte) (n int, whole bool) {
 		whole = false
 	}
 	if n < len(b) && (b[n] >= '0' && b[n] <= '9') {
-		return 0, false // a zero in front
+		return 0, false // a leading zero
 	}
 	return n, whole
 }
@@ -83,7 +83,7 @@ func digits(b []byte, n int) int {
 	return n
 }
 
-// text reads a string; it answers false after a syntax error.
+// text reads a string. It returns false after a syntax error.
 func (r *Reader) text() (string, bool) {
 	if !r.expect('"') {
 		return "", false
@@ -98,16 +98,16 @@ func (r *Reader) text() (string, bool) {
 		case c == '\\':
 			return r.escaped(start)
 		case c < 0x20:
-			r.syntax("a control character in a string")
+			r.syntax("control character in a string")
 			return "", false
 		}
 		r.pos++
 	}
-	r.syntax("the string does not end")
+	r.syntax("unterminated string")
 	return "", false
 }
 
-// escaped goes on with a string from its first escape.
+// escaped reads the rest of a string, from its first escape on; start is the beginning of the string.
 func (r *Reader) escaped(start int) (string, bool) {
 	out := append([]byte{}, r.data[start:r.pos]...)
 	for r.pos < len(r.data) {
@@ -117,24 +117,24 @@ func (r *Reader) escaped(start int) (string, bool) {
 		case c == '"':
 			return string(out), true
 		case c < 0x20:
-			r.syntax("a control character in a string")
+			r.syntax("control character in a string")
 			return "", false
 		case c != '\\':
 			out = append(out, c)
 		default:
 			ch, ok := r.escape()
 			if !ok {
-				r.syntax("a bad escape in a string")
+				r.syntax("invalid escape in a string")
 				return "", false
 			}
 			out = utf8.AppendRune(out, ch)
 		}
 	}
-	r.syntax("the string does not end")
+	r.syntax("unterminated string")
 	return "", false
 }
 
-// escape reads what follows a backslash; a half of a surrogate pair becomes U+FFFD.
+// escape reads the rest of an escape, after the backslash. An unpaired surrogate becomes U+FFFD.
 func (r *Reader) escape() (rune, bool) {
 	if r.pos >= len(r.data) {
 		return 0, false
@@ -187,7 +187,7 @@ func (r *Reader) hex() (rune, bool) {
 	return v, true
 }
 
-// Skip reads over the next value, whatever it is, and holds it to the same rules.
+// Skip skips the next value of any type. The same rules of syntax apply to it.
 func (r *Reader) Skip() {
 	switch c := r.peek(); {
 	case r.broken:
@@ -205,28 +205,28 @@ func (r *Reader) Skip() {
 		raw, ok := r.number()
 		switch {
 		case !ok:
-			r.syntax("want a value")
+			r.syntax("expected a value")
 		case r.finite && overflows(raw):
 			r.Wrong(fault.TypeFinite, notFinite)
 		}
 	}
 }
 
-// overflows tells that no double holds a number.
+// overflows reports whether a number is too large for a double.
 func overflows(raw []byte) bool {
 	v, err := strconv.ParseFloat(string(raw), 64)
 	return err != nil || math.IsInf(v, 0)
 }
 
-// Finite is Raw of a value in which every number is one that a double can hold.
+// Finite is like Raw, but a number in the value that overflows a double is a fault.
 func (r *Reader) Finite() []byte {
 	r.finite = true
 	defer func() { r.finite = false }()
 	return r.Raw()
 }
 
-// Raw reads any value and answers its text, a copy without the white space around it. Bare NaN and
-// infinities inside become their strings, so that what is kept is JSON.
+// Raw reads a value of any type and returns a copy of its text without surrounding white space. Bare NaN and
+// infinities inside it are quoted, so that the stored text is valid JSON.
 func (r *Reader) Raw() []byte {
 	r.peek()
 	start := r.pos
@@ -237,7 +237,7 @@ func (r *Reader) Raw() []byte {
 	return quoteBare(r.data[start:r.pos])
 }
 
-// quoteBare puts quotes round the bare tokens that only Python writes.
+// quoteBare returns a copy of raw with quotes around the bare words NaN, Infinity and -Infinity, which Python writes.
 func quoteBare(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); {
@@ -268,7 +268,7 @@ func bareWord(at []byte) string {
 	return ""
 }
 
-// stringEnd is behind the string that begins at i, which has been read before.
+// stringEnd returns the position after the string that begins at i. The string has been read before, so it is valid.
 func stringEnd(raw []byte, i int) int {
 	for i++; i < len(raw); i++ {
 		switch raw[i] {

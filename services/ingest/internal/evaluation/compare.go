@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Comparison is of two runs over the tasks that both scored.
+// Comparison compares two runs over the tasks that both scored.
 type Comparison struct {
 	Tasks              int
-	Delta              *float64 // nil where no task is in both
+	Delta              *float64 // nil if the runs have no scored task in common
 	CI                 *Interval
 	Wins, Losses, Ties int
 }
 
-// Compare pairs the tasks of two runs; rollouts come in the order of their tasks. The seed makes the drawing
-// of the bootstrap the same whenever the same two are compared.
+// Compare pairs the tasks of two runs. The rollouts are sorted by task. With the same seed, the bootstrap draws the same
+// samples, so that comparing two runs again gives the same result.
 func Compare(ours, theirs []Rollout, seed string) *Comparison {
 	var h Head
 	base := map[string]float64{}
@@ -51,17 +51,17 @@ func Compare(ours, theirs []Rollout, seed string) *Comparison {
 	return c
 }
 
-// Bounds of a bootstrap: how often it draws, and how many values it draws in all.
+// Limits of a bootstrap: the number of its samples, and the number of values drawn in all of them.
 const (
 	mostDraws   = 10_000
 	leastDraws  = 1_000
 	mostDrawnOf = 20_000_000
 )
 
-// bootstrap is the interval between the percentiles 2.5 and 97.5 of the mean of values drawn with replacement.
+// bootstrap returns the percentiles 2.5 and 97.5 of the means of samples that are drawn from values with replacement.
 func bootstrap(values []float64, seed string) *Interval {
 	h := fnv.New128a()
-	_, _ = h.Write([]byte(seed)) // a hash takes everything
+	_, _ = h.Write([]byte(seed)) // Write of a hash never fails
 	sum := h.Sum(nil)
 	draw := rand.New(rand.NewPCG(word(sum[:8]), word(sum[8:])))
 	means := make([]float64, max(leastDraws, min(mostDraws, mostDrawnOf/len(values))))

@@ -1,19 +1,19 @@
-// Package evaluation owns the evaluations of agents that runs report: rollouts of tasks, and the numbers
-// that follow from them. It promises that an error of the infrastructure is left out of every number and
-// never scored 0; that tasks are known by opaque keys alone; and that the same rollouts always give the
-// same numbers, by these formulas.
+// Package evaluation owns the evaluations of agents that runs report: the rollouts of tasks and the statistics
+// computed from them. It promises that a rollout lost to an infrastructure error is excluded from every statistic of
+// rewards and never scored 0; that tasks are stored as opaque keys only; and that the same rollouts always give the
+// same statistics, by these formulas.
 //
-// Tasks are what an evaluation draws, so every mean is one over tasks: of a task's scored rollouts the mean
-// is taken, and of these means the mean. Its standard error is the standard deviation of the tasks' means
-// over the square root of their number, which for tasks with equally many rollouts is the error clustered by
-// task (Liang and Zeger 1986; Miller 2024, "Adding Error Bars to Evals", section 2.2). Its interval of 95 %
-// is that of Student's t with one degree of freedom less than there are tasks; pass@k is cut to 0 and 1.
+// An evaluation is a sample of tasks, so every mean is a mean over tasks: the mean of the tasks' means, where a task's
+// mean is that of its scored rollouts. The standard error is the standard deviation of the tasks' means divided by the
+// square root of the number of tasks. If all tasks have the same number of rollouts, this is the error clustered by
+// task (Liang and Zeger 1986; Miller 2024, "Adding Error Bars to Evals", section 2.2). The 95 % interval uses
+// Student's t with one degree of freedom less than the number of tasks. The interval of pass@k is clipped to 0 and 1.
 //
-// pass@k of a task with n scored rollouts, c of which passed, is 1 - C(n-c, k)/C(n, k) (Chen et al. 2021,
-// "Evaluating Large Language Models Trained on Code", equation 1); tasks with fewer than k scored rollouts
-// are not in it. Percentiles are linear between ranks (Hyndman and Fan's type 7, numpy's default), bins are
-// numpy.histogram's. A comparison pairs the tasks that both runs scored: its interval is the percentile
-// bootstrap over tasks (Efron and Tibshirani 1993, chapter 13), drawn from a seed that the two runs' ids make.
+// For a task with n scored rollouts and c passed ones, pass@k is 1 - C(n-c, k)/C(n, k) (Chen et al. 2021,
+// "Evaluating Large Language Models Trained on Code", equation 1). Tasks with fewer than k scored rollouts are
+// excluded. Percentiles are linear between ranks (Hyndman and Fan's type 7, numpy's default); bins are those of
+// numpy.histogram. A comparison pairs the tasks that both runs scored. Its interval is the percentile bootstrap over
+// tasks (Efron and Tibshirani 1993, chapter 13), with a seed made from the ids of the two runs.
 package evaluation
 
 import (
@@ -23,16 +23,16 @@ import (
 	"time"
 )
 
-// Head is what a run said of its evaluation.
+// Head is what a run reported about its evaluation as a whole.
 type Head struct {
 	Name, Version               string
-	Parts                       []byte // JSON object of the parts that are shown as they came
+	Parts                       []byte // JSON object with the parts that are shown as reported
 	TasksTotal, RolloutsPerTask *int32
 	PassReward                  *float64
 	StartedAt                   time.Time
 }
 
-// Rollout is one try at a task, as it is stored.
+// Rollout is one try at a task, as stored.
 type Rollout struct {
 	Task                           string
 	Number, Attempt                int32
@@ -47,10 +47,10 @@ type Rollout struct {
 	At                             time.Time
 }
 
-// passReward is the least reward that solves a task, where the run told none.
+// passReward is the lowest reward that solves a task if the run reported no other.
 const passReward = 1.0
 
-// passes tells whether a scored rollout solved its task.
+// passes reports whether a scored rollout solved its task.
 func (h *Head) passes(r *Rollout) bool {
 	switch {
 	case r.Passed != nil:
@@ -62,7 +62,7 @@ func (h *Head) passes(r *Rollout) bool {
 	}
 }
 
-// task is the scored rollouts of one task.
+// task holds the results of the rollouts of one task.
 type task struct {
 	key            string
 	group          *string
@@ -72,7 +72,7 @@ type task struct {
 
 func (t *task) scored() int { return len(t.rewards) }
 
-// tasks gathers rollouts that come in the order of their tasks.
+// tasks groups rollouts by task. The rollouts are sorted by task.
 func (h *Head) tasks(rollouts []Rollout) []task {
 	var out []task
 	for i := range rollouts {
@@ -102,16 +102,16 @@ type Mean struct {
 	Tasks  int
 }
 
-// Interval is an interval of confidence.
+// Interval is a 95 % confidence interval.
 type Interval struct{ Low, High float64 }
 
-// Metric is a mean by its name.
+// Metric is a named mean.
 type Metric struct {
 	Name string
 	Mean
 }
 
-// Summary is what follows from an evaluation's rollouts.
+// Summary holds the statistics of an evaluation's rollouts.
 type Summary struct {
 	Tasks, TasksCompleted, TasksErrored, TasksMasked int
 	PerTask, Scored, Masked                          int
@@ -124,14 +124,14 @@ type Summary struct {
 	Turns, Seconds                                   *Distribution
 }
 
-// Usage is what the rollouts used, the masked ones too.
+// Usage is the total usage of all rollouts, including masked ones.
 type Usage struct {
 	PromptTokens, CompletionTokens, ToolCalls int64
 	Cost                                      *float64
-	Tokens, Turns, Time                       int // limits hit
+	Tokens, Turns, Time                       int // number of rollouts that hit each limit
 }
 
-// Group is the tasks under one name.
+// Group holds the statistics of the tasks with one group name.
 type Group struct {
 	Name   string
 	Tasks  int
@@ -141,7 +141,7 @@ type Group struct {
 	Passed *Mean
 }
 
-// Summarise computes the summary of rollouts that come in the order of their tasks and numbers.
+// Summarise computes the summary of rollouts, which are sorted by task and number.
 func (h *Head) Summarise(rollouts []Rollout) *Summary {
 	tasks := h.tasks(rollouts)
 	s := &Summary{PassAt: map[int]Mean{}, Reward: rewardOf(tasks), Groups: groups(tasks), Parts: partsOf(rollouts)}
@@ -178,7 +178,7 @@ func (h *Head) Summarise(rollouts []Rollout) *Summary {
 	return s
 }
 
-// measure adds what is counted over rollouts.
+// measure adds the statistics over rollouts: usage and distributions.
 func (s *Summary) measure(rollouts []Rollout) {
 	var rewards, turns, seconds []float64
 	for i := range rollouts {
@@ -215,7 +215,7 @@ func (u *Usage) add(r *Rollout) {
 	}
 }
 
-// powers are the k of pass@k: 1, 2, 4 and so on, and the number of a task's rollouts.
+// powers returns the values of k for pass@k: the powers of two below most, and most, the number of rollouts per task.
 func powers(most int) []int {
 	var ks []int
 	for k := 1; k < most; k *= 2 {
@@ -227,7 +227,7 @@ func powers(most int) []int {
 	return ks
 }
 
-// rewardOf is the mean reward.
+// rewardOf returns the mean reward, or nil if no task is scored.
 func rewardOf(tasks []task) *Mean {
 	var means []float64
 	for i := range tasks {
@@ -238,7 +238,7 @@ func rewardOf(tasks []task) *Mean {
 	return meanOf(means)
 }
 
-// passAt is pass@k.
+// passAt returns pass@k, or nil if no task has k scored rollouts.
 func passAt(tasks []task, k int) *Mean {
 	var chances []float64
 	for i := range tasks {
@@ -253,7 +253,7 @@ func passAt(tasks []task, k int) *Mean {
 	return m
 }
 
-// partsOf are the mean parts of the reward, by name.
+// partsOf returns the mean of each part of the reward, sorted by name.
 func partsOf(rollouts []Rollout) []Metric {
 	means := map[string][]float64{}
 	for i := 0; i < len(rollouts); {
@@ -279,7 +279,7 @@ func partsOf(rollouts []Rollout) []Metric {
 	return out
 }
 
-// groups are the tasks by group, in the order of their names; tasks without one are in none.
+// groups returns the statistics of each group, sorted by name. Tasks without a group are left out.
 func groups(tasks []task) []Group {
 	by := map[string][]task{}
 	for _, t := range tasks {
@@ -306,5 +306,5 @@ func value[T any](p *T) (zero T) {
 	return *p
 }
 
-// PassName is what pass@k is called.
+// PassName returns the name of the metric pass@k.
 func PassName(k int) string { return "pass@" + strconv.Itoa(k) }

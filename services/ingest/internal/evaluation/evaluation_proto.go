@@ -11,13 +11,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// itemsURL is where the rollouts of a run are.
+// itemsURL returns the URL of the rollouts of a run.
 func itemsURL(runID string) string { return "/api/agent-evaluations/" + runID + "/items" }
 
-// maxShown is how many groups, and how many parts of the reward, one answer holds.
+// maxShown is the number of groups, and of reward parts, that one response holds.
 const maxShown = 200
 
-// none is the evaluation of a run that reported none.
+// none returns the empty evaluation of a run that reported no evaluation.
 func none(runID string) *ingestv1.AgentEvaluation {
 	return &ingestv1.AgentEvaluation{
 		RunId: runID, State: ingestv1.EvaluationState_EVALUATION_STATE_NONE, Reward: &ingestv1.RewardSummary{},
@@ -26,7 +26,7 @@ func none(runID string) *ingestv1.AgentEvaluation {
 	}
 }
 
-// stated are the parts of a head.
+// stated is the decoded form of Head.Parts.
 type stated struct {
 	Model *struct {
 		Version, Revision, Digest *string
@@ -50,7 +50,7 @@ func (h *Head) stated() (*stated, error) {
 	return &s, nil
 }
 
-// taskset is the digest of the tasks, empty where it is not told.
+// taskset returns the digest of the tasks, or "" if the run did not report it.
 func (h *Head) taskset() string {
 	s, err := h.stated()
 	if err != nil {
@@ -61,11 +61,11 @@ func (h *Head) taskset() string {
 
 func evaluationProto(runID string, h *Head, s *Summary, p *run.Progress) (*ingestv1.AgentEvaluation, error) {
 	out := none(runID)
-	said, err := h.stated()
+	parts, err := h.stated()
 	if err != nil {
 		return nil, err
 	}
-	headProto(out, h, said)
+	headProto(out, h, parts)
 	out.State = stateOf(s, p)
 	out.TasksTotal, out.TasksCompleted = int32(s.Tasks), int32(s.TasksCompleted)
 	out.TasksErrored, out.TasksMasked = int32(s.TasksErrored), int32(s.TasksMasked)
@@ -102,22 +102,22 @@ func evaluationProto(runID string, h *Head, s *Summary, p *run.Progress) (*inges
 	return out, nil
 }
 
-// headProto writes what the run said.
-func headProto(out *ingestv1.AgentEvaluation, h *Head, said *stated) {
+// headProto writes the head and its parts to out.
+func headProto(out *ingestv1.AgentEvaluation, h *Head, parts *stated) {
 	out.Benchmark = &ingestv1.EvaluatedBenchmark{Name: h.Name, Version: optional(h.Version)}
-	if m := said.Model; m != nil {
+	if m := parts.Model; m != nil {
 		out.Model = &ingestv1.EvaluatedModel{Version: m.Version, Revision: m.Revision, Digest: m.Digest}
 	}
-	if e := said.Environment; e != nil {
+	if e := parts.Environment; e != nil {
 		out.Environment = &ingestv1.EvaluatedEnvironment{Name: e.Name, Version: e.Version, Digest: e.Digest}
 	}
-	if r := said.Rubric; r != nil {
+	if r := parts.Rubric; r != nil {
 		out.Rubric = &ingestv1.EvaluatedRubric{Id: r.ID, Version: r.Version, Digest: r.Digest}
 	}
-	out.TasksetDigest, out.Harness, out.Sampling = said.TasksetDigest, said.Harness, said.Sampling
+	out.TasksetDigest, out.Harness, out.Sampling = parts.TasksetDigest, parts.Harness, parts.Sampling
 }
 
-// stateOf judges how an evaluation stands by its rollouts and by its run.
+// stateOf returns the state of an evaluation, which follows from its rollouts and the progress of its run.
 func stateOf(s *Summary, p *run.Progress) ingestv1.EvaluationState {
 	switch {
 	case p.ClosedAt == nil:

@@ -10,13 +10,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// Scores answers the scores that a run reported under a benchmark's name, as metrics.
+// Scores returns, as metrics, the scores that a run reported under a benchmark's name.
 type Scores func(ctx context.Context, runID, name string) ([]*ingestv1.EvaluationMetric, error)
 
-// Progress tells how far a run has come.
+// Progress returns the progress of a run.
 type Progress func(ctx context.Context, runID string) (run.Progress, error)
 
-// Server answers AgentEvaluationService. All fields are required.
+// Server implements AgentEvaluationService. All fields are required.
 type Server struct {
 	ingestv1.UnimplementedAgentEvaluationServiceServer
 
@@ -50,11 +50,11 @@ func (s *Server) GetAgentEvaluation(
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, in, head, rollouts)
+	return s.assemble(ctx, in, head, rollouts)
 }
 
-// answer puts an evaluation's parts together.
-func (s *Server) answer(
+// assemble builds the response from a run's head and rollouts.
+func (s *Server) assemble(
 	ctx context.Context, in *ingestv1.GetAgentEvaluationRequest, head *Head, rollouts []Rollout,
 ) (*ingestv1.AgentEvaluation, error) {
 	progress, err := s.Progress(ctx, in.GetRunId())
@@ -76,18 +76,18 @@ func (s *Server) answer(
 	return out, err
 }
 
-// compare refuses a baseline of other tasks: their numbers do not compare.
+// compare compares a run with a baseline. It rejects a baseline with another taskset: their rewards are not comparable.
 func (s *Server) compare(ctx context.Context, runID, baseline string, head *Head, ours []Rollout) (*ingestv1.EvaluationComparison, error) {
 	other, err := s.Store.Head(ctx, baseline)
 	if err != nil {
 		return nil, err
 	}
 	if other == nil {
-		return nil, fault.New(fault.Refused, "baseline", "baseline: the run %s reported no evaluation", baseline)
+		return nil, fault.New(fault.Refused, "baseline", "baseline: run %s reported no evaluation", baseline)
 	}
 	mine, theirs := head.taskset(), other.taskset()
 	if mine == "" || mine != theirs {
-		return nil, fault.New(fault.Refused, "baseline", "baseline: the run %s evaluated another taskset", baseline)
+		return nil, fault.New(fault.Refused, "baseline", "baseline: run %s evaluated another taskset", baseline)
 	}
 	rollouts, err := s.Store.Rollouts(ctx, baseline)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Server) compare(ctx context.Context, runID, baseline string, head *Head
 	return comparisonProto(baseline, Compare(ours, rollouts, runID+" "+baseline)), nil
 }
 
-// readable answers a run's id, if the caller may read the run.
+// readable checks that runID is valid and that the caller may read the run. It returns the id.
 func (s *Server) readable(ctx context.Context, field, runID string) (string, error) {
 	if err := request.ID(id.Run, field, runID); err != nil {
 		return "", err
@@ -108,7 +108,7 @@ func (s *Server) readable(ctx context.Context, field, runID string) (string, err
 func (s *Server) ListAgentEvaluationItems(
 	ctx context.Context, in *ingestv1.ListAgentEvaluationItemsRequest,
 ) (*ingestv1.ListAgentEvaluationItemsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}

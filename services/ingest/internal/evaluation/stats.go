@@ -13,7 +13,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// deviation is the standard deviation of a sample of at least two.
+// deviation returns the standard deviation of a sample of at least two values.
 func deviation(values []float64) float64 {
 	m, sum := mean(values), 0.0
 	for _, v := range values {
@@ -22,7 +22,7 @@ func deviation(values []float64) float64 {
 	return math.Sqrt(sum / float64(len(values)-1))
 }
 
-// meanOf is the mean of the tasks' means with its error; nil of none.
+// meanOf returns the mean of the tasks' means with its error and interval, or nil if there are no values.
 func meanOf(values []float64) *Mean {
 	n := len(values)
 	if n == 0 {
@@ -37,10 +37,10 @@ func meanOf(values []float64) *Mean {
 	return m
 }
 
-// confidence is the upper end of an interval of 95 %.
+// confidence is the upper quantile of a 95 % interval.
 const confidence = 0.975
 
-// chance is pass@k of one task: of n rollouts c passed.
+// chance returns pass@k of one task with n rollouts, c of them passed.
 func chance(n, c, k int) float64 {
 	if n-c < k {
 		return 1
@@ -52,14 +52,14 @@ func chance(n, c, k int) float64 {
 	return 1 - fail
 }
 
-// Distribution is how values are spread.
+// Distribution describes the distribution of values.
 type Distribution struct {
 	Mean, Min, P10, P50, P90, Max float64
-	Std                           *float64 // nil of fewer than two
+	Std                           *float64 // nil for fewer than two values
 	Bins                          []Bin
 }
 
-// Bin is one stretch of a histogram; only the last one holds its upper end.
+// Bin is one bin of a histogram. High is exclusive, except in the last bin.
 type Bin struct {
 	Low, High float64
 	Count     int
@@ -67,7 +67,7 @@ type Bin struct {
 
 const bins = 10
 
-// distribution answers nil of none.
+// distribution returns nil if there are no values.
 func distribution(values []float64) *Distribution {
 	if len(values) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func distribution(values []float64) *Distribution {
 	return d
 }
 
-// quantile is linear between the two ranks around it.
+// quantile interpolates linearly between the two nearest ranks.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	low := int(math.Floor(at))
@@ -93,8 +93,8 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
 }
 
-// histogram counts sorted values in stretches of equal width; values that are all the same get half a unit
-// to each side.
+// histogram counts sorted values in bins of equal width. If all values are the same, the range is the value plus and
+// minus one half.
 func histogram(sorted []float64) []Bin {
 	low, high := sorted[0], sorted[len(sorted)-1]
 	if low == high {
@@ -120,7 +120,7 @@ func histogram(sorted []float64) []Bin {
 	return out
 }
 
-// studentT is the quantile of Student's t distribution at confidence.
+// studentT returns the quantile of Student's t distribution at confidence, by bisection.
 func studentT(freedom float64) float64 {
 	high := 2.0
 	for tCDF(high, freedom) < confidence {
@@ -138,13 +138,13 @@ func studentT(freedom float64) float64 {
 	return (low + high) / 2
 }
 
-// tCDF is the chance of at most t, for t of at least 0.
+// tCDF is the cumulative distribution function of Student's t, for t >= 0.
 func tCDF(t, freedom float64) float64 {
 	return 1 - incompleteBeta(freedom/(freedom+t*t), freedom/2, 0.5)/2
 }
 
-// incompleteBeta is the regularised incomplete beta function, by its continued fraction (Abramowitz and
-// Stegun 26.5.8, evaluated by Lentz's method).
+// incompleteBeta is the regularised incomplete beta function. It is computed as a continued fraction (Abramowitz and
+// Stegun 26.5.8) by Lentz's method.
 func incompleteBeta(x, a, b float64) float64 {
 	if x <= 0 || x >= 1 {
 		return min(1, max(0, x))

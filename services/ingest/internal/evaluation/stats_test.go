@@ -10,20 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The values are those of printed tables of Student's t, two-sided 95 %.
-func TestStudentsTIsThatOfTheTables(t *testing.T) {
+// The expected values are from printed tables of Student's t, two-sided 95 %.
+func TestStudentT_matchesTables(t *testing.T) {
 	t.Parallel()
 	for freedom, want := range map[float64]float64{
 		1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 9: 2.262, 10: 2.228, 29: 2.045, 30: 2.042, 60: 2.000, 120: 1.980, 99_999: 1.960,
 	} {
 		require.InDelta(t, want, studentT(freedom), 0.0005, freedom)
 	}
-	require.InDelta(t, math.Tan(math.Pi*0.475), studentT(1), 1e-9, "with one degree of freedom it is Cauchy's")
+	require.InDelta(t, math.Tan(math.Pi*0.475), studentT(1), 1e-9, "with one degree of freedom it is the Cauchy distribution")
 }
 
-func TestAMeanWorkedByHand(t *testing.T) {
+func TestMeanOf_workedExample(t *testing.T) {
 	t.Parallel()
-	// Means of tasks 2, 4, 6: mean 4, deviation 2, error 2/sqrt(3), t of two degrees 4.302653.
+	// The tasks' means are 2, 4, 6: mean 4, deviation 2, error 2/sqrt(3), t with two degrees of freedom 4.302653.
 	m := meanOf([]float64{2, 4, 6})
 	require.InDelta(t, 4, m.Value, 0)
 	require.InDelta(t, 2/math.Sqrt(3), *m.Stderr, 1e-15)
@@ -31,12 +31,12 @@ func TestAMeanWorkedByHand(t *testing.T) {
 	require.InDelta(t, 4+4.302652729911275*2/math.Sqrt(3), m.CI.High, 1e-9)
 	require.Equal(t, 3, m.Tasks)
 	one := meanOf([]float64{0.5})
-	require.Nil(t, one.Stderr, "one task says nothing of the others")
+	require.Nil(t, one.Stderr, "one task has no standard error")
 	require.Nil(t, one.CI)
 	require.Nil(t, meanOf(nil))
 }
 
-func TestPassAtKWorkedByHand(t *testing.T) {
+func TestChance_workedExamples(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		n, c, k int
@@ -56,8 +56,8 @@ func TestPassAtKWorkedByHand(t *testing.T) {
 	}
 }
 
-// TestPassAtKIsTheShareOfDraws counts every way to draw k of n rollouts.
-func TestPassAtKIsTheShareOfDraws(t *testing.T) {
+// TestChance_equalsShareOfDraws compares chance with a count over every way to draw k of n rollouts.
+func TestChance_equalsShareOfDraws(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 8; n++ {
 		for c := 0; c <= n; c++ {
@@ -84,7 +84,7 @@ func popcount(v int) (n int) {
 	return n
 }
 
-func TestADistributionOfOneAndOfEqualValues(t *testing.T) {
+func TestDistribution_singleAndEqualValues(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, distribution(nil))
 	d := distribution([]float64{3})
@@ -96,7 +96,7 @@ func TestADistributionOfOneAndOfEqualValues(t *testing.T) {
 	require.InDelta(t, 2.5, same.Bins[9].High, 0)
 }
 
-// reference is what testdata/reference.py computed with numpy.
+// reference is the output of testdata/reference.py, which computes the statistics with numpy.
 type reference struct {
 	Quantiles map[string]float64
 	Cases     []struct {
@@ -131,7 +131,7 @@ func load(t *testing.T) *reference {
 	return &r
 }
 
-func TestTheNumbersAreThoseOfTheReference(t *testing.T) {
+func TestStatistics_matchReference(t *testing.T) {
 	t.Parallel()
 	r := load(t)
 	for freedom, want := range r.Quantiles {
@@ -161,7 +161,7 @@ func TestTheNumbersAreThoseOfTheReference(t *testing.T) {
 	}
 }
 
-func TestTheErrorIsTheOneClusteredByTask(t *testing.T) {
+func TestRewardOf_errorIsClusteredByTask(t *testing.T) {
 	t.Parallel()
 	for _, c := range load(t).Clustered {
 		var tasks []task
@@ -174,7 +174,7 @@ func TestTheErrorIsTheOneClusteredByTask(t *testing.T) {
 	}
 }
 
-func TestPassAtKIsThatOfTheReference(t *testing.T) {
+func TestPassAt_matchesReference(t *testing.T) {
 	t.Parallel()
 	for _, c := range load(t).Pass {
 		var tasks []task
@@ -193,13 +193,13 @@ func TestPassAtKIsThatOfTheReference(t *testing.T) {
 	}
 }
 
-func TestTheBootstrapIsThatOfTheReference(t *testing.T) {
+func TestBootstrap_matchesReference(t *testing.T) {
 	t.Parallel()
 	for _, c := range load(t).Bootstrap {
 		i := bootstrap(c.Deltas, "run_1 run_2")
 		require.InDelta(t, c.Low, i.Low, c.Within)
 		require.InDelta(t, c.High, i.High, c.Within)
-		require.Equal(t, i, bootstrap(c.Deltas, "run_1 run_2"), "the same two give the same numbers")
+		require.Equal(t, i, bootstrap(c.Deltas, "run_1 run_2"), "the same seed gives the same interval")
 		require.NotEqual(t, i, bootstrap(c.Deltas, "run_2 run_1"))
 	}
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// maxRollouts is how many rollouts a run may have: one answer is computed from all of them.
+// maxRollouts is the number of rollouts that a run may have. One response is computed from all of them.
 const maxRollouts = 100_000
 
-// Write stores what a benchmark payload says of the run's evaluation. What is told again replaces what was
-// told before; a run makes one evaluation, of one benchmark.
-func Write(b *report.Benchmark) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+// Write stores the evaluation data of a benchmark payload. Later values replace earlier ones. A run has only one
+// evaluation, of one benchmark.
+func Write(b *report.Benchmark) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if b.Evaluation == nil && b.Rollouts == nil {
 			return nil
 		}
@@ -48,14 +48,14 @@ func Write(b *report.Benchmark) commit.Write {
 	}
 }
 
-func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *commit.Run) error {
+func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcommit.Run) error {
 	var h Head
 	err := tx.QueryRow(ctx, `SELECT name, head FROM evaluation WHERE run_id = $1`, r.ID).Scan(&h.Name, &h.Parts)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("load an evaluation: %w", err)
 	}
 	if err == nil && h.Name != b.Name {
-		return fault.New(fault.Conflict, "evaluation", "benchmark: the run evaluates %s", h.Name)
+		return fault.New(fault.Conflict, "evaluation", "benchmark: the run already evaluates %s", h.Name)
 	}
 	e := b.Evaluation
 	if e == nil {
@@ -77,7 +77,7 @@ func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *commit.Ru
 	return nil
 }
 
-// merge puts parts over those of an object, each as it came.
+// merge adds parts to a JSON object, replacing parts with the same name. The text of each part is not changed.
 func merge(object []byte, parts map[string][]byte) (string, error) {
 	all := map[string]json.RawMessage{}
 	if len(object) > 0 {
@@ -116,8 +116,8 @@ const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, task
 		seconds = excluded.seconds, stop = excluded.stop, error = excluded.error, trace = excluded.trace
 	WHERE o.attempt <= excluded.attempt`
 
-// storeRollouts writes all rollouts of a request in one statement, a slice a column.
-func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *commit.Run) error {
+// storeRollouts writes all rollouts of a request in one statement, one slice per column.
+func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *groupcommit.Run) error {
 	n := len(rollouts)
 	var c struct {
 		task                                   []string

@@ -8,14 +8,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads evaluations.
 type Store struct{ Pool pg.Querier }
 
-// Head answers what a run said of its evaluation, nil where it made none.
+// Head returns the head of a run's evaluation, or nil if the run reported no evaluation.
 func (s *Store) Head(ctx context.Context, runID string) (*Head, error) {
 	var h Head
 	var version *string
@@ -23,7 +23,7 @@ func (s *Store) Head(ctx context.Context, runID string) (*Head, error) {
 		FROM evaluation WHERE run_id = $1`, runID).
 		Scan(&h.Name, &version, &h.Parts, &h.TasksTotal, &h.RolloutsPerTask, &h.PassReward, &h.StartedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // no row is an answer
+		return nil, nil //nolint:nilnil // a run without an evaluation is not an error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load an evaluation: %w", err)
@@ -35,18 +35,18 @@ func (s *Store) Head(ctx context.Context, runID string) (*Head, error) {
 const rolloutColumns = `SELECT task, number, attempt, reward, passed, masked, parts, task_group, turns, tool_calls, prompt_tokens,
 	completion_tokens, cost, seconds, stop, error, trace, reported_at FROM rollout WHERE run_id = $1 ORDER BY task, number`
 
-// Rollouts answers all rollouts of a run by task and number.
+// Rollouts returns all rollouts of a run, sorted by task and number.
 func (s *Store) Rollouts(ctx context.Context, runID string) ([]Rollout, error) {
 	return s.collect(ctx, rolloutColumns+` LIMIT $2`, runID, maxRollouts)
 }
 
-// List answers a page of a run's rollouts by task and number.
-func (s *Store) List(ctx context.Context, runID string, p page.Page) ([]Rollout, bool, error) {
-	all, err := s.collect(ctx, rolloutColumns+` LIMIT $2 OFFSET $3`, runID, p.Ask(), p.Offset)
+// List returns a page of a run's rollouts, sorted by task and number.
+func (s *Store) List(ctx context.Context, runID string, p request.Page) ([]Rollout, bool, error) {
+	all, err := s.collect(ctx, rolloutColumns+` LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, false, err
 	}
-	all, more := page.Cut(all, p)
+	all, more := request.CutPage(all, p)
 	return all, more, nil
 }
 

@@ -1,8 +1,8 @@
-// Package follow owns live reading: followers of a run's stream read it from the store and wait where it
-// ends for now. It promises that a follower sees every event once and in order whatever wakes it, that
-// all followers of a stream at the same place share one read a wake-up, that a follower hears with each read,
-// so at least every pollEvery, whose the run is by then, and that a slow follower holds nothing but its own
-// place: it reads on from the store.
+// Package follow owns live reading. Followers read a run's stream from the store and wait at its current end. The
+// package promises that a follower receives every event once and in order, whatever wakes it; that all followers of a
+// stream at the same place share one read per wake-up; that every page, and so at least one every pollEvery, states the
+// run's current owner; and that a slow follower occupies no memory except its own place, from which it continues
+// to read the store.
 package follow
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// pollEvery is how long a follower trusts wake-ups alone.
+// pollEvery is the interval after which followers read without a wake-up.
 const pollEvery = 800 * time.Millisecond
 
 // Hub wakes the followers of runs.
@@ -24,17 +24,17 @@ type Hub struct {
 	topics map[string]*topic
 }
 
-// topic is what followers of one run wait for: a new round, begun by closing the former one's channel.
+// topic counts the rounds of one run. Closing next begins a new round and wakes the run's followers.
 type topic struct {
 	followers int
 	round     uint64
 	next      chan struct{}
 }
 
-// NewHub makes a hub.
+// NewHub returns a hub without followers.
 func NewHub(clk clock.Clock) *Hub { return &Hub{clock: clk, topics: map[string]*topic{}} }
 
-// Wake begins a new round of each run, without waiting for anyone.
+// Wake begins a new round of each run. It does not block.
 func (h *Hub) Wake(runs []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +45,7 @@ func (h *Hub) Wake(runs []string) {
 	}
 }
 
-// WakeAll begins a new round of every run: for when news may have been missed.
+// WakeAll begins a new round of every run. It is for cases in which a notification may have been lost.
 func (h *Hub) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *topic) begin() {
 	t.next = make(chan struct{})
 }
 
-// Run wakes everyone from time to time, so that a lost wake-up costs no more than that.
+// Run wakes all followers every pollEvery, which bounds the delay after a lost wake-up.
 func (h *Hub) Run(ctx context.Context) error {
 	tick := h.clock.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -94,7 +94,7 @@ func (h *Hub) leave(runID string) {
 	}
 }
 
-// round is the run's present round and what closes when the next one begins.
+// round returns the current round of a run and the channel that closes when the next one begins.
 func (h *Hub) round(runID string) (uint64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// begun tells whether a channel of a round has been closed.
+// begun reports whether the channel of a round has been closed.
 func begun(next <-chan struct{}) bool {
 	select {
 	case <-next:
@@ -23,7 +23,7 @@ func begun(next <-chan struct{}) bool {
 	}
 }
 
-func TestAWakeUpBeginsARoundOfItsRunsAlone(t *testing.T) {
+func TestHub_Wake_beginsRoundOfNamedRuns(t *testing.T) {
 	t.Parallel()
 	h := NewHub(clock.Real())
 	h.join("run_1")
@@ -35,16 +35,16 @@ func TestAWakeUpBeginsARoundOfItsRunsAlone(t *testing.T) {
 	require.False(t, begun(two))
 	second, one := h.round("run_1")
 	require.Greater(t, second, first)
-	require.False(t, begun(one), "the next round has yet to come")
+	require.False(t, begun(one), "the next round has not begun")
 	h.WakeAll()
 	require.True(t, begun(one) && begun(two))
-	require.NotContains(t, h.topics, "run_3", "nothing is kept of runs that nobody follows")
+	require.NotContains(t, h.topics, "run_3", "a run without followers has no topic")
 	h.leave("run_1")
 	h.leave("run_2")
 	require.Empty(t, h.topics)
 }
 
-func TestATopicLivesAsLongAsItsLastFollower(t *testing.T) {
+func TestHub_leave_removesTopicOfLastFollower(t *testing.T) {
 	t.Parallel()
 	h := NewHub(clock.Real())
 	h.join("run")
@@ -60,7 +60,7 @@ func TestATopicLivesAsLongAsItsLastFollower(t *testing.T) {
 	require.Empty(t, h.topics)
 }
 
-func TestASlowFollowerHoldsNobodyUpAndMissesNothing(t *testing.T) {
+func TestStreams_Follow_slowFollowerDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	hub, b := NewHub(clock.Real()), &book{}
 	s := NewStreams[int64](hub, b.read)
@@ -70,7 +70,7 @@ func TestASlowFollowerHoldsNobodyUpAndMissesNothing(t *testing.T) {
 		var seen []int64
 		waits := true
 		err := s.Follow(t.Context(), "run", 0, func(p Page[int64]) error {
-			if waits { // stuck with its first page until all is over
+			if waits { // blocked in its first page until the others are done
 				<-gate
 				waits = false
 			}
@@ -96,7 +96,7 @@ func TestASlowFollowerHoldsNobodyUpAndMissesNothing(t *testing.T) {
 		b.write(1, i == events-1)
 		hub.Wake([]string{"run"})
 	}
-	quick.Wait() // while the slow one still stands at its first page
+	quick.Wait() // while the slow follower is still blocked
 	close(gate)
 	seen := <-got
 	require.Len(t, seen, events)
@@ -105,7 +105,7 @@ func TestASlowFollowerHoldsNobodyUpAndMissesNothing(t *testing.T) {
 	}
 }
 
-func TestAFollowerResumesBehindWhatItHasSeen(t *testing.T) {
+func TestStreams_Follow_resumesAfterPlace(t *testing.T) {
 	t.Parallel()
 	b := &book{}
 	b.write(25, true)
@@ -120,16 +120,16 @@ func TestAFollowerResumesBehindWhatItHasSeen(t *testing.T) {
 			return collect(&seen)(p)
 		}))
 		require.Len(t, seen, int(25-after))
-		require.Equal(t, 1, ends, "one end, last")
+		require.Equal(t, 1, ends, "one page has End, the last one")
 		for i, e := range seen {
 			require.Equal(t, after+int64(i)+1, e)
 		}
 	}
 }
 
-func TestAFollowerThatReadsWhileOneCommitsSeesTheCommit(t *testing.T) {
+func TestStreams_Follow_commitDuringRead(t *testing.T) {
 	t.Parallel()
-	// The read of a round has begun when the news comes: the follower must read again for the new round.
+	// The wake-up comes during a read. The follower must read again in the new round.
 	hub, b := NewHub(clock.Real()), &book{}
 	reading, gate := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -149,7 +149,7 @@ func TestAFollowerThatReadsWhileOneCommitsSeesTheCommit(t *testing.T) {
 	require.Equal(t, []int64{1}, seen)
 }
 
-func TestAReaderThatPanicsLeavesNobodyWaiting(t *testing.T) {
+func TestStreams_Follow_panicInReadLeavesNoState(t *testing.T) {
 	t.Parallel()
 	s := NewStreams[int64](NewHub(clock.Real()), func(context.Context, string, int64) (Page[int64], error) { panic("x") })
 	require.Panics(t, func() { _ = s.Follow(t.Context(), "run", 0, nil) })
@@ -157,7 +157,7 @@ func TestAReaderThatPanicsLeavesNobodyWaiting(t *testing.T) {
 	require.Empty(t, s.hub.topics)
 }
 
-// listening waits until so many sessions listen, and answers their number.
+// listening waits until exactly n sessions listen.
 func listening(t *testing.T, admin *pgxpool.Pool, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -167,7 +167,7 @@ func listening(t *testing.T, admin *pgxpool.Pool, n int) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-func TestNotificationsWakeTheRunsThatTheyName(t *testing.T) {
+func TestHub_Listen_wakesNamedRuns(t *testing.T) {
 	t.Parallel()
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest"})
 	pool := base.Pool("ingest")
@@ -179,9 +179,9 @@ func TestNotificationsWakeTheRunsThatTheyName(t *testing.T) {
 	h.join("run_2")
 	_, missed := h.round("run_1")
 	ctx, cancel := context.WithCancel(t.Context())
-	heard := make(chan error, 1)
-	go func() { heard <- h.Listen(ctx, pool, `odd "channel`) }()
-	<-missed // what was told before it listened is made up for
+	ended := make(chan error, 1)
+	go func() { ended <- h.Listen(ctx, pool, `odd "channel`) }()
+	<-missed // Listen wakes all followers at its start
 	listening(t, admin, 1)
 	_, one := h.round("run_1")
 	_, two := h.round("run_2")
@@ -190,28 +190,28 @@ func TestNotificationsWakeTheRunsThatTheyName(t *testing.T) {
 	<-one
 	require.False(t, begun(two))
 	cancel()
-	require.ErrorIs(t, <-heard, context.Canceled)
+	require.ErrorIs(t, <-ended, context.Canceled)
 	listening(t, admin, 0)
-	require.Zero(t, pool.Stat().AcquiredConns(), "a connection that listened does not go back to the pool")
+	require.Zero(t, pool.Stat().AcquiredConns(), "the listening connection is not in the pool")
 }
 
-func TestALostConnectionEndsTheListening(t *testing.T) {
+func TestHub_Listen_returnsOnLostConnection(t *testing.T) {
 	t.Parallel()
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest"})
 	admin, err := pgxpool.New(t.Context(), base.AdminURL().Reveal())
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
 	h := NewHub(clock.Real())
-	for range 2 { // and it can be begun again
+	for range 2 { // Listen can be called again
 		h.join("run_1")
 		_, missed := h.round("run_1")
-		heard := make(chan error, 1)
-		go func() { heard <- h.Listen(t.Context(), base.Pool("ingest"), "c") }()
+		ended := make(chan error, 1)
+		go func() { ended <- h.Listen(t.Context(), base.Pool("ingest"), "c") }()
 		<-missed
 		listening(t, admin, 1)
 		_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
 		require.NoError(t, err)
-		require.ErrorContains(t, <-heard, "wait for notifications")
+		require.ErrorContains(t, <-ended, "wait for notifications")
 		h.leave("run_1")
 	}
 	closed := base.Pool("ingest")

@@ -8,8 +8,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// Page is some of a stream's events behind a place, in their order. Owner is whose the run was before they were
-// read. Last is the place behind them; End says that nothing will ever follow, and how the run ended.
+// Page holds events of a stream that follow a place, in order. Owner is the owner of the run, read before the events.
+// Last is the place of the last event. End reports that no event will follow; State is then the final state of the run.
 type Page[E any] struct {
 	Owner  run.Owner
 	Events []E
@@ -21,7 +21,7 @@ type Page[E any] struct {
 // Read reads a page from the store.
 type Read[E any] func(ctx context.Context, runID string, after int64) (Page[E], error)
 
-// Streams are the streams of one kind of all runs, shared by their followers.
+// Streams holds the streams of one kind for all runs. Followers share their reads.
 type Streams[E any] struct {
 	hub  *Hub
 	read Read[E]
@@ -35,7 +35,7 @@ type place struct {
 	after int64
 }
 
-// shared is one read that followers at the same place in the same round share.
+// shared is a read that the followers at one place share during one round.
 type shared[E any] struct {
 	round uint64
 	users int
@@ -44,14 +44,14 @@ type shared[E any] struct {
 	err   error
 }
 
-// NewStreams makes the streams of one kind.
+// NewStreams returns the streams of one kind.
 func NewStreams[E any](hub *Hub, read Read[E]) *Streams[E] {
 	return &Streams[E]{hub: hub, read: read, reads: map[place]*shared[E]{}}
 }
 
-// Follow hands on every page behind a place until the end of the stream or of ctx, or until send fails. The first
-// one comes at once and one at every wake-up, empty where there is nothing yet: it tells that the place can be
-// followed, and whose the run is by now. send may take its time.
+// Follow calls send with every page after a place, until the stream ends, ctx ends or send fails. It sends the first
+// page at once and then one at every wake-up, even an empty one: the page shows that the place can be followed and who
+// owns the run now. send may be slow.
 func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send func(Page[E]) error) error {
 	s.hub.join(runID)
 	defer s.hub.leave(runID)
@@ -76,7 +76,7 @@ func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send
 	}
 }
 
-// page reads a place, or waits for the follower that reads it in the same round.
+// page reads the page after a place, or waits for the follower that reads it in the same round.
 func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E], error) {
 	r, mine := s.enter(at, round)
 	defer s.leave(at, r)
@@ -94,14 +94,15 @@ func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E],
 	if r.err == nil {
 		return r.page, nil
 	}
-	// Its reader may have gone away: read for oneself.
+	// The other follower's context may have ended: read here instead.
 	return s.read(ctx, at.run, at.after)
 }
 
-// errUnread stands while a page is being read.
+// errUnread is the error of a shared read until it is done. It remains if read panics.
 var errUnread = errors.New("the page was not read")
 
-// enter joins the read of a place, which is of use in its round.
+// enter joins a read of the place that began in this round or a later one. Without one it starts a new read, and mine
+// is true.
 func (s *Streams[E]) enter(at place, round uint64) (r *shared[E], mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *Streams[E]) enter(at place, round uint64) (r *shared[E], mine bool) {
 	return r, true
 }
 
-// leave forgets a read that nobody uses any more.
+// leave removes a read when its last user leaves.
 func (s *Streams[E]) leave(at place, r *shared[E]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// book is a stream that tests write to; an event is its own place.
+// book is a stream that tests write to. An event is equal to its place.
 type book struct {
 	mu    sync.Mutex
 	last  int64
@@ -48,7 +48,7 @@ func collect(into *[]int64) func(Page[int64]) error {
 	}
 }
 
-func TestFollowersShareReadsAndMissNothing(t *testing.T) {
+func TestStreams_Follow_manyFollowersMissNoEvent(t *testing.T) {
 	t.Parallel()
 	hub, b := NewHub(clock.Real()), &book{}
 	s := NewStreams[int64](hub, b.read)
@@ -76,11 +76,11 @@ func TestFollowersShareReadsAndMissNothing(t *testing.T) {
 		hub.Wake([]string{"run"})
 	}
 	all.Wait()
-	require.Empty(t, s.reads, "nothing is kept of reads that are over")
+	require.Empty(t, s.reads, "finished reads are removed")
 	require.Empty(t, hub.topics)
 }
 
-func TestOneReadServesAllWhoWaitAtAPlace(t *testing.T) {
+func TestStreams_Follow_sharesReadAtSamePlace(t *testing.T) {
 	t.Parallel()
 	gate, started := make(chan struct{}), make(chan struct{}, 100)
 	var reads atomic.Int64
@@ -110,7 +110,7 @@ func TestOneReadServesAllWhoWaitAtAPlace(t *testing.T) {
 	require.EqualValues(t, 1, reads.Load())
 }
 
-func TestAReaderThatGoesAwayIsReplaced(t *testing.T) {
+func TestStreams_Follow_canceledReaderIsReplaced(t *testing.T) {
 	t.Parallel()
 	started := make(chan struct{})
 	var once sync.Once
@@ -139,7 +139,7 @@ func TestAReaderThatGoesAwayIsReplaced(t *testing.T) {
 	require.NoError(t, <-stays)
 }
 
-func TestALostWakeUpCostsAPoll(t *testing.T) {
+func TestHub_Run_pollsAfterLostWakeUp(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	hub, b := NewHub(clk), &book{}
@@ -159,7 +159,7 @@ func TestALostWakeUpCostsAPoll(t *testing.T) {
 	require.ErrorIs(t, <-polled, context.Canceled)
 }
 
-func TestFailures(t *testing.T) {
+func TestStreams_Follow_returnsErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	s := NewStreams[int64](NewHub(clock.Real()), func(context.Context, string, int64) (Page[int64], error) { return Page[int64]{}, broken })
@@ -173,12 +173,12 @@ func TestFailures(t *testing.T) {
 	var pages []Page[int64]
 	send := func(p Page[int64]) error { pages = append(pages, p); return nil }
 	require.ErrorIs(t, s.Follow(ctx, "run", 1, send), context.Canceled)
-	require.Len(t, pages, 1, "that the place can be followed is told at once")
+	require.Len(t, pages, 1, "the first page comes at once")
 	require.Empty(t, pages[0].Events)
 }
 
-// A page tells with every wake-up whose the run is, also where nothing else is new.
-func TestAFollowerHearsWhoseTheRunIsWithEveryPoll(t *testing.T) {
+// Every wake-up sends a page with the current owner, even without new events.
+func TestStreams_Follow_everyPollReportsOwner(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	hub := NewHub(clk)
@@ -189,25 +189,25 @@ func TestAFollowerHearsWhoseTheRunIsWithEveryPoll(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	polled, followed, heard := make(chan error, 1), make(chan error, 1), make(chan string)
+	polled, followed, owners := make(chan error, 1), make(chan error, 1), make(chan string)
 	go func() { polled <- hub.Run(ctx) }()
-	lost := errors.New("no longer his")
+	lost := errors.New("the run has another owner")
 	go func() {
 		followed <- s.Follow(ctx, "run", 0, func(p Page[int64]) error {
-			heard <- p.Owner.OwnerID
+			owners <- p.Owner.OwnerID
 			if p.Owner.OwnerID != "usr_1" {
 				return lost
 			}
 			return nil
 		})
 	}()
-	require.Equal(t, "usr_1", <-heard)
+	require.Equal(t, "usr_1", <-owners)
 	require.NoError(t, clk.Await(ctx, 1))
 	clk.Advance(pollEvery)
-	require.Equal(t, "usr_1", <-heard)
+	require.Equal(t, "usr_1", <-owners)
 	owner.Store("usr_2")
 	clk.Advance(pollEvery)
-	require.Equal(t, "usr_2", <-heard)
+	require.Equal(t, "usr_2", <-owners)
 	require.ErrorIs(t, <-followed, lost)
 	cancel()
 	require.ErrorIs(t, <-polled, context.Canceled)

@@ -1,6 +1,6 @@
-// Package logs owns the lines of runs: pieces of output become lines that are numbered without a gap from
-// 1, kept many to a row. A line that a piece leaves open waits for its writer's next piece; the close of
-// the run ends it.
+// Package logs owns the log lines of runs. It splits pieces of output into lines, numbers them from 1 without gaps and
+// stores many lines per row. An unfinished line waits for the next piece of its writer, or is finished when the
+// run is closed.
 package logs
 
 import (
@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLine is the longest line in bytes; what is longer becomes several.
+// MaxLine is the maximum length of a line in bytes. Longer lines are split.
 const MaxLine = 64 << 10
 
-// Split cuts output into lines, the first of which begins with tail; what follows the last newline is the
+// Split splits output into lines. The first line begins with tail. rest is the text after the last newline, which is the
 // new tail.
 func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 	open := append([]byte{}, tail...)
@@ -35,7 +35,7 @@ func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 	return lines, open
 }
 
-// whole is how much of b, cut off anywhere, is whole characters.
+// whole returns the length of b without an incomplete character at its end.
 func whole(b []byte) int {
 	for n := len(b) - 1; n >= 0 && n > len(b)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(b[n]) {
@@ -48,22 +48,22 @@ func whole(b []byte) int {
 	return len(b)
 }
 
-// shown is what a terminal would show of a line that a progress bar wrote over with carriage returns.
+// shown returns what a terminal shows of a line in which a progress bar overwrote text with carriage returns.
 func shown(line []byte) []byte {
 	line = bytes.TrimRight(line, "\r")
 	return bytes.Clone(line[bytes.LastIndexByte(line, '\r')+1:])
 }
 
-// maxChunk is about how many bytes of lines a row holds.
+// maxChunk is the approximate number of bytes in a row.
 const maxChunk = 256 << 10
 
-// chunk is lines of one row.
+// chunk holds the lines of one row.
 type chunk struct {
 	lines int
 	data  []byte
 }
 
-// chunks puts lines into rows.
+// chunks distributes lines over rows.
 func chunks(lines [][]byte) []chunk {
 	var out []chunk
 	var c chunk

@@ -18,7 +18,7 @@ func texts(lines [][]byte) []string {
 	return out
 }
 
-func TestSplit(t *testing.T) {
+func TestSplit_textIntoLines(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		tail   string
@@ -26,14 +26,14 @@ func TestSplit(t *testing.T) {
 		lines  []string
 		rest   string
 	}{
-		"nothing":            {"", nil, []string{}, ""},
+		"no pieces":          {"", nil, []string{}, ""},
 		"whole lines":        {"", []string{"a\n", "b\n"}, []string{"a", "b"}, ""},
-		"over pieces":        {"x", []string{"a", "b\nc", "d"}, []string{"xab"}, "cd"},
+		"line across pieces": {"x", []string{"a", "b\nc", "d"}, []string{"xab"}, "cd"},
 		"empty lines":        {"", []string{"\n\na\n\n"}, []string{"", "", "a", ""}, ""},
 		"carriage returns":   {"", []string{"10%\r20%\r30%\nwin\r\n"}, []string{"30%", "win"}, ""},
 		"NUL":                {"", []string{"a\x00b\n"}, []string{"a\x00b"}, ""},
-		"a tail that stays":  {"ta", []string{"il"}, []string{}, "tail"},
-		"a tail that closes": {"tail", []string{"\n"}, []string{"tail"}, ""},
+		"unfinished tail":    {"ta", []string{"il"}, []string{}, "tail"},
+		"finished tail":      {"tail", []string{"\n"}, []string{"tail"}, ""},
 	}
 	for name, c := range cases {
 		lines, rest := Split([]byte(c.tail), c.pieces)
@@ -42,7 +42,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestHoweverOutputIsCutTheLinesAreTheSame(t *testing.T) {
+func TestSplit_boundariesOfPiecesDoNotMatter(t *testing.T) {
 	t.Parallel()
 	whole := strings.Repeat("the quick\nbrown é 😀 fox\n\njumps", 50) + "\n"
 	want, _ := Split(nil, []string{whole})
@@ -60,7 +60,7 @@ func TestHoweverOutputIsCutTheLinesAreTheSame(t *testing.T) {
 	}
 }
 
-func TestLongLinesAreCutBetweenCharacters(t *testing.T) {
+func TestSplit_cutsLongLinesBetweenCharacters(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", MaxLine)
 	lines, rest := Split(nil, []string{"x" + long + "\n"})
@@ -73,7 +73,7 @@ func TestLongLinesAreCutBetweenCharacters(t *testing.T) {
 	require.Equal(t, "x"+long, string(bytes.Join(lines, nil)))
 }
 
-func TestChunksHoldSoMuch(t *testing.T) {
+func TestChunks_boundsSize(t *testing.T) {
 	t.Parallel()
 	lines := make([][]byte, 20_000)
 	for i := range lines {

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-// tail is a writer's open line.
+// tail is the unfinished line of a writer.
 type tail struct {
 	attempt int32
 	rank    *int32
@@ -22,10 +22,10 @@ type tail struct {
 
 type memo struct{ writer string }
 
-// Write stores pieces of output. Without a writer's name nothing can be kept open: the last piece ends a
-// line then. A writer's first request ends the lines that writers of older attempts left open.
-func Write(key commit.Key, rank *int32, pieces []string) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+// Write stores pieces of output. If the request has no writer, its last line is finished, because no later request could
+// continue it. A writer's first request finishes the open lines of older attempts.
+func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		writer := key.Writer
 		if key.Seq == 1 && r.Attempt > 1 {
 			if err := endUpTo(ctx, tx, batch, r, r.Attempt-1); err != nil {
@@ -57,8 +57,8 @@ func Write(key commit.Key, rank *int32, pieces []string) commit.Write {
 	}
 }
 
-// load answers the writer's open line as this group sees it.
-func load(ctx context.Context, tx pgx.Tx, r *commit.Run, writer string) (*tail, error) {
+// load returns the writer's open line, including changes by earlier writes of this group.
+func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*tail, error) {
 	if t, ok := r.Memo[memo{writer}].(*tail); ok {
 		return t, nil
 	}
@@ -82,7 +82,7 @@ func keep(batch *pgx.Batch, runID, writer string, t *tail, was bool) {
 	}
 }
 
-func insert(batch *pgx.Batch, r *commit.Run, attempt int32, rank *int32, lines [][]byte) {
+func insert(batch *pgx.Batch, r *groupcommit.Run, attempt int32, rank *int32, lines [][]byte) {
 	for _, c := range chunks(lines) {
 		batch.Queue(`INSERT INTO log_chunk (run_id, first_seq, lines, attempt, rank, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			r.ID, r.LineSeq+1, c.lines, attempt, rank, c.data, r.Now)
@@ -91,13 +91,13 @@ func insert(batch *pgx.Batch, r *commit.Run, attempt int32, rank *int32, lines [
 	}
 }
 
-// End ends all open lines of a run that is being closed.
-func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+// End finishes all open lines of a run that is being closed.
+func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 	return endUpTo(ctx, tx, batch, r, r.Attempt)
 }
 
-// endUpTo ends the lines that attempts up to last left open, those of the same group too.
-func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run, last int32) error {
+// endUpTo finishes the open lines of all attempts up to last, including those written by this group.
+func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, last int32) error {
 	if err := r.Flush(ctx, tx, batch); err != nil {
 		return err
 	}
@@ -127,10 +127,10 @@ type Line struct {
 // Store reads lines.
 type Store struct{ Pool pg.Querier }
 
-// maxRead is about how many bytes of lines are read at once.
+// maxRead is the approximate number of bytes that Range returns.
 const maxRead = 1 << 20
 
-// Range answers lines behind after, at most limit of them, or fewer where their rows hold many bytes.
+// Range returns the lines after a line number, at most limit of them. It returns fewer if they exceed maxRead.
 func (s *Store) Range(ctx context.Context, runID string, after int64, limit int) ([]Line, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT first_seq, attempt, created_at, data FROM log_chunk
 		WHERE run_id = $1 AND first_seq <= $2::bigint + $3::bigint

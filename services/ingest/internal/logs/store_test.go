@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is the tables and one run in them.
+// bench is a database with one run.
 type bench struct {
 	t    *testing.T
 	pool *pgxpool.Pool
-	run  commit.Run
+	run  groupcommit.Run
 }
 
 func open(t *testing.T) *bench {
@@ -29,11 +29,11 @@ func open(t *testing.T) *bench {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	return &bench{t: t, pool: base.Pool("ingest"), run: commit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+	return &bench{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
-// group stores writes of an attempt as the committer does: together, or not at all.
-func (b *bench) group(attempt int32, writes ...commit.Write) error {
+// group stores the writes of an attempt in one transaction, as the committer does.
+func (b *bench) group(attempt int32, writes ...groupcommit.Write) error {
 	b.t.Helper()
 	r := b.run
 	r.Memo = map[any]any{}
@@ -53,12 +53,12 @@ func (b *bench) group(attempt int32, writes ...commit.Write) error {
 	return err
 }
 
-// wrote is the write of a writer's request.
-func wrote(writer string, seq int64, pieces ...string) commit.Write {
-	return Write(commit.Key{Writer: writer, Seq: seq}, nil, pieces)
+// wrote returns the write of a writer's request.
+func wrote(writer string, seq int64, pieces ...string) groupcommit.Write {
+	return Write(groupcommit.Key{Writer: writer, Seq: seq}, nil, pieces)
 }
 
-// lines are all lines, each behind its number and attempt.
+// lines returns all lines, each after its number and attempt.
 func (b *bench) lines() []string {
 	b.t.Helper()
 	found, err := (&Store{Pool: b.pool}).Range(b.t.Context(), b.run.ID, 0, 500)
@@ -70,7 +70,7 @@ func (b *bench) lines() []string {
 	return out
 }
 
-func TestAnOpenLineWaitsForItsWriter(t *testing.T) {
+func TestWrite_openLineWaitsForWriter(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, wrote("w", 1, "a\nb")))
@@ -79,17 +79,17 @@ func TestAnOpenLineWaitsForItsWriter(t *testing.T) {
 	require.NoError(t, b.group(1, wrote("w", 3, "\n"), wrote("v", 2, "\n")))
 	require.Equal(t, []string{"1/1 a", "2/1 bbb", "3/1 d", "4/1 c"}, b.lines())
 	require.NoError(t, b.group(1, End))
-	require.Len(t, b.lines(), 4, "nothing was left open")
+	require.Len(t, b.lines(), 4, "no line was open")
 }
 
-func TestWithoutAWriterNothingIsKeptOpen(t *testing.T) {
+func TestWrite_noWriterFinishesLine(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, wrote("", 0, "a", "b"), wrote("", 0, "c\n"), wrote("", 0)))
 	require.Equal(t, []string{"1/1 ab", "2/1 c"}, b.lines())
 }
 
-func TestTheCloseEndsOpenLinesAlsoOfItsOwnGroup(t *testing.T) {
+func TestEnd_finishesOpenLinesOfGroup(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, wrote("w", 1, "a")))
@@ -97,21 +97,21 @@ func TestTheCloseEndsOpenLinesAlsoOfItsOwnGroup(t *testing.T) {
 	require.Equal(t, []string{"1/1 ab"}, b.lines())
 }
 
-func TestANewAttemptEndsTheLinesOfOlderOnes(t *testing.T) {
+func TestWrite_newAttemptFinishesOlderLines(t *testing.T) {
 	t.Parallel()
 	first, more, second := wrote("w", 1, "old"), wrote("w", 2, "er"), wrote("v", 1, "new\n")
 	want := []string{"1/1 older", "2/2 new"}
 	ways := map[string]func(b *bench) error{
-		"each for itself": func(b *bench) error {
+		"three groups": func(b *bench) error {
 			return anyOf(b.group(1, first), b.group(1, more), b.group(2, second))
 		},
-		"the older half with the newer": func(b *bench) error {
+		"two groups": func(b *bench) error {
 			if err := b.group(1, first); err != nil {
 				return err
 			}
 			return b.group(1, more, later(second))
 		},
-		"all together": func(b *bench) error { return b.group(1, first, more, later(second)) },
+		"one group": func(b *bench) error { return b.group(1, first, more, later(second)) },
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -120,14 +120,14 @@ func TestANewAttemptEndsTheLinesOfOlderOnes(t *testing.T) {
 			require.NoError(t, way(b))
 			require.Equal(t, want, b.lines())
 			require.NoError(t, b.group(2, End))
-			require.Equal(t, want, b.lines(), "nothing is shown twice")
+			require.Equal(t, want, b.lines(), "no line is stored twice")
 		})
 	}
 }
 
-// later is a write of attempt 2 in a group that begins with attempt 1.
-func later(w commit.Write) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+// later returns a write of attempt 2 for a group that begins with attempt 1.
+func later(w groupcommit.Write) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		r.Attempt = 2
 		return w(ctx, tx, batch, r)
 	}
@@ -142,7 +142,7 @@ func anyOf(errs ...error) error {
 	return nil
 }
 
-func TestAWriterThatGoesOnInANewAttemptEndsItsOldLine(t *testing.T) {
+func TestWrite_sameWriterInNewAttemptFinishesLine(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, wrote("w", 1, "old")))
@@ -150,16 +150,16 @@ func TestAWriterThatGoesOnInANewAttemptEndsItsOldLine(t *testing.T) {
 	require.Equal(t, []string{"1/1 old", "2/2 new"}, b.lines())
 }
 
-func TestAFailedGroupLeavesNothing(t *testing.T) {
+func TestWrite_failedGroupStoresNoLine(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	broken := fmt.Errorf("broken")
-	require.ErrorIs(t, b.group(1, wrote("w", 1, "a\nb"), func(context.Context, pgx.Tx, *pgx.Batch, *commit.Run) error { return broken }), broken)
+	require.ErrorIs(t, b.group(1, wrote("w", 1, "a\nb"), func(context.Context, pgx.Tx, *pgx.Batch, *groupcommit.Run) error { return broken }), broken)
 	require.NoError(t, b.group(1, wrote("w", 1, "c\n")))
 	require.Equal(t, []string{"1/1 c"}, b.lines())
 }
 
-func TestRangesBeginAndEndAnywhere(t *testing.T) {
+func TestStore_Range_anyBounds(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	text := func(from, to int) (s string) {
@@ -200,7 +200,7 @@ func TestRangesBeginAndEndAnywhere(t *testing.T) {
 	require.Empty(t, none, "another run has no lines")
 }
 
-func TestManyBytesAreReadInParts(t *testing.T) {
+func TestStore_Range_boundsBytes(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.group(1, wrote("w", 1, strings.Repeat(strings.Repeat("x", MaxLine)+"\n", 40))))

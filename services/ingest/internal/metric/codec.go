@@ -1,5 +1,5 @@
-// Package metric owns the points of runs: how a request's points become one value of a row and come back,
-// which of them a reader sees, and how a long series is thinned for one answer.
+// Package metric owns the metric points of runs. It encodes the points of a request into one value of a row, decides
+// which points a reader sees, and thins a long series for a response.
 package metric
 
 import (
@@ -19,9 +19,9 @@ type Point struct {
 // version is the first byte of every encoded batch.
 const version = 1
 
-var errBatch = errors.New("a stored metric batch cannot be read")
+var errBatch = errors.New("stored metric batch is corrupt")
 
-// Pack writes points, a column behind the other: keys, differences of steps, differences of times, values.
+// Pack encodes points column by column: keys, differences of steps, differences of times, values.
 func Pack(points []Point) []byte {
 	out := make([]byte, 0, 1+binary.MaxVarintLen64+len(points)*12)
 	out = append(out, version)
@@ -45,7 +45,7 @@ func Pack(points []Point) []byte {
 	return out
 }
 
-// Unpack reads what Pack wrote, behind the points that it is given.
+// Unpack decodes the output of Pack and appends the points to into.
 func Unpack(data []byte, into []Point) ([]Point, error) {
 	if len(data) == 0 || data[0] != version {
 		return nil, errBatch
@@ -95,7 +95,7 @@ func (r *reader) varint() int64 {
 	return v * int64(r.take(n))
 }
 
-// take moves on by n bytes; it answers 0 where there were none.
+// take skips n bytes and returns 1. If n is not positive it records a failure and returns 0.
 func (r *reader) take(n int) uint64 {
 	if n <= 0 {
 		r.failed = true

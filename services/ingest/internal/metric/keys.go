@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// Keys remembers the keys of runs that report, so that most requests need not read them.
+// Keys caches the metric keys of reporting runs, so that most requests need not load them.
 type Keys struct {
 	mu   sync.Mutex
 	runs map[string]*dictionary
 }
 
-// NewKeys makes an empty memory.
+// NewKeys returns an empty cache.
 func NewKeys() *Keys { return &Keys{runs: map[string]*dictionary{}} }
 
-// dictionary is the keys of a run: id i is names[i-1].
+// dictionary holds the keys of a run. The key with id i is names[i-1].
 type dictionary struct {
 	names []string
 	ids   map[string]int32
@@ -30,10 +30,10 @@ func (d *dictionary) add(names []string) {
 	}
 }
 
-// maxRemembered bounds the runs whose keys are remembered.
+// maxRemembered is the number of runs in the cache.
 const maxRemembered = 1024
 
-// get answers a copy that its caller may add to.
+// get returns a copy, which the caller may change.
 func (k *Keys) get(runID string) *dictionary {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func (k *Keys) put(runID string, d *dictionary) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.runs) >= maxRemembered && k.runs[runID] == nil {
-		for other := range k.runs { // any one: it is read again when it reports
+		for other := range k.runs { // any run: its keys are loaded again when it reports
 			delete(k.runs, other)
 			break
 		}

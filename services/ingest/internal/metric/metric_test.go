@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCodec(t *testing.T) {
+func TestUnpack_reversesPack(t *testing.T) {
 	t.Parallel()
 	points := []Point{
 		{1, 0, 0, 0}, {2, math.MaxInt64, math.Inf(-1), math.MinInt64}, {10_000, math.MinInt64, math.Copysign(0, -1), math.MaxInt64}, {1, 5, 1e-300, 7},
@@ -24,7 +24,7 @@ func TestCodec(t *testing.T) {
 	require.Empty(t, empty)
 }
 
-func TestARegularPointTakesLittleRoom(t *testing.T) {
+func TestPack_regularPointsAreSmall(t *testing.T) {
 	t.Parallel()
 	points := make([]Point, 1000)
 	for i := range points {
@@ -47,7 +47,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-func TestResolveHidesOlderAttemptsFromTheFirstStepOfANewer(t *testing.T) {
+func TestHistory_resolve_newerAttemptHidesOlder(t *testing.T) {
 	t.Parallel()
 	h := history{}
 	for step := range int64(10) {
@@ -64,7 +64,7 @@ func TestResolveHidesOlderAttemptsFromTheFirstStepOfANewer(t *testing.T) {
 	require.Equal(t, []float64{1, 1, 1, 1, 1, 2, 2, 3.5}, got)
 }
 
-func TestThinKeepsWhatAChartShows(t *testing.T) {
+func TestThin_keepsExtremes(t *testing.T) {
 	t.Parallel()
 	points := make([]Seen, 10_000)
 	for i := range points {
@@ -78,7 +78,7 @@ func TestThinKeepsWhatAChartShows(t *testing.T) {
 	found := map[int64]bool{}
 	for i, p := range got {
 		found[p.Step] = true
-		require.True(t, i == 0 || got[i-1].Step < p.Step, "in order, none twice")
+		require.True(t, i == 0 || got[i-1].Step < p.Step, "in order, without duplicates")
 	}
 	require.True(t, found[4321] && found[7000] && found[8000])
 	require.Len(t, Thin(points[:50], 100), 50)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Seen is a point as a reader sees it.
+// Seen is a point as shown to readers.
 type Seen struct {
 	Step    int64
 	Value   float64
@@ -14,10 +14,10 @@ type Seen struct {
 	Attempt int32
 }
 
-// history is everything that was reported of one key, attempt by attempt.
+// history holds all reported points of one key, by attempt and step.
 type history map[int32]map[int64]Seen
 
-// add keeps a point; the later one of an attempt wins.
+// add adds a point. It replaces an earlier point of the same attempt and step.
 func (h history) add(attempt int32, p Point) {
 	steps := h[attempt]
 	if steps == nil {
@@ -27,8 +27,8 @@ func (h history) add(attempt int32, p Point) {
 	steps[p.Step] = Seen{Step: p.Step, Value: p.Value, Micros: p.Micros, Attempt: attempt}
 }
 
-// resolve answers what counts, by step: an attempt that reports a step hides what older attempts reported
-// of the key from that step on.
+// resolve returns the visible points, sorted by step. The first step of an attempt hides the points of older attempts
+// from that step on.
 func (h history) resolve() []Seen {
 	attempts := make([]int32, 0, len(h))
 	for a := range h {
@@ -56,8 +56,8 @@ func (h history) resolve() []Seen {
 	return seen
 }
 
-// Thin keeps at most so many points: the first, the last, and of each stretch between them the least and
-// the greatest, and one that is no number where there is one.
+// Thin returns at most so many points: the first, the last, and from each section between them the lowest, the highest
+// and one NaN if there is one.
 func Thin(points []Seen, most int) []Seen {
 	if len(points) <= most {
 		return points
@@ -67,17 +67,17 @@ func Thin(points []Seen, most int) []Seen {
 	inner := points[1 : len(points)-1]
 	out := []Seen{points[0]}
 	for b := range buckets {
-		stretch := inner[b*len(inner)/buckets : (b+1)*len(inner)/buckets]
-		out = append(out, extremes(stretch)...)
+		section := inner[b*len(inner)/buckets : (b+1)*len(inner)/buckets]
+		out = append(out, extremes(section)...)
 	}
 	return append(out, points[len(points)-1])
 }
 
-// extremes answers the points of a stretch that a chart must show, in their order.
-func extremes(stretch []Seen) []Seen {
+// extremes returns the points of a section that a chart must show, in order.
+func extremes(section []Seen) []Seen {
 	low, high, odd := -1, -1, -1
 	var least, greatest float64
-	for i, p := range stretch {
+	for i, p := range section {
 		if math.IsNaN(p.Value) {
 			odd = i
 			continue
@@ -94,7 +94,7 @@ func extremes(stretch []Seen) []Seen {
 	var out []Seen
 	for _, n := range slices.Compact(at) {
 		if n >= 0 {
-			out = append(out, stretch[n])
+			out = append(out, section[n])
 		}
 	}
 	return out

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// naive is resolve by its sentence: a point counts unless a newer attempt reported its step or an earlier one.
+// naive is resolve by definition: a point is visible unless a newer attempt reported its step or an earlier one.
 func naive(h history) map[int64]Seen {
 	out := map[int64]Seen{}
 	for attempt, steps := range h {
@@ -28,7 +28,7 @@ func naive(h history) map[int64]Seen {
 	return out
 }
 
-func TestWhatCountsIsWhatNoNewerAttemptHasGoneOver(t *testing.T) {
+func TestHistory_resolve_matchesDefinition(t *testing.T) {
 	t.Parallel()
 	draw := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -41,12 +41,12 @@ func TestWhatCountsIsWhatNoNewerAttemptHasGoneOver(t *testing.T) {
 		require.Len(t, got, len(want))
 		for i, p := range got {
 			require.Equal(t, want[p.Step], p)
-			require.True(t, i == 0 || got[i-1].Step < p.Step, "by step, each once")
+			require.True(t, i == 0 || got[i-1].Step < p.Step, "sorted by step, without duplicates")
 		}
 	}
 }
 
-func TestTheExtremeStepsHideToo(t *testing.T) {
+func TestHistory_resolve_extremeSteps(t *testing.T) {
 	t.Parallel()
 	h := history{}
 	h.add(1, Point{Step: math.MinInt64})
@@ -57,38 +57,38 @@ func TestTheExtremeStepsHideToo(t *testing.T) {
 	require.Equal(t, []Seen{{Step: math.MinInt64, Attempt: 3}}, h.resolve())
 }
 
-func TestAStretchShowsItsExtremesInTheirOrder(t *testing.T) {
+func TestExtremes_keepOrder(t *testing.T) {
 	t.Parallel()
 	nan, inf := math.NaN(), math.Inf(1)
 	cases := map[string]struct {
 		values []float64
 		want   []int
 	}{
-		"one":                       {[]float64{7}, []int{0}},
-		"rising":                    {[]float64{1, 2, 3}, []int{0, 2}},
-		"falling":                   {[]float64{3, 2, 1}, []int{0, 2}},
-		"all alike":                 {[]float64{5, 5, 5}, []int{0}},
-		"a spike and a dip":         {[]float64{5, 9, 5, 1, 5}, []int{1, 3}},
-		"no numbers":                {[]float64{nan, nan}, []int{1}},
-		"one that is no number":     {[]float64{2, nan, 1, 3}, []int{1, 2, 3}},
-		"infinities are extremes":   {[]float64{0, -inf, 1, inf, nan}, []int{1, 3, 4}},
-		"a number behind no number": {[]float64{nan, 4}, []int{0, 1}},
-		"nothing":                   {nil, nil},
+		"one point":               {[]float64{7}, []int{0}},
+		"rising":                  {[]float64{1, 2, 3}, []int{0, 2}},
+		"falling":                 {[]float64{3, 2, 1}, []int{0, 2}},
+		"equal values":            {[]float64{5, 5, 5}, []int{0}},
+		"a spike and a dip":       {[]float64{5, 9, 5, 1, 5}, []int{1, 3}},
+		"only NaN":                {[]float64{nan, nan}, []int{1}},
+		"NaN among numbers":       {[]float64{2, nan, 1, 3}, []int{1, 2, 3}},
+		"infinities are extremes": {[]float64{0, -inf, 1, inf, nan}, []int{1, 3, 4}},
+		"a number after NaN":      {[]float64{nan, 4}, []int{0, 1}},
+		"no points":               {nil, nil},
 	}
 	for name, c := range cases {
-		stretch := make([]Seen, len(c.values))
+		section := make([]Seen, len(c.values))
 		for i, v := range c.values {
-			stretch[i] = Seen{Step: int64(i), Value: v}
+			section[i] = Seen{Step: int64(i), Value: v}
 		}
 		var got []int
-		for _, p := range extremes(stretch) {
+		for _, p := range extremes(section) {
 			got = append(got, int(p.Step))
 		}
 		require.Equal(t, c.want, got, name)
 	}
 }
 
-func TestThinnedSeriesKeepWithinTheirBoundAndBegin(t *testing.T) {
+func TestThin_boundsPointsAndKeepsEnds(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 2, 5, 99, 100, 101, 1000, 4321} {
 		points := make([]Seen, n)
@@ -108,18 +108,18 @@ func TestThinnedSeriesKeepWithinTheirBoundAndBegin(t *testing.T) {
 				require.Less(t, got[i-1].Step, got[i].Step, "%d to %d", n, most)
 			}
 			if n <= most {
-				require.Equal(t, points, got, "what fits is whole")
+				require.Equal(t, points, got, "a series that fits is not thinned")
 			}
 		}
 	}
 }
 
-func TestWhatIsRememberedOfKeysIsACopyAndBounded(t *testing.T) {
+func TestKeys_get_returnsCopyAndIsBounded(t *testing.T) {
 	t.Parallel()
 	k := NewKeys()
 	d := k.get("run_0")
 	d.add([]string{"a"})
-	require.Empty(t, k.get("run_0").names, "nothing is remembered before it is committed")
+	require.Empty(t, k.get("run_0").names, "keys are cached only by put")
 	k.put("run_0", d)
 	again := k.get("run_0")
 	again.add([]string{"b"})
@@ -129,5 +129,5 @@ func TestWhatIsRememberedOfKeysIsACopyAndBounded(t *testing.T) {
 		k.put(fmt.Sprintf("run_%d", i), d)
 		require.LessOrEqual(t, len(k.runs), maxRemembered)
 	}
-	require.Equal(t, []string{"a"}, k.get(fmt.Sprintf("run_%d", maxRemembered+49)).names, "the newest stays")
+	require.Equal(t, []string{"a"}, k.get(fmt.Sprintf("run_%d", maxRemembered+49)).names, "the newest run stays")
 }

@@ -8,22 +8,22 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-// MaxKeys is how many keys a run may have.
+// MaxKeys is the number of metric keys that a run may have.
 const MaxKeys = 10_000
 
-// maxBatchText bounds a row, so that it fits a message with its keys spelled out.
+// maxBatchText bounds the points of a row, so that they fit into a gRPC message with the names of their keys.
 const maxBatchText = 2 << 20
 
-// pointText is what a point takes of a message beside its key.
+// pointText is the size of a point in a message, without its key.
 const pointText = 48
 
 // Write stores the points of a request.
-func Write(keys *Keys, c *decode.Columns) commit.Write {
-	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+func Write(keys *Keys, c *decode.Columns) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if c.Len() == 0 {
 			return nil
 		}
@@ -45,15 +45,15 @@ func Write(keys *Keys, c *decode.Columns) commit.Write {
 	}
 }
 
-func insert(batch *pgx.Batch, r *commit.Run, rank *int32, points []Point) {
+func insert(batch *pgx.Batch, r *groupcommit.Run, rank *int32, points []Point) {
 	r.BatchSeq++
 	batch.Queue(`INSERT INTO metric_batch (run_id, seq, attempt, rank, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		r.ID, r.BatchSeq, r.Attempt, rank, len(points), Pack(points), r.Now)
 }
 
-// resolve answers the ids of names, making those that are new. The run is locked, ids have no gaps and
-// never change: what is remembered is complete as soon as it is as long as the row says.
-func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run, names []string) ([]int32, error) {
+// resolve returns the ids of names, and adds the names that are new. The run is locked, and ids have no gaps and never
+// change, so the cached keys are complete if their number is that of the run's row.
+func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *comm
 			continue
 		}
 		if r.Keys >= MaxKeys {
-			return nil, fault.New(fault.Refused, "metric_keys", "metrics: key limit: a run has at most %d keys", MaxKeys)
+			return nil, fault.New(fault.Refused, "metric_keys", "metrics: a run has at most %d keys", MaxKeys)
 		}
 		r.Keys++
 		ids[i] = r.Keys
@@ -86,14 +86,15 @@ func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *comm
 
 type memo struct{}
 
-// known answers the run's keys as this group sees them, a copy until the group is committed.
-func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *commit.Run) (*dictionary, error) {
+// known returns the run's keys, including those added by this group. They replace the cached keys when the group is
+// committed.
+func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*dictionary, error) {
 	if d, ok := r.Memo[memo{}].(*dictionary); ok {
 		return d, nil
 	}
 	d := k.get(r.ID)
 	if len(d.names) > int(r.Keys) {
-		d = newDictionary() // the run was stored anew
+		d = newDictionary() // the run's row was deleted and created again
 	}
 	if len(d.names) < int(r.Keys) {
 		more, err := loadKeys(ctx, tx, r.ID, int32(len(d.names)), MaxKeys)
@@ -111,7 +112,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// loadKeys answers the keys behind an id, in the order of their ids.
+// loadKeys returns the keys after an id, sorted by id.
 func loadKeys(ctx context.Context, q querier, runID string, after int32, limit int) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT key FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
 	if err != nil {

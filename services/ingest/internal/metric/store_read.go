@@ -6,30 +6,30 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads points.
 type Store struct{ Pool pg.Querier }
 
-// Series is the points of one key.
+// Series holds the points of one key.
 type Series struct {
 	Key    string
 	Points []Seen
 }
 
-// maxAnswer bounds the points of one answer: what a message holds.
-const maxAnswer = 90_000
+// maxPoints bounds the points of one response, so that it fits into a gRPC message.
+const maxPoints = 90_000
 
-// List answers a page of a run's series in the order of their keys, those of keys alone where some are
-// named; more says that there are further ones. Series too long for one answer are thinned.
-func (s *Store) List(ctx context.Context, runID string, keys []string, p page.Page) (series []Series, more bool, err error) {
+// List returns a page of a run's series, sorted by key. If keys is not empty, only their series are returned. more
+// reports whether another page follows. Series that are too long for one response are thinned.
+func (s *Store) List(ctx context.Context, runID string, keys []string, p request.Page) (series []Series, more bool, err error) {
 	ids, series, err := s.keys(ctx, runID, keys, p)
 	if err != nil || len(series) == 0 {
 		return nil, false, err
 	}
-	series, more = page.Cut(series, p)
+	series, more = request.CutPage(series, p)
 	wanted := map[int32]history{}
 	for _, id := range ids[:len(series)] {
 		wanted[id] = history{}
@@ -38,13 +38,13 @@ func (s *Store) List(ctx context.Context, runID string, keys []string, p page.Pa
 		return nil, false, err
 	}
 	for i := range series {
-		series[i].Points = Thin(wanted[ids[i]].resolve(), maxAnswer/len(series))
+		series[i].Points = Thin(wanted[ids[i]].resolve(), maxPoints/len(series))
 	}
 	return series, more, nil
 }
 
-func (s *Store) keys(ctx context.Context, runID string, keys []string, p page.Page) ([]int32, []Series, error) {
-	var only [][]byte // nil asks for all
+func (s *Store) keys(ctx context.Context, runID string, keys []string, p request.Page) ([]int32, []Series, error) {
+	var only [][]byte // nil selects all keys
 	if len(keys) > 0 {
 		only = make([][]byte, 0, len(keys))
 	}
@@ -52,7 +52,7 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p page.Pa
 		only = append(only, []byte(key))
 	}
 	rows, err := s.Pool.Query(ctx, `SELECT id, key FROM metric_key WHERE run_id = $1 AND ($2::bytea[] IS NULL OR key = ANY($2))
-		ORDER BY key LIMIT $3 OFFSET $4`, runID, only, p.Ask(), p.Offset)
+		ORDER BY key LIMIT $3 OFFSET $4`, runID, only, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list metric keys: %w", err)
 	}
@@ -70,7 +70,7 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p page.Pa
 	return ids, series, rows.Err()
 }
 
-// read adds every stored point of the wanted keys, in the order in which they were stored.
+// read adds all stored points of the wanted keys, in the order of storage.
 func (s *Store) read(ctx context.Context, runID string, wanted map[int32]history) error {
 	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM metric_batch WHERE run_id = $1 ORDER BY seq`, runID)
 	if err != nil {
@@ -96,22 +96,22 @@ func (s *Store) read(ctx context.Context, runID string, wanted map[int32]history
 	return rows.Err()
 }
 
-// Batch is what one stored request brought, keys spelled out.
+// Batch holds the points of one row, with the names of their keys.
 type Batch struct {
 	Seq    int64
 	Points []KeyedPoint
 }
 
-// KeyedPoint is a point with its key's name.
+// KeyedPoint is a point with the name of its key.
 type KeyedPoint struct {
 	Key string
 	Point
 }
 
-// followed is how many batches are read at once.
+// followed is the number of batches that After returns.
 const followed = 64
 
-// After answers some of the batches behind seq, in their order.
+// After returns the next batches after seq, in order.
 func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT seq, data FROM metric_batch WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
 		runID, seq, followed)
@@ -135,7 +135,7 @@ func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, er
 	if err != nil || len(batches) == 0 {
 		return nil, err
 	}
-	// Read after the batches, so that every key of theirs is there.
+	// The keys are read after the batches, so that the keys of all batches are included.
 	names, err := loadKeys(ctx, s.Pool, runID, 0, MaxKeys)
 	if err != nil {
 		return nil, err

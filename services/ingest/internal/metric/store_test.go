@@ -15,20 +15,20 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is the tables, one run in them, and replicas that store.
+// bench is a database with one run, and a committer.
 type bench struct {
 	t    *testing.T
 	pool *pgxpool.Pool
-	// keys are what the replica remembers that stores next.
+	// keys is the cache of the replica that stores the next request.
 	keys  *Keys
-	store *commit.Committer
+	store *groupcommit.Committer
 }
 
 func open(t *testing.T) *bench {
@@ -40,7 +40,7 @@ func open(t *testing.T) *bench {
 	_, err = b.pool.Exec(t.Context(), `INSERT INTO run (id, job_id, owner_id, project_id, project, visibility, created_at)
 		VALUES ('run_1', 'job', 'usr', 'prj', 'team', 'team', now())`)
 	require.NoError(t, err)
-	b.store = commit.New(b.pool, clock.Real(), func([]string) {})
+	b.store = groupcommit.New(b.pool, clock.Real(), func([]string) {})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = b.store.Run(ctx) }()
@@ -51,11 +51,11 @@ func open(t *testing.T) *bench {
 // put stores a request of an attempt.
 func (b *bench) put(attempt int32, c *decode.Columns) error {
 	b.t.Helper()
-	_, err := b.store.Store(b.t.Context(), commit.Item{RunID: "run_1", Attempt: attempt, Write: Write(b.keys, c)})
+	_, err := b.store.Store(b.t.Context(), groupcommit.Item{RunID: "run_1", Attempt: attempt, Write: Write(b.keys, c)})
 	return err
 }
 
-// counted are the run's counters: batches and keys.
+// counted returns the run's counters: batches and keys.
 func (b *bench) counted() [2]int {
 	b.t.Helper()
 	var n [2]int
@@ -63,7 +63,8 @@ func (b *bench) counted() [2]int {
 	return n
 }
 
-// columns are points of key, step and value in turn; the time of each is its place.
+// columns returns points. The arguments are key, step and value alternately; the time of a point is its index in
+// microseconds.
 func columns(points ...any) *decode.Columns {
 	var text strings.Builder
 	for i := 0; i < len(points); i += 3 {
@@ -80,10 +81,10 @@ func columns(points ...any) *decode.Columns {
 	return c
 }
 
-// seen are the points of all series, spelled out.
+// seen returns the points of all series as text.
 func (b *bench) seen(keys ...string) []string {
 	b.t.Helper()
-	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, page.Page{Limit: page.MaxLimit})
+	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
 	require.NoError(b.t, err)
 	require.False(b.t, more)
 	out := []string{}
@@ -95,7 +96,7 @@ func (b *bench) seen(keys ...string) []string {
 	return out
 }
 
-func TestTheLaterOfOneAttemptAndTheNewerOfTwoCounts(t *testing.T) {
+func TestStore_List_laterPointAndNewerAttemptWin(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.Empty(t, b.seen())
@@ -104,19 +105,19 @@ func TestTheLaterOfOneAttemptAndTheNewerOfTwoCounts(t *testing.T) {
 	require.NoError(t, b.put(1, columns("lr", 9, 0.1)))
 	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 4 4/1", "lr 9 0.1/1"}, b.seen())
 	require.NoError(t, b.put(2, columns("loss", 3, 3.0)))
-	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.seen(), "an older attempt is hidden from a step on, key by key")
+	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.seen(), "the newer attempt hides older points of the key from its first step on")
 	require.NoError(t, b.put(3, columns("loss", -5, 0.0)))
 	require.Equal(t, []string{"loss -5 0/3"}, b.seen("loss"))
 	var kept int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT sum(points) FROM metric_batch`).Scan(&kept))
-	require.Equal(t, 8, kept, "nothing is deleted")
+	require.Equal(t, 8, kept, "no stored point is deleted")
 }
 
-func TestOddValuesComeBackAsTheyCame(t *testing.T) {
+func TestStore_List_returnsSpecialValues(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.put(1, columns("a", 1, `"NaN"`, "a", 2, "-Infinity", "a", 3, `"Infinity"`, "a", 4, "-0.0", "a", 5, "5e-324", "a", 6, "1.7976931348623157e308")))
-	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, page.Page{Limit: 1})
+	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, request.Page{Limit: 1})
 	require.NoError(t, err)
 	points := series[0].Points
 	require.True(t, math.IsNaN(points[0].Value))
@@ -127,7 +128,7 @@ func TestOddValuesComeBackAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestKeysAreOfAnyTextAndListedInTheirOrder(t *testing.T) {
+func TestStore_List_sortsKeysOfAnyText(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.put(1, columns("b", 1, 1, "a\x01", 1, 2, "ü", 1, 3, "A", 1, 4)))
@@ -138,7 +139,7 @@ func TestKeysAreOfAnyTextAndListedInTheirOrder(t *testing.T) {
 	store := &Store{Pool: b.pool}
 	var walked []string
 	for offset := 0; ; offset += 2 {
-		series, more, err := store.List(t.Context(), "run_1", nil, page.Page{Limit: 2, Offset: offset})
+		series, more, err := store.List(t.Context(), "run_1", nil, request.Page{Limit: 2, Offset: offset})
 		require.NoError(t, err)
 		for _, s := range series {
 			walked = append(walked, s.Key)
@@ -148,24 +149,24 @@ func TestKeysAreOfAnyTextAndListedInTheirOrder(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"A", "a", "a\x01", "b", "ü"}, walked, "pages hold each key once")
-	other, _, err := store.List(t.Context(), "run_2", nil, page.Page{Limit: 2})
+	other, _, err := store.List(t.Context(), "run_2", nil, request.Page{Limit: 2})
 	require.NoError(t, err)
 	require.Empty(t, other)
 }
 
-func TestARequestIsOneRowOrSoManyAsAMessageHolds(t *testing.T) {
+func TestWrite_splitsRequestIntoRows(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.put(1, columns()))
 	require.NoError(t, b.put(1, columns("a", 1, 1, "a", 2, 2)))
-	require.Equal(t, [2]int{1, 1}, b.counted(), "a request without points makes no row")
+	require.Equal(t, [2]int{1, 1}, b.counted(), "a request without points adds no row")
 	long := strings.Repeat("k", decode.MaxKey)
 	many := make([]any, 0, 3*decode.MaxPoints)
 	for i := range decode.MaxPoints {
 		many = append(many, long, i, i)
 	}
 	require.NoError(t, b.put(1, columns(many...)))
-	require.Equal(t, [2]int{3, 2}, b.counted(), "2 MiB of text a row")
+	require.Equal(t, [2]int{3, 2}, b.counted(), "a row holds 2 MiB of text")
 	store := &Store{Pool: b.pool}
 	total := 0
 	for seq := int64(1); seq < 3; seq++ {
@@ -176,14 +177,14 @@ func TestARequestIsOneRowOrSoManyAsAMessageHolds(t *testing.T) {
 		require.LessOrEqual(t, len(batches[0].Points)*(decode.MaxKey+pointText), maxBatchText+decode.MaxKey+pointText)
 		for i, p := range batches[0].Points {
 			require.Equal(t, long, p.Key)
-			require.EqualValues(t, total+i, p.Step, "no point is left out between two rows")
+			require.EqualValues(t, total+i, p.Step, "no point is missing between two rows")
 		}
 		total += len(batches[0].Points)
 	}
 	require.Equal(t, decode.MaxPoints, total)
 }
 
-func TestBatchesAreFollowedByTheirPlace(t *testing.T) {
+func TestStore_After_returnsBatchesInOrder(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	const requests = followed + 5
@@ -212,7 +213,7 @@ func TestBatchesAreFollowedByTheirPlace(t *testing.T) {
 	require.Empty(t, behind)
 }
 
-func TestARowThatCannotBeReadIsAnErrorAndNoPanic(t *testing.T) {
+func TestStore_After_corruptRowIsError(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO metric_batch (run_id, seq, attempt, points, data, created_at) VALUES ('run_1', 1, 1, 1, '', now())`)
@@ -221,7 +222,7 @@ func TestARowThatCannotBeReadIsAnErrorAndNoPanic(t *testing.T) {
 	require.NoError(t, err)
 	for name, data := range map[string][]byte{
 		"empty": {}, "another version": {9, 1}, "cut": Pack([]Point{{1, 2, 3, 4}})[:5], "longer": append(Pack([]Point{{1, 2, 3, 4}}), 0),
-		"a key that is not there": Pack([]Point{{Key: 7}}), "no key": Pack([]Point{{Key: 0}}), "a key below": Pack([]Point{{Key: -1}}),
+		"unknown key": Pack([]Point{{Key: 7}}), "key 0": Pack([]Point{{Key: 0}}), "negative key": Pack([]Point{{Key: -1}}),
 	} {
 		_, err = b.pool.Exec(t.Context(), `UPDATE metric_batch SET data = $1`, data)
 		require.NoError(t, err)
@@ -230,7 +231,7 @@ func TestARowThatCannotBeReadIsAnErrorAndNoPanic(t *testing.T) {
 	}
 }
 
-func TestThePointsOfOneAnswerAreBounded(t *testing.T) {
+func TestStore_List_boundsPoints(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	const requests = 10
@@ -241,23 +242,23 @@ func TestThePointsOfOneAnswerAreBounded(t *testing.T) {
 		}
 		require.NoError(t, b.put(1, columns(points...)))
 	}
-	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, page.Page{Limit: 2})
+	series, _, err := (&Store{Pool: b.pool}).List(t.Context(), "run_1", nil, request.Page{Limit: 2})
 	require.NoError(t, err)
 	for i, s := range series {
-		require.LessOrEqual(t, len(s.Points), maxAnswer/2)
-		require.Greater(t, len(s.Points), maxAnswer/4, "as many as fit, about")
-		require.EqualValues(t, i, s.Points[0].Step, "the first stays")
-		require.EqualValues(t, requests*decode.MaxPoints-2+i, s.Points[len(s.Points)-1].Step, "and the last")
+		require.LessOrEqual(t, len(s.Points), maxPoints/2)
+		require.Greater(t, len(s.Points), maxPoints/4, "about as many points as fit")
+		require.EqualValues(t, i, s.Points[0].Step, "the first point stays")
+		require.EqualValues(t, requests*decode.MaxPoints-2+i, s.Points[len(s.Points)-1].Step, "the last point stays")
 	}
 }
 
-func TestKeysOfAFailedGroupAreForgotten(t *testing.T) {
+func TestWrite_failedGroupCachesNoKeys(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.NoError(t, b.put(1, columns("a", 1, 1)))
-	failed := errors.New("what comes behind the points failed")
-	_, err := b.store.Store(t.Context(), commit.Item{
-		RunID: "run_1", Attempt: 1, Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+	failed := errors.New("a write after the points failed")
+	_, err := b.store.Store(t.Context(), groupcommit.Item{
+		RunID: "run_1", Attempt: 1, Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 			return errors.Join(Write(b.keys, columns("lost", 1, 1, "also", 1, 1))(ctx, tx, batch, r), failed)
 		},
 	})
@@ -269,7 +270,7 @@ func TestKeysOfAFailedGroupAreForgotten(t *testing.T) {
 	require.Equal(t, []string{"a 1 1/1", "a 2 2/1", "b 1 1/1", "c 1 1/1"}, b.seen())
 }
 
-func TestWhatAnotherReplicaAddedIsLearned(t *testing.T) {
+func TestWrite_loadsKeysOfOtherReplicas(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	mine, theirs := NewKeys(), NewKeys()
@@ -284,7 +285,7 @@ func TestWhatAnotherReplicaAddedIsLearned(t *testing.T) {
 	}
 }
 
-func TestARunHasSoManyKeysAndNoMore(t *testing.T) {
+func TestWrite_boundsKeysOfRun(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	full := make([]any, 0, 3*MaxKeys)
@@ -294,7 +295,7 @@ func TestARunHasSoManyKeysAndNoMore(t *testing.T) {
 	require.NoError(t, b.put(1, columns(full...)))
 	err := b.put(1, columns("k1", 2, 2, "one more", 1, 1))
 	require.True(t, fault.HasCode(err, "metric_keys") && fault.Is(err, fault.Refused), "%v", err)
-	require.Len(t, b.seen("k1"), 1, "of the refused request nothing is stored")
+	require.Len(t, b.seen("k1"), 1, "no point of the rejected request is stored")
 	require.NoError(t, b.put(1, columns("k1", 2, 2)))
 	require.Len(t, b.seen("k1"), 2)
 }

@@ -9,44 +9,43 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// environmentProto reads a picture as it was reported.
-func environmentProto(runID string, r *record.Record) (*ingestv1.Environment, error) {
-	var said struct {
+// environmentProto converts a stored environment report.
+func environmentProto(runID string, r *report.RawRecord) (*ingestv1.Environment, error) {
+	var body struct {
 		Python, Cuda, Driver, Nccl, OS *string
 		Packages, GPUs, Git            json.RawMessage
 	}
-	if err := json.Unmarshal(r.Body, &said); err != nil {
+	if err := json.Unmarshal(r.Body, &body); err != nil {
 		return nil, fmt.Errorf("read a stored environment: %w", err)
 	}
 	return &ingestv1.Environment{
-		RunId: runID, Attempt: &r.Attempt, ReportedAt: timestamppb.New(r.At), Python: said.Python, Cuda: said.Cuda,
-		Driver: said.Driver, Nccl: said.Nccl, Os: said.OS, Packages: said.Packages, Gpus: said.GPUs, Git: said.Git,
+		RunId: runID, Attempt: &r.Attempt, ReportedAt: timestamppb.New(r.At), Python: body.Python, Cuda: body.Cuda,
+		Driver: body.Driver, Nccl: body.Nccl, Os: body.OS, Packages: body.Packages, Gpus: body.GPUs, Git: body.Git,
 	}, nil
 }
 
-// nodeProto reads a node as it was reported.
-func nodeProto(r *record.Record) (*ingestv1.NodeEnvironment, error) {
-	var said struct {
+// nodeProto converts a stored node report.
+func nodeProto(r *report.RawRecord) (*ingestv1.NodeEnvironment, error) {
+	var body struct {
 		Rank          int32
 		Host          string
 		GPUs, IB, CPU json.RawMessage
 		MemGB         *float64 `json:"mem_gb"`
 	}
-	if err := json.Unmarshal(r.Body, &said); err != nil {
+	if err := json.Unmarshal(r.Body, &body); err != nil {
 		return nil, fmt.Errorf("read a stored node: %w", err)
 	}
 	return &ingestv1.NodeEnvironment{
-		Rank: said.Rank, Host: said.Host, Attempt: r.Attempt, ReportedAt: timestamppb.New(r.At), Gpus: said.GPUs, Ib: said.IB,
-		Cpu: said.CPU, MemGb: said.MemGB,
+		Rank: body.Rank, Host: body.Host, Attempt: r.Attempt, ReportedAt: timestamppb.New(r.At), Gpus: body.GPUs, Ib: body.IB,
+		Cpu: body.CPU, MemGb: body.MemGB,
 	}, nil
 }
 
-func hardwareProto(s *hardware.Series) *ingestv1.HardwareSeries {
+func hardwareProto(s *metric.HardwareSeries) *ingestv1.HardwareSeries {
 	out := &ingestv1.HardwareSeries{Node: named(s.Node), Gpu: named(s.GPU), Key: s.Key, Points: make([]*ingestv1.HardwarePoint, len(s.Points))}
 	for i, p := range s.Points {
 		out.Points[i] = &ingestv1.HardwarePoint{Ts: timestamppb.New(p.At), Value: p.Value, Attempt: p.Attempt}
@@ -54,7 +53,7 @@ func hardwareProto(s *hardware.Series) *ingestv1.HardwareSeries {
 	return out
 }
 
-// named is a name, nil where there is none.
+// named returns a pointer to s, or nil if s is empty.
 func named(s string) *string {
 	if s == "" {
 		return nil
@@ -62,8 +61,9 @@ func named(s string) *string {
 	return &s
 }
 
-// EvaluationScores answers the newest score of each metric of a benchmark as metrics of its evaluation.
-func EvaluationScores(store *score.Store) evaluation.Scores {
+// EvaluationScores returns a function that loads the newest reported score of each metric of a benchmark, as metrics
+// of an evaluation.
+func EvaluationScores(store *evaluation.ScoreStore) evaluation.Scores {
 	return func(ctx context.Context, runID, name string) ([]*ingestv1.EvaluationMetric, error) {
 		scores, err := store.Of(ctx, runID, name)
 		if err != nil {
@@ -77,10 +77,11 @@ func EvaluationScores(store *score.Store) evaluation.Scores {
 	}
 }
 
-// normal is the normal distribution's quantile of 97.5 %: what a reported error stands for.
+// normal is the 97.5 % quantile of the standard normal distribution. It turns a reported standard error into a 95 %
+// confidence interval.
 const normal = 1.959963984540054
 
-func reportedProto(s *score.Score) *ingestv1.EvaluationMetric {
+func reportedProto(s *evaluation.Score) *ingestv1.EvaluationMetric {
 	m := &ingestv1.EvaluationMetric{Name: s.Metric, Value: s.Value, Stderr: s.Stderr, N: s.N, Source: "reported"}
 	if s.Stderr != nil {
 		m.Ci95 = &ingestv1.Interval{Low: s.Value - normal**s.Stderr, High: s.Value + normal**s.Stderr}
@@ -88,7 +89,7 @@ func reportedProto(s *score.Score) *ingestv1.EvaluationMetric {
 	return m
 }
 
-func scoreProto(s *score.Score) *ingestv1.BenchmarkScore {
+func scoreProto(s *evaluation.Score) *ingestv1.BenchmarkScore {
 	return &ingestv1.BenchmarkScore{
 		Id: s.ID, Attempt: s.Attempt, ReportedAt: timestamppb.New(s.At), Name: s.Name, Version: s.Version, Metric: s.Metric,
 		Value: s.Value, N: s.N, Stderr: s.Stderr, ConfigDigest: s.ConfigDigest, SamplesUri: s.SamplesURI,

@@ -16,40 +16,37 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 const runID = "run_01k00000000000000000000001"
 
-// bench is the servers over the tables, and one run.
-type bench struct {
+// fixture is the servers on a fresh database with one run.
+type fixture struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	rows   *run.Store
-	store  *commit.Committer
+	store  *groupcommit.Committer
 	server *Server
 	peer   *PeerServer
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
-	b := &bench{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
-	b.store = commit.New(pool, clock.Real(), func([]string) {})
+	b := &fixture{t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clock.Real()}}
+	b.store = groupcommit.New(pool, clock.Real(), func([]string) {})
 	runs := &run.Runs{Rows: b.rows, Ask: func(_ context.Context, id string) (*run.Owner, error) {
 		if id != runID {
 			return nil, fault.Absentf("run", id)
@@ -59,9 +56,9 @@ func open(t *testing.T) *bench {
 	_, err = runs.Find(t.Context(), runID)
 	require.NoError(t, err)
 	b.server = &Server{
-		Runs: runs, Logs: &logs.Store{Pool: pool}, Metrics: &metric.Store{Pool: pool}, Hparams: &hparam.Store{Pool: pool},
-		Validations: &validation.Store{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Records: &record.Store{Pool: pool},
-		Hardware: &hardware.Store{Pool: pool}, Scores: &score.Store{Pool: pool},
+		Runs: runs, Logs: &logs.Store{Pool: pool}, Metrics: &metric.Store{Pool: pool}, Hparams: &run.HParamStore{Pool: pool},
+		Validations: &evaluation.ValidationStore{Pool: pool}, Artifacts: &artifact.Store{Pool: pool}, Records: &report.RawStore{Pool: pool},
+		Hardware: &metric.HardwareStore{Pool: pool}, Scores: &evaluation.ScoreStore{Pool: pool},
 	}
 	b.peer = &PeerServer{Runs: runs, Store: b.store, Artifacts: b.server.Artifacts}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -71,13 +68,13 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) put(write commit.Write) {
+func (b *fixture) put(write groupcommit.Write) {
 	b.t.Helper()
-	_, err := b.store.Store(b.t.Context(), commit.Item{RunID: runID, Attempt: 1, Write: write})
+	_, err := b.store.Store(b.t.Context(), groupcommit.Item{RunID: runID, Attempt: 1, Write: write})
 	require.NoError(b.t, err)
 }
 
-func (b *bench) end(state string) bool {
+func (b *fixture) end(state string) bool {
 	b.t.Helper()
 	out, err := b.peer.CloseRun(b.t.Context(), &ingestpeerv1.CloseRunRequest{
 		RunId: runID, State: state, EndedAt: timestamppb.New(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)),
@@ -102,37 +99,37 @@ func point(key string) *decode.Columns {
 	return c
 }
 
-func TestAStreamOfLinesEndsWithOneEofBehindItsLastLine(t *testing.T) {
+func TestLogPages_endWithEOF(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	read := LogPages(b.rows.Progress, b.server.Logs)
 	page, err := read(t.Context(), runID, 0)
 	require.NoError(t, err)
 	require.Empty(t, page.Events)
-	require.False(t, page.End, "a run that has not reported is not over")
-	b.put(logs.Write(commit.Key{Writer: "w", Seq: 1}, nil, append(lines(followed+3), "open")))
+	require.False(t, page.End, "an open run has no eof")
+	b.put(logs.Write(groupcommit.Key{Writer: "w", Seq: 1}, nil, append(lines(followed+3), "open")))
 	page, err = read(t.Context(), runID, 0)
 	require.NoError(t, err)
 	require.Len(t, page.Events, followed)
 	require.EqualValues(t, followed, page.Last)
 	require.True(t, b.end("failed"))
-	require.False(t, b.end("succeeded"), "the first close counts")
+	require.False(t, b.end("succeeded"), "only the first close takes effect")
 	page, err = read(t.Context(), runID, 0)
 	require.NoError(t, err)
-	require.False(t, page.End, "not before its last line")
+	require.False(t, page.End, "eof comes only after the last line")
 	page, err = read(t.Context(), runID, page.Last)
 	require.NoError(t, err)
 	require.True(t, page.End)
 	require.Len(t, page.Events, 5)
-	require.Equal(t, "open", page.Events[3].GetLine().GetText(), "the close ends the open line")
+	require.Equal(t, "open", page.Events[3].GetLine().GetText(), "closing the run completes the open line")
 	require.Equal(t, []any{int64(followed + 4), "failed"}, []any{page.Events[4].GetEof().GetSeq(), page.Events[4].GetEof().GetState()})
 	page, err = read(t.Context(), runID, followed+4)
 	require.NoError(t, err)
 	require.True(t, page.End)
-	require.Len(t, page.Events, 1, "who resumes at the end is told the end again")
+	require.Len(t, page.Events, 1, "resuming at the end sends eof again")
 }
 
-func TestAStreamOfBatchesEndsWithOneEof(t *testing.T) {
+func TestMetricPages_endWithEOF(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	keys := metric.NewKeys()
@@ -152,7 +149,7 @@ func TestAStreamOfBatchesEndsWithOneEof(t *testing.T) {
 	require.True(t, page.End)
 }
 
-func TestPagesTellWhatTheyCouldNotRead(t *testing.T) {
+func TestPages_reportReadErrors(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	_, err := LogPages(b.rows.Progress, b.server.Logs)(t.Context(), "run_none", 0)
@@ -172,10 +169,10 @@ func TestPagesTellWhatTheyCouldNotRead(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
+func TestLists_hiddenRunLooksAbsent(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.put(logs.Write(commit.Key{}, nil, []string{"secret\n"}))
+	b.put(logs.Write(groupcommit.Key{}, nil, []string{"secret\n"}))
 	s := b.server
 	lists := map[string]func(ctx context.Context, id string, limit *int32) error{
 		"logs": func(ctx context.Context, id string, limit *int32) error {
@@ -231,7 +228,7 @@ func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
 		hidden, none := list(stranger, runID, nil), list(stranger, absent, nil)
 		require.True(t, fault.Is(hidden, fault.Absent) && fault.Is(none, fault.Absent), "%s: %v, %v", name, hidden, none)
 		require.Equal(t, "no such run: "+runID, fault.From(hidden).Text(), name)
-		require.Equal(t, "no such run: "+absent, fault.From(none).Text(), "%s: hidden and absent read the same", name)
+		require.Equal(t, "no such run: "+absent, fault.From(none).Text(), "%s: a hidden run gets the same message as a missing one", name)
 		require.True(t, fault.Is(list(owner, "run_x", nil), fault.Invalid), name)
 		for _, limit := range []int32{0, -1, 501} {
 			if name != "hparams" && name != "environment" {
@@ -243,11 +240,11 @@ func TestEveryListIsForThoseWhoMayReadTheRun(t *testing.T) {
 	}
 }
 
-func TestLinesAreReadOverManyRowsToTheLimit(t *testing.T) {
+func TestListLogs_acrossRows(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for i := range 40 {
-		b.put(logs.Write(commit.Key{}, nil, []string{fmt.Sprintf("%d a\n%d b\n", i, i)}))
+		b.put(logs.Write(groupcommit.Key{}, nil, []string{fmt.Sprintf("%d a\n%d b\n", i, i)}))
 	}
 	owner := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator})
 	for _, c := range []struct{ limit, offset, first, lines int32 }{
@@ -263,7 +260,7 @@ func TestLinesAreReadOverManyRowsToTheLimit(t *testing.T) {
 	}
 }
 
-func TestARunIsClosedWithItsEndAlsoWhereItNeverReported(t *testing.T) {
+func TestCloseRun_runWithoutReports(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	require.True(t, b.end("stopped"))

@@ -9,27 +9,27 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
-// maxAnswer is about how many bytes of text one answer holds: a message's limit is 4 MiB.
-const maxAnswer = 3 << 20
+// maxText is the approximate limit of text bytes in one response. gRPC limits a message to 4 MiB.
+const maxText = 3 << 20
 
-// cut marks where something was left out.
+// cut marks shortened text.
 const cut = "…"
 
-// shorten cuts the longest lines of a list until they fit one answer. A stream sends them whole.
+// shorten cuts the longest lines of a list so that all of them fit in one response. Streams send lines uncut.
 func shorten(lines []logs.Line) []logs.Line {
 	total := 0
 	for _, l := range lines {
 		total += len(l.Text)
 	}
-	if total <= maxAnswer {
+	if total <= maxText {
 		return lines
 	}
-	share := maxAnswer / len(lines)
+	share := maxText / len(lines)
 	for i := range lines {
 		if t := lines[i].Text; len(t) > share {
 			lines[i].Text = strings.ToValidUTF8(t[:share], "") + cut
@@ -68,31 +68,31 @@ func batchProto(b *metric.Batch) *ingestv1.MetricBatch {
 	return out
 }
 
-func roundProto(r *validation.Round) *ingestv1.ValidationRound {
+func roundProto(r *evaluation.Round) *ingestv1.ValidationRound {
 	return &ingestv1.ValidationRound{
 		Step: r.Step, Attempt: r.Attempt, AvgReward: r.AvgReward, Accuracy: r.Accuracy, Samples: r.Samples,
 		Chunks: r.Chunks, TotalChunks: r.Total, Complete: r.Chunks == r.Total, Ts: timestamppb.New(r.At),
 	}
 }
 
-// maxExtra is how much of an answer is kept for what samples have in extra.
+// maxExtra is the part of a response, in bytes, that is reserved for the extra fields of samples.
 const maxExtra = 2 << 20
 
-// sampleProtos makes the samples of one answer. Of the texts that do not fit the beginnings are shown; extra, whose
-// meaning is its sender's alone, stays whole as long as that of all samples fits its own part.
-func sampleProtos(samples []validation.Sample) []*ingestv1.Sample {
+// sampleProtos converts the samples of one response. If they do not fit, texts are cut to their beginnings. The
+// service does not interpret extra, so it is kept whole unless the extra fields of all samples exceed maxExtra.
+func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	texts, extras := 0, 0
 	for _, s := range samples {
 		texts += len(s.User) + len(s.Assistant) + len(s.Env)
 		extras += len(s.Extra)
 	}
 	text, extra := texts, extras
-	if texts+extras > maxAnswer {
+	if texts+extras > maxText {
 		const fields = 3
 		if extras > maxExtra {
 			extra = maxExtra / len(samples)
 		}
-		text = (maxAnswer - min(extras, maxExtra)) / len(samples) / fields
+		text = (maxText - min(extras, maxExtra)) / len(samples) / fields
 	}
 	out := make([]*ingestv1.Sample, len(samples))
 	for i, s := range samples {
@@ -104,11 +104,12 @@ func sampleProtos(samples []validation.Sample) []*ingestv1.Sample {
 	return out
 }
 
+// shown returns raw, or its beginning as a JSON string if raw is longer than most bytes.
 func shown(raw []byte, most int) []byte {
 	if len(raw) <= most {
 		return raw
 	}
-	const quoting = 3 // bytes of text may double when they are quoted, and more
+	const quoting = 3 // quoting may double the length of text, or more
 	text, err := json.Marshal(strings.ToValidUTF8(string(raw[:most/quoting]), "") + cut)
 	if err != nil {
 		return nil

@@ -12,15 +12,15 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
-// mostMessage is gRPC's limit of a message.
+// mostMessage is gRPC's limit for one message.
 const mostMessage = 4 << 20
 
-func TestALongAnswerCutsItsLongestLines(t *testing.T) {
+func TestShorten_cutsLongestLines(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ü", logs.MaxLine/2)
 	lines := make([]logs.Line, 0, 500)
@@ -45,27 +45,27 @@ func TestALongAnswerCutsItsLongestLines(t *testing.T) {
 	require.Less(t, proto.Size(&ingestv1.ListLogsResponse{Lines: lineProtos(got)}), mostMessage)
 }
 
-func TestAnAnswerThatFitsIsWhole(t *testing.T) {
+func TestShorten_keepsWhatFits(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", logs.MaxLine)
 	got := shorten([]logs.Line{{Seq: 1, Text: long}, {Seq: 2, Text: "y"}})
 	require.Equal(t, long, got[0].Text)
 	require.Empty(t, shorten(nil))
-	samples := sampleProtos([]validation.Sample{{User: []byte(`"` + long + `"`)}})
+	samples := sampleProtos([]evaluation.Sample{{User: []byte(`"` + long + `"`)}})
 	require.Len(t, samples[0].GetUser(), len(long)+2)
 	require.Nil(t, samples[0].GetEnv())
 }
 
-func TestSamplesThatDoNotFitAreShownAsText(t *testing.T) {
+func TestSampleProtos_longTextsShortened(t *testing.T) {
 	t.Parallel()
 	long := []byte(`{"a":"` + strings.Repeat(`\"ü`, 1<<18) + `"}`)
-	samples := make([]validation.Sample, 0, 20)
+	samples := make([]evaluation.Sample, 0, 20)
 	for i := range 20 {
-		samples = append(samples, validation.Sample{Step: 5, Index: int32(i), User: []byte(`"q"`), Assistant: long})
+		samples = append(samples, evaluation.Sample{Step: 5, Index: int32(i), User: []byte(`"q"`), Assistant: long})
 	}
 	got := sampleProtos(samples)
 	for _, s := range got {
-		require.JSONEq(t, `"q"`, string(s.GetUser()), "what is short stays what it is")
+		require.JSONEq(t, `"q"`, string(s.GetUser()), "short values are kept as they are")
 		var text string
 		require.NoError(t, json.Unmarshal(s.GetAssistant(), &text))
 		require.True(t, strings.HasSuffix(text, cut))
@@ -74,13 +74,13 @@ func TestSamplesThatDoNotFitAreShownAsText(t *testing.T) {
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 }
 
-// What the console does not interpret stays what it is while texts give way.
-func TestTheExtraOfSamplesStaysWhole(t *testing.T) {
+// Texts are cut before extra, which the service does not interpret.
+func TestSampleProtos_extraKeptWhole(t *testing.T) {
 	t.Parallel()
 	text, extra := []byte(`"`+strings.Repeat("x", 1<<18)+`"`), []byte(`{"a":"`+strings.Repeat("y", 90<<10)+`"}`)
-	var samples []validation.Sample
+	var samples []evaluation.Sample
 	for range 20 {
-		samples = append(samples, validation.Sample{User: text, Extra: extra})
+		samples = append(samples, evaluation.Sample{User: text, Extra: extra})
 	}
 	got := sampleProtos(samples)
 	for _, s := range got {
@@ -89,10 +89,10 @@ func TestTheExtraOfSamplesStaysWhole(t *testing.T) {
 	}
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 	for range 20 {
-		samples = append(samples, validation.Sample{User: text, Extra: extra})
+		samples = append(samples, evaluation.Sample{User: text, Extra: extra})
 	}
 	got = sampleProtos(samples)
-	require.Contains(t, string(got[0].GetExtra()), cut, "more than any answer holds")
+	require.Contains(t, string(got[0].GetExtra()), cut, "extra is cut if it does not fit in one response")
 	require.Less(t, proto.Size(&ingestv1.ListSamplesResponse{Samples: got}), mostMessage)
 }
 
@@ -102,29 +102,29 @@ func TestShown(t *testing.T) {
 		raw, want string
 		most      int
 	}{
-		"fits":           {`"abc"`, `"abc"`, 5},
-		"is cut":         {`"abcdefghi"`, `"\"ab…"`, 9},
-		"between bytes":  {`"aü-------"`, `"\"a…"`, 9},
-		"nothing of it":  {`"abc"`, `"…"`, 0},
-		"nothing at all": {``, ``, 0},
+		"fits":          {`"abc"`, `"abc"`, 5},
+		"too long":      {`"abcdefghi"`, `"\"ab…"`, 9},
+		"inside a rune": {`"aü-------"`, `"\"a…"`, 9},
+		"no room":       {`"abc"`, `"…"`, 0},
+		"empty value":   {``, ``, 0},
 	}
 	for name, c := range cases {
 		require.Equal(t, c.want, string(shown([]byte(c.raw), c.most)), name)
 	}
 }
 
-func TestRoundsAreCompleteWithTheirLastChunk(t *testing.T) {
+func TestRoundProto_complete(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	for chunks, want := range map[int32]bool{0: false, 1: false, 2: true} {
-		r := roundProto(&validation.Round{Step: 7, Attempt: 2, Chunks: chunks, Total: 2, Samples: 3, At: at})
+		r := roundProto(&evaluation.Round{Step: 7, Attempt: 2, Chunks: chunks, Total: 2, Samples: 3, At: at})
 		require.Equal(t, want, r.GetComplete())
 		require.Equal(t, int64(7), r.GetStep())
 		require.True(t, at.Equal(r.GetTs().AsTime()))
 	}
 }
 
-func TestPointsKeepTheirTimesAndKeys(t *testing.T) {
+func TestSeriesProto_timesAndKeys(t *testing.T) {
 	t.Parallel()
 	s := seriesProto(&metric.Series{Key: "loss", Points: []metric.Seen{{Step: 1, Value: 2.5, Micros: 1_000_001, Attempt: 3}}})
 	require.Equal(t, "loss", s.GetKey())
@@ -136,11 +136,11 @@ func TestPointsKeepTheirTimesAndKeys(t *testing.T) {
 	require.Equal(t, time.UnixMicro(-1).UTC(), b.GetPoints()[0].GetTs().AsTime())
 }
 
-func TestArtifactsShowWhatIsRegistered(t *testing.T) {
+func TestArtifactProto(t *testing.T) {
 	t.Parallel()
 	step := int64(3)
 	a := artifactProto(&artifact.Artifact{ID: "art_1", RunID: "run_1", Kind: "checkpoint", Format: "gguf", Step: &step, Path: "p", Size: 4, SHA256: "aa"})
 	require.Equal(t, []any{"art_1", "run_1", "checkpoint", "gguf", int64(3), "p", int64(4), "aa"},
 		[]any{a.GetId(), a.GetRunId(), a.GetKind(), a.GetFormat(), a.GetStep(), a.GetPath(), a.GetSizeBytes(), a.GetSha256()})
-	require.Nil(t, artifactProto(&artifact.Artifact{}).Step, "no step is no step, not step 0")
+	require.Nil(t, artifactProto(&artifact.Artifact{}).Step, "a missing step is not step 0")
 }

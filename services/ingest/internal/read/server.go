@@ -1,50 +1,46 @@
-// Package read owns what people and other services read of runs: lists, live streams, and the close that
-// ends them. Every read of a person begins with whether the run is one that they may see.
+// Package read owns the read access of users and other services to run data: lists, live streams, and the close
+// that ends the streams. It promises that every request of a user first checks whether the user may see the run.
 package read
 
 import (
 	"context"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/record"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/score"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
-// Server answers RunDataService. All fields are required.
+// Server implements RunDataService. All fields are required.
 type Server struct {
 	ingestv1.UnimplementedRunDataServiceServer
 
 	Runs        *run.Runs
 	Logs        *logs.Store
 	Metrics     *metric.Store
-	Hparams     *hparam.Store
-	Validations *validation.Store
+	Hparams     *run.HParamStore
+	Validations *evaluation.ValidationStore
 	Artifacts   *artifact.Store
-	Records     *record.Store
-	Hardware    *hardware.Store
-	Scores      *score.Store
+	Records     *report.RawStore
+	Hardware    *metric.HardwareStore
+	Scores      *evaluation.ScoreStore
 	LogStreams  *follow.Streams[*ingestv1.FollowLogsResponse]
 	Batches     *follow.Streams[*ingestv1.FollowMetricsResponse]
 }
 
-// listing is what the requests of all lists have.
+// listing is the common part of all list requests.
 type listing interface {
 	GetId() string
 }
 
-// begin answers the run that a list is of, and the page.
-func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (string, page.Page, error) {
-	p, err := request.Page(limit, offset)
+// begin returns the run that a list request names, if the caller may read it, and the requested page.
+func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (string, request.Page, error) {
+	p, err := request.ReadPage(limit, offset)
 	if err != nil {
 		return "", p, err
 	}
@@ -59,8 +55,8 @@ func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*i
 		return nil, err
 	}
 	var lines []logs.Line
-	for last := int64(p.Offset); len(lines) < p.Ask(); last = lines[len(lines)-1].Seq {
-		more, err := s.Logs.Range(ctx, id, last, p.Ask()-len(lines))
+	for last := int64(p.Offset); len(lines) < p.FetchLimit(); last = lines[len(lines)-1].Seq {
+		more, err := s.Logs.Range(ctx, id, last, p.FetchLimit()-len(lines))
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +65,7 @@ func (s *Server) ListLogs(ctx context.Context, in *ingestv1.ListLogsRequest) (*i
 		}
 		lines = append(lines, more...)
 	}
-	lines, more := page.Cut(lines, p)
+	lines, more := request.CutPage(lines, p)
 	return &ingestv1.ListLogsResponse{Lines: lineProtos(shorten(lines))}, request.SetMore(ctx, more)
 }
 

@@ -15,17 +15,18 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// followed is how many lines are read at once.
+// followed is the number of lines per read.
 const followed = 500
 
-// Progress tells how far a run has come.
+// Progress loads the progress of a run.
 type Progress func(ctx context.Context, runID string) (run.Progress, error)
 
-// LogPages reads the lines of runs for followers; a place behind the last one is a fault of who asks.
+// LogPages returns a function that reads log lines for followers. It rejects a position after the last line as
+// invalid.
 func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.FollowLogsResponse] {
 	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowLogsResponse], error) {
 		page := follow.Page[*ingestv1.FollowLogsResponse]{Last: after}
-		// Read before the lines: what is closed by then has all its lines.
+		// Progress is read before the lines: once the run is closed, no line can follow.
 		p, err := progress(ctx, runID)
 		if err == nil {
 			page.Owner, err = p.Owner, within(after, p.LineSeq)
@@ -52,8 +53,8 @@ func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.Follow
 	}
 }
 
-// MetricPages reads the metric batches of runs for followers; a place behind the last one is a fault of
-// who asks.
+// MetricPages returns a function that reads metric batches for followers. It rejects a position after the last batch
+// as invalid.
 func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.FollowMetricsResponse] {
 	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowMetricsResponse], error) {
 		page := follow.Page[*ingestv1.FollowMetricsResponse]{Last: after}
@@ -83,8 +84,8 @@ func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.F
 	}
 }
 
-// within refuses a place that the stream has not come to: it is one of another stream, and to wait there
-// would be to miss everything up to it.
+// within rejects a position that the stream has not reached. Such a position belongs to another stream, and a
+// follower that waits there would miss every event before it.
 func within(after, last int64) error {
 	if after <= last {
 		return nil
@@ -112,8 +113,8 @@ func (s *Server) FollowMetrics(in *ingestv1.FollowMetricsRequest, stream grpc.Se
 	return s.Batches.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream, in.GetId()))
 }
 
-// sender sends the pages of the run that the caller named, as long as the caller may read it: it may be given
-// away and its project hidden while it is followed.
+// sender returns a function that sends pages of the run that the caller named. It checks each page's owner, because
+// the run may get a new owner, or its project may be hidden, while the stream is open.
 func sender[M any](stream grpc.ServerStreamingServer[M], name string) func(follow.Page[*M]) error {
 	opened := false
 	return func(page follow.Page[*M]) error {
@@ -121,7 +122,7 @@ func sender[M any](stream grpc.ServerStreamingServer[M], name string) func(follo
 			return err
 		}
 		if !opened {
-			// The header tells that the caller may read, before there is anything to read.
+			// The header confirms the caller's access before there is anything to read.
 			if err := stream.SendHeader(metadata.MD{}); err != nil {
 				return err
 			}

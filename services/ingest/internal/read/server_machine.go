@@ -7,10 +7,10 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hardware"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
-// GetEnvironment implements RunDataService. A run that reported none has one in which everything is null.
+// GetEnvironment implements RunDataService. If the run has not reported its environment, all fields are null.
 func (s *Server) GetEnvironment(ctx context.Context, in *ingestv1.GetEnvironmentRequest) (*ingestv1.Environment, error) {
 	id, err := s.Runs.Readable(ctx, in.GetId())
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Server) ListNodes(ctx context.Context, in *ingestv1.ListNodesRequest) (
 	return out, request.SetMore(ctx, more)
 }
 
-// defaultPoints is how many points of a series are shown where nothing is asked for.
+// defaultPoints is the number of points per series if the request sets none.
 const defaultPoints = 1000
 
 // ListHardware implements RunDataService.
@@ -53,17 +53,17 @@ func (s *Server) ListHardware(ctx context.Context, in *ingestv1.ListHardwareRequ
 	if err != nil {
 		return nil, err
 	}
-	ask := hardware.Asked{Keys: in.GetKeys(), Node: in.Node, Points: defaultPoints}
+	query := metric.HardwareQuery{Keys: in.GetKeys(), Node: in.Node, Points: defaultPoints}
 	if in.Points != nil {
-		ask.Points = int(in.GetPoints())
+		query.Points = int(in.GetPoints())
 	}
 	if in.GetSince() != nil {
-		ask.Since = in.GetSince().AsTime()
+		query.Since = in.GetSince().AsTime()
 	}
 	if in.GetUntil() != nil {
-		ask.Until = in.GetUntil().AsTime()
+		query.Until = in.GetUntil().AsTime()
 	}
-	series, more, err := s.Hardware.List(ctx, id, ask, p)
+	series, more, err := s.Hardware.List(ctx, id, query, p)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (s *Server) ListHparamChanges(
 	for i := range changes {
 		c := &changes[i]
 		most := len(c.Value)
-		if total > maxAnswer {
-			most = maxAnswer / len(changes)
+		if total > maxText {
+			most = maxText / len(changes)
 		}
 		out.Changes = append(out.Changes, &ingestv1.HparamChange{
 			Key: c.Key, Value: shown(c.Value, most), Attempt: c.Attempt,

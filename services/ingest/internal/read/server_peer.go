@@ -8,29 +8,27 @@ import (
 
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/commit"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/hparam"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
-	"github.com/signalbox-dev/signalbox/services/ingest/internal/validation"
 )
 
-// PeerServer answers RunDataPeerService. All fields are required.
+// PeerServer implements RunDataPeerService. All fields are required.
 type PeerServer struct {
 	ingestpeerv1.UnimplementedRunDataPeerServiceServer
 
 	Runs      *run.Runs
-	Store     *commit.Committer
+	Store     *groupcommit.Committer
 	Artifacts *artifact.Store
-	// What is read for the one who has judged that its reader may see it.
+	// The calling service has already checked that its reader may see the data of these stores.
 	Metrics     *metric.Store
-	Hparams     *hparam.Store
-	Validations *validation.Store
+	Hparams     *run.HParamStore
+	Validations *evaluation.ValidationStore
 }
 
-// CloseRun implements RunDataPeerService: it ends open lines and sets eof, once, also of a run that never
-// reported.
+// CloseRun implements RunDataPeerService. It ends open lines and sets eof, once, even if the run never reported.
 func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequest) (*ingestpeerv1.CloseRunResponse, error) {
 	o, err := s.Runs.Find(ctx, in.GetRunId())
 	if err != nil {
@@ -42,9 +40,9 @@ func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequ
 		ended = &t
 	}
 	closed := make(chan bool, 1)
-	_, err = s.Store.Store(ctx, commit.Item{
+	_, err = s.Store.Store(ctx, groupcommit.Item{
 		RunID: o.RunID, Unfenced: true,
-		Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *commit.Run) error {
+		Write: func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 			if err := logs.End(ctx, tx, batch, r); err != nil {
 				return err
 			}

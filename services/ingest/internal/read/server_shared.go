@@ -4,14 +4,14 @@ import (
 	"context"
 
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // GetRunMetrics implements RunDataPeerService.
 func (s *PeerServer) GetRunMetrics(
 	ctx context.Context, in *ingestpeerv1.GetRunMetricsRequest,
 ) (*ingestpeerv1.GetRunMetricsResponse, error) {
-	p := page.Page{Limit: int(in.GetLimit()), Offset: int(in.GetOffset())}
+	p := request.Page{Limit: int(in.GetLimit()), Offset: int(in.GetOffset())}
 	series, more, err := s.Metrics.List(ctx, in.GetRunId(), in.GetKeys(), p)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *PeerServer) GetRunHparams(
 func (s *PeerServer) GetRunSamples(
 	ctx context.Context, in *ingestpeerv1.GetRunSamplesRequest,
 ) (*ingestpeerv1.GetRunSamplesResponse, error) {
-	p := page.Page{Limit: int(in.GetLimit()), Offset: int(in.GetOffset())}
+	p := request.Page{Limit: int(in.GetLimit()), Offset: int(in.GetOffset())}
 	samples, more, err := s.Validations.Samples(ctx, in.GetRunId(), in.Step, p)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 
 const at = `"2026-11-21T09:00:00Z"`
 
-// whole are bodies of each kind with every field that the kind knows.
+// whole returns a valid body of each kind with every field of that kind.
 func whole() map[string]string {
 	return map[string]string{
 		"lifecycle": `{"run_id":"r","rank":1,"event":"failed","ts":` + at + `,"message":"m"}`,
@@ -32,7 +32,7 @@ func whole() map[string]string {
 	}
 }
 
-// replaced is a body whose top field has another value.
+// replaced returns body with another value for a top-level field.
 func replaced(t *testing.T, body, field, value string) []byte {
 	t.Helper()
 	var doc map[string]json.RawMessage
@@ -44,10 +44,10 @@ func replaced(t *testing.T, body, field, value string) []byte {
 	return out
 }
 
-func TestEveryFieldIsHeldToItsType(t *testing.T) {
+func TestPayloadFieldTypes(t *testing.T) {
 	t.Parallel()
-	// hardly is a value that no field but one that takes anything may have.
-	const hardly = `[[true]]`
+	// misfit is valid only for fields that accept any JSON.
+	const misfit = `[[true]]`
 	lists := map[string]string{
 		"logs.chunks": "body.chunks[0] string_type", "validation.samples": "body.samples[0] dict_type",
 		"hardware.points": "body.points[0] dict_type", "nodes.nodes": "body.nodes[0] dict_type",
@@ -59,7 +59,7 @@ func TestEveryFieldIsHeldToItsType(t *testing.T) {
 		var doc map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal([]byte(body), &doc))
 		for field := range doc {
-			got := wrong(t, readers()[kind](replaced(t, body, field, hardly)))
+			got := wrong(t, readers()[kind](replaced(t, body, field, misfit)))
 			want, list := lists[kind+"."+field]
 			switch {
 			case list && want == "":
@@ -74,7 +74,7 @@ func TestEveryFieldIsHeldToItsType(t *testing.T) {
 	}
 }
 
-func TestNoPayloadTakesAFieldOfAnother(t *testing.T) {
+func TestUnknownAndDuplicateFieldsRejected(t *testing.T) {
 	t.Parallel()
 	for kind, body := range whole() {
 		for _, name := range []string{"job_id", "runId", "Run_id", "attempt", "token", "RUN_ID", "__proto__", ""} {
@@ -88,12 +88,12 @@ func TestNoPayloadTakesAFieldOfAnother(t *testing.T) {
 	}
 }
 
-// repeat is n times an item, separated by commas.
+// repeat returns item n times, separated by commas.
 func repeat(n int, item string) string {
 	return strings.TrimSuffix(strings.Repeat(item+",", n), ",")
 }
 
-// names are n names of an object with the same value.
+// names returns n distinct JSON object members with the same value.
 func names(n int, value string) string {
 	var b strings.Builder
 	for i := range n {
@@ -102,7 +102,7 @@ func names(n int, value string) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-func TestCapsHoldAtTheBoundAndOneBeyond(t *testing.T) {
+func TestPayloadLimits_atAndAboveBound(t *testing.T) {
 	t.Parallel()
 	point := `{"ts":` + at + `,"key":"k","value":1}`
 	cases := []struct {
@@ -162,7 +162,7 @@ func TestCapsHoldAtTheBoundAndOneBeyond(t *testing.T) {
 
 func TestStepsMayBeNegative(t *testing.T) {
 	t.Parallel()
-	// The specification says integer, and what runs before training has a step below 0 in many trainers.
+	// The specification only requires an integer, and many trainers report validation before training at a step below 0.
 	for _, step := range []int64{-1, -1 << 63, 0, 1<<63 - 1} {
 		v, err := report.ReadValidation([]byte(fmt.Sprintf(`{"run_id":"r","samples":[],"step":%d}`, step)))
 		require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestStepsMayBeNegative(t *testing.T) {
 	}
 }
 
-func TestHyperparametersAreFlat(t *testing.T) {
+func TestReadHparams_flat(t *testing.T) {
 	t.Parallel()
 	for value, kept := range map[string]string{
 		`1`: `1`, `null`: `null`, `"a"`: `"a"`, `false`: `false`, `[]`: `[]`, `[0.9, 0.95]`: `[0.9, 0.95]`, `[[{"a":1}]]`: `[[{"a":1}]]`, `NaN`: `"NaN"`, `[-Infinity]`: `["-Infinity"]`,
@@ -189,7 +189,7 @@ func TestHyperparametersAreFlat(t *testing.T) {
 	}
 }
 
-func TestNoHyperparameterIsANumberThatNoDoubleHolds(t *testing.T) {
+func TestReadHparams_numberOutOfRange(t *testing.T) {
 	t.Parallel()
 	for _, odd := range []string{`1e999`, `-1E+400`, `[0.5, [1e999]]`, `1` + strings.Repeat("0", 400)} {
 		_, err := report.ReadHparams([]byte(`{"run_id":"r","params":{"optim.lr":` + odd + `}}`))
@@ -197,19 +197,19 @@ func TestNoHyperparameterIsANumberThatNoDoubleHolds(t *testing.T) {
 		require.Contains(t, wrong(t, err)[0], " finite_number", odd)
 	}
 	_, err := report.ReadValidation([]byte(`{"run_id":"r","step":1,"samples":[{"extra":{"odd":1e999}}]}`))
-	require.NoError(t, err, "what is displayed without interpretation is not judged")
+	require.NoError(t, err, "extra is not interpreted, so its numbers are not checked")
 }
 
-func TestOnlyThePlatformEndsALog(t *testing.T) {
+func TestReadLogs_ignoresEOF(t *testing.T) {
 	t.Parallel()
 	for _, eof := range []string{"true", "false", "null"} {
 		p, err := report.ReadLogs([]byte(`{"run_id":"r","chunks":["a"],"eof":` + eof + `}`))
 		require.NoError(t, err)
-		require.Equal(t, &report.Logs{RunID: "r", Chunks: []string{"a"}}, p, "what a caller says of eof is not heard")
+		require.Equal(t, &report.Logs{RunID: "r", Chunks: []string{"a"}}, p, "eof from a caller is ignored")
 	}
 }
 
-func TestNaNIsAValueOfEveryMeasure(t *testing.T) {
+func TestNonFiniteMeasuresAccepted(t *testing.T) {
 	t.Parallel()
 	for _, odd := range []string{`NaN`, `"NaN"`, `Infinity`, `"-Infinity"`} {
 		for kind, field := range map[string]string{"validation": "accuracy", "benchmark": "value"} {
@@ -222,13 +222,12 @@ func TestNaNIsAValueOfEveryMeasure(t *testing.T) {
 	}
 }
 
-// replacedBare puts a value that encoding/json would not take into the place of 1.
+// replacedBare replaces the value 1 of a field with text that encoding/json would reject.
 func replacedBare(body, field, value string) []byte {
 	return []byte(strings.Replace(body, `"`+field+`":1`, `"`+field+`":`+value, 1))
 }
 
-// FuzzPayloads holds every reader to its promise: a body is a value of the run that it names, or its faults
-// are told; there is no third.
+// FuzzPayloads checks that every reader either accepts a body or returns an Invalid fault that lists its errors.
 func FuzzPayloads(f *testing.F) {
 	for _, body := range whole() {
 		f.Add([]byte(body))
@@ -241,12 +240,12 @@ func FuzzPayloads(f *testing.F) {
 			if err == nil {
 				continue
 			}
-			var told *fault.Error
-			require.ErrorAs(t, err, &told, kind)
-			require.Equal(t, fault.Invalid, told.Kind, kind)
-			require.NotEmpty(t, told.Fields, kind)
-			require.LessOrEqual(t, len(told.Fields), 50, kind)
-			for _, field := range told.Fields {
+			var f *fault.Error
+			require.ErrorAs(t, err, &f, kind)
+			require.Equal(t, fault.Invalid, f.Kind, kind)
+			require.NotEmpty(t, f.Fields, kind)
+			require.LessOrEqual(t, len(f.Fields), 50, kind)
+			for _, field := range f.Fields {
 				require.Equal(t, "body", field.Loc[0], kind)
 				require.NotEmpty(t, field.Msg+field.Type, kind)
 			}

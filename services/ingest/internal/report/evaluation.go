@@ -7,25 +7,25 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// Evaluation is what a run says of the evaluation of an agent that it makes. Nothing in it has room for
-// what a task says: names are short, digests are digests, settings are flat.
+// Evaluation is the description of an agent evaluation that a run performs. No field has room for the text of a task:
+// names are short, digests have a fixed form and settings are flat.
 type Evaluation struct {
-	// Head is the parts that are shown as they came, by name; each is JSON.
+	// Head holds the parts that are returned verbatim, by name. Each is JSON.
 	Head map[string][]byte
-	// TasksTotal and RolloutsPerTask are nil where they are not told.
+	// TasksTotal and RolloutsPerTask are nil if they are not reported.
 	TasksTotal, RolloutsPerTask *int64
-	// PassReward is the least reward with which a task is solved, where a rollout does not say it.
+	// PassReward is the lowest reward that counts as passed for rollouts that do not report passed.
 	PassReward *float64
 }
 
-// Rollout is one try of an agent at a task.
+// Rollout is one attempt of an agent at a task.
 type Rollout struct {
 	Task   string
 	Number int32
-	// Reward is nil where Masked.
+	// Reward is nil if Masked is true.
 	Reward *float64
 	Passed *bool
-	// Masked says that the infrastructure failed: the try tells nothing of the agent.
+	// Masked means that the infrastructure failed, so the rollout does not reflect on the agent.
 	Masked                         bool
 	Parts                          []byte // JSON, nil for none
 	Group, Stop, Error, Trace      string
@@ -34,13 +34,13 @@ type Rollout struct {
 	Cost, Seconds                  *float64
 }
 
-// shape tells whether a string looks like what is wanted, in these words.
+// shape is a check of a string and its description for error messages.
 type shape struct {
 	fits func(s string) bool
 	want string
 }
 
-// made is a shape of so many characters of a set.
+// made returns a shape of low to high characters, all from chars.
 func made(low, high int, chars, want string) shape {
 	return shape{func(s string) bool {
 		return len(s) >= low && len(s) <= high && strings.Trim(s, chars) == ""
@@ -53,7 +53,8 @@ const (
 	others    = "!\"#$%&'()*+,;<=>?@[\\]^`{|}~"
 )
 
-// The shapes of an evaluation's words: none has room for what a task says.
+// The shapes below are too narrow to hold the text of a task.
+
 func opaque() shape {
 	return made(16, 64, hexDigits, "an opaque key of 16 to 64 lower-case hex digits")
 }
@@ -70,10 +71,10 @@ func digestShape() shape {
 	return shape{func(s string) bool {
 		rest, found := strings.CutPrefix(s, "sha256:")
 		return found && made(64, 64, hexDigits, "").fits(rest)
-	}, "sha256: and 64 lower-case hex digits"}
+	}, "sha256: followed by 64 lower-case hex digits"}
 }
 
-// like reads a string of a shape.
+// like reads a string that must have the given shape.
 func like(r *decode.Reader, s shape) string {
 	before := r.Faults()
 	text := r.String()
@@ -83,7 +84,7 @@ func like(r *decode.Reader, s shape) string {
 	return text
 }
 
-// evaluation reads the head of an evaluation.
+// evaluation reads the description of an evaluation.
 func evaluation(r *decode.Reader) Evaluation {
 	e := Evaluation{Head: map[string][]byte{}}
 	part := func(name string, read func()) func() {
@@ -127,7 +128,7 @@ func settings(r *decode.Reader) {
 	})
 }
 
-// rollouts reads some of an evaluation's rollouts; never nil.
+// rollouts reads a list of rollouts. The result is never nil.
 func rollouts(r *decode.Reader) []Rollout {
 	out := []Rollout{}
 	type name struct {
@@ -139,7 +140,7 @@ func rollouts(r *decode.Reader) []Rollout {
 		before := r.Faults()
 		one := rollout(r)
 		if r.Faults() == before && seen[name{one.Task, one.Number}] {
-			r.Wrong(fault.TypeValue, "A task should have each rollout once", "rollout")
+			r.Wrong(fault.TypeValue, "Input should list each rollout of a task once", "rollout")
 		}
 		seen[name{one.Task, one.Number}] = true
 		out = append(out, one)
@@ -181,33 +182,33 @@ func rollout(r *decode.Reader) Rollout {
 	return p
 }
 
-// Stops are why a rollout ends.
+// Stops returns the reasons for which a rollout can end.
 func Stops() []string {
 	return []string{"done", "max_tokens", "max_turns", "timeout", "stopped", "error"}
 }
 
-// Bounds of what a rollout counts, so that sums over a run fit their types.
+// Bounds of the numbers of a rollout. They keep sums over a run within their types.
 const (
 	largestCount = 1 << 40
 	maxFew       = 1 << 20
 	largestSum   = 1e12
 )
 
-// scored holds a rollout to its rule: it has a reward, or it is masked and says by which error.
+// scored checks that a rollout either has a reward or is masked and names the error.
 func scored(r *decode.Reader, p *Rollout) {
 	switch {
 	case p.Masked && p.Error == "":
-		r.Wrong(fault.TypeMissing, "Field required beside masked", "error")
+		r.Wrong(fault.TypeMissing, "Field required if masked is true", "error")
 	case p.Masked && p.Reward != nil:
-		r.Wrong(fault.TypeValue, "A masked rollout has no reward", "reward")
+		r.Wrong(fault.TypeValue, "Input should be null if masked is true", "reward")
 	case p.Masked && p.Passed != nil:
-		r.Wrong(fault.TypeValue, "A masked rollout neither passes nor fails", "passed")
+		r.Wrong(fault.TypeValue, "Input should be null if masked is true", "passed")
 	case !p.Masked && p.Reward == nil:
-		r.Wrong(fault.TypeMissing, "Field required unless masked", "reward")
+		r.Wrong(fault.TypeMissing, "Field required unless masked is true", "reward")
 	}
 }
 
-// parts reads the parts of a reward.
+// parts reads the named parts of a reward as JSON.
 func parts(r *decode.Reader) []byte {
 	if r.Null() {
 		return nil
@@ -222,12 +223,12 @@ func parts(r *decode.Reader) []byte {
 	})
 }
 
-// notNegative reads a finite number of at least 0.
+// notNegative reads a number from 0 to largestSum.
 func notNegative(r *decode.Reader) float64 {
 	before := r.Faults()
 	v := finite(r)
 	if r.Faults() == before && (v < 0 || v > largestSum) {
-		r.Wrong(fault.TypeGreaterThanEqual, "Input should be from 0 to 1e12")
+		r.Wrong(fault.TypeGreaterThanEqual, "Input should be between 0 and 1e12")
 	}
 	return v
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// HardwarePoint is a sample of a machine: one value of one figure of one device at one moment.
+// HardwarePoint is one sample: the value of one measure of one device at one time.
 type HardwarePoint struct {
-	// Node and GPU are empty where the report named none; a number that names a GPU is its digits.
+	// Node and GPU are empty if the report names none. A GPU that is given as a number is stored as decimal digits.
 	Node, GPU, Key string
 	At             time.Time
 	Value          float64
 }
 
-// Hardware is sampled points of the machines.
+// Hardware is a hardware payload.
 type Hardware struct {
 	RunID  string
 	Points []HardwarePoint
@@ -44,7 +44,7 @@ func hardware(r *decode.Reader) HardwarePoint {
 	return p
 }
 
-// label reads what names a thing: a number or a string; empty for null.
+// label reads a name that is a number or a string; null is empty.
 func label(r *decode.Reader) string {
 	if r.Null() {
 		return ""
@@ -55,24 +55,24 @@ func label(r *decode.Reader) string {
 	return strconv.FormatInt(r.Int(), 10)
 }
 
-// word reads an optional text; empty for null.
+// word reads an optional text of up to most characters; null is empty.
 func word(r *decode.Reader, most int) string {
 	return value(decode.Optional(r, func() string { return r.Text(0, most) }))
 }
 
-// Item is one row that a payload becomes: Key tells it from the others of its stream and attempt. Body is JSON.
+// Item is one row of a payload. Key is unique within its stream and attempt; Body is JSON.
 type Item struct {
 	Key  string
 	Body []byte
 }
 
-// Records is a payload that is kept as it came: environment or nodes.
+// Records is a payload that is stored verbatim: environment or nodes.
 type Records struct {
 	RunID string
 	Items []Item
 }
 
-// ReadEnvironment reads the static picture of where a run runs.
+// ReadEnvironment reads an environment payload: the software and hardware that a run uses.
 func ReadEnvironment(data []byte) (*Records, error) {
 	var p Records
 	return &p, decode.Body(data, func(r *decode.Reader) {
@@ -104,7 +104,7 @@ func devices(r *decode.Reader) {
 	}
 }
 
-// ReadNodes reads the hardware of each node of a run, an item a rank.
+// ReadNodes reads the hardware of each node of a run, one item per rank.
 func ReadNodes(data []byte) (*Records, error) {
 	var p Records
 	return &p, decode.Body(data, func(r *decode.Reader) {
@@ -115,7 +115,7 @@ func ReadNodes(data []byte) (*Records, error) {
 				before := r.Faults()
 				body := short(r, maxNode, func() { rank = node(r) })
 				if seen[rank] && r.Faults() == before {
-					r.Wrong(fault.TypeValue, "Input should have each rank once", "rank")
+					r.Wrong(fault.TypeValue, "Input should list each rank once", "rank")
 				}
 				seen[rank] = true
 				p.Items = append(p.Items, Item{Key: strconv.FormatInt(rank, 10), Body: body})
@@ -136,7 +136,8 @@ func node(r *decode.Reader) (rank int64) {
 	return rank
 }
 
-// short reads a value whose JSON is at most so many bytes: what is kept as it came must fit an answer.
+// short reads a value and rejects it if its JSON is longer than most bytes, because a value that is stored verbatim
+// must fit in one response.
 func short(r *decode.Reader, most int, read func()) []byte {
 	body := r.Span(read)
 	if len(body) > most {

@@ -1,5 +1,5 @@
-// Package report owns the shapes of what training reports beside metrics, and their bounds. It reads a
-// body into a value, or tells every fault of it with its path; it stores nothing.
+// Package report owns the payloads that training reports, except metrics, and their limits. It promises that a body
+// is either read into a value or rejected with every fault and its path. It stores nothing.
 package report
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// Bounds of the payloads.
+// Limits of the payloads.
 const (
 	maxChunks     = 100_000
 	maxSamples    = 10_000
@@ -21,7 +21,7 @@ const (
 	maxMessage    = 4096
 	maxHardware   = 10_000
 	maxNodes      = 10_000
-	maxNode       = 7 << 10 // bytes of JSON: a page of nodes fits an answer
+	maxNode       = 7 << 10 // bytes of JSON: a page of nodes fits in one response
 	maxDevices    = 1024
 	maxDescribed  = 2048
 	maxPackages   = 100_000
@@ -34,7 +34,7 @@ const (
 	largestFigure = 1 << 53
 )
 
-// Lifecycle is a reported step of an attempt.
+// Lifecycle is a reported lifecycle event of an attempt.
 type Lifecycle struct {
 	RunID   string
 	Event   string
@@ -42,8 +42,8 @@ type Lifecycle struct {
 	Message string
 }
 
-// ReadLifecycle reads a lifecycle payload. Its message is content and may hold any character: an attempt
-// that failed must be able to say so with the words of its error, whatever they are.
+// ReadLifecycle reads a lifecycle payload. Its message is content and may hold any character, so that a failed
+// attempt can report its error verbatim.
 func ReadLifecycle(data []byte) (*Lifecycle, error) {
 	var p Lifecycle
 	return &p, decode.Body(data, func(r *decode.Reader) {
@@ -61,13 +61,13 @@ type Param struct {
 	Value []byte
 }
 
-// Hparams are merged into those of the run.
+// Hparams are hyperparameters to merge into those of the run.
 type Hparams struct {
 	RunID  string
 	Params []Param
 }
 
-// ReadHparams reads a hparams payload: a flat object, as the specification has it. Its values are scalars and lists.
+// ReadHparams reads an hparams payload. The specification requires a flat object; its values are scalars and lists.
 func ReadHparams(data []byte) (*Hparams, error) {
 	var p Hparams
 	return &p, decode.Body(data, func(r *decode.Reader) {
@@ -77,22 +77,22 @@ func ReadHparams(data []byte) (*Hparams, error) {
 	})
 }
 
-// leaf reads a hyperparameter: any value but an object, whose names belong into the key, joined by dots.
+// leaf reads the value of a hyperparameter: anything but an object, whose names must be joined into the key with dots.
 func leaf(r *decode.Reader) []byte {
 	if r.Nested() {
-		r.Wrong(fault.TypeValue, "Nested names should be joined by dots: params is flat")
+		r.Wrong(fault.TypeValue, "Input should not be an object; join nested names with dots")
 	}
 	return r.Finite()
 }
 
-// Logs are pieces of output, in their order.
+// Logs are pieces of output in order.
 type Logs struct {
 	RunID  string
 	Rank   *int32
 	Chunks []string
 }
 
-// ReadLogs reads a logs payload. Only the platform sets eof: what a caller says of it is not heard.
+// ReadLogs reads a logs payload. It ignores eof, because only the platform ends a log.
 func ReadLogs(data []byte) (*Logs, error) {
 	var p Logs
 	return &p, decode.Body(data, func(r *decode.Reader) {
@@ -115,10 +115,10 @@ type Artifact struct {
 	Size   *int64
 }
 
-// KindCheckpoint is the kind of artifacts that training goes on from.
+// KindCheckpoint is the kind of artifacts from which training can resume.
 const KindCheckpoint = "checkpoint"
 
-// Kinds of artifacts.
+// Kinds returns the valid kinds of artifacts.
 func Kinds() []string { return []string{KindCheckpoint, "hf_export", "eval_report", "merged_model"} }
 
 // ReadArtifact reads an artifact payload.
@@ -135,7 +135,7 @@ func ReadArtifact(data []byte) (*Artifact, error) {
 	})
 }
 
-// with adds what every payload has.
+// with adds the fields that every payload has.
 func with(r *decode.Reader, runID *string, fields decode.Fields) decode.Fields {
 	fields["run_id"] = func() { *runID = r.RunID() }
 	fields["rank"] = func() { r.Rank() }

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// wrong are the paths and types of what was wrong with a body.
+// wrong returns the paths and types of the faults in err.
 func wrong(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {
@@ -28,7 +28,7 @@ func wrong(t *testing.T, err error) []string {
 	return out
 }
 
-// readers are what reads each payload.
+// readers returns the reader of each kind of payload.
 func readers() map[string]func([]byte) error {
 	return map[string]func([]byte) error{
 		"lifecycle":   func(b []byte) error { _, err := report.ReadLifecycle(b); return err },
@@ -43,7 +43,7 @@ func readers() map[string]func([]byte) error {
 	}
 }
 
-func TestEveryFaultOfAPayloadIsToldWithItsPath(t *testing.T) {
+func TestPayloadFaults_reportPaths(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		kind, body string
@@ -111,7 +111,7 @@ func TestEveryFaultOfAPayloadIsToldWithItsPath(t *testing.T) {
 	}
 }
 
-func TestEveryPayloadNamesItsRunAndIsOneObject(t *testing.T) {
+func TestPayload_isObjectWithRunID(t *testing.T) {
 	t.Parallel()
 	for kind, read := range readers() {
 		require.Contains(t, wrong(t, read([]byte(`{}`))), "body.run_id missing", kind)
@@ -121,7 +121,7 @@ func TestEveryPayloadNamesItsRunAndIsOneObject(t *testing.T) {
 	}
 }
 
-func TestWhatAPayloadSaysIsRead(t *testing.T) {
+func TestReadPayloads(t *testing.T) {
 	t.Parallel()
 	one, two, rank := int64(1), int64(2), int32(7)
 	reward := -0.5
@@ -148,10 +148,10 @@ func TestWhatAPayloadSaysIsRead(t *testing.T) {
 	}, round.Samples))
 	alone, err := report.ReadValidation([]byte(`{"run_id":"r","step":9,"samples":[]}`))
 	require.NoError(t, err)
-	require.Equal(t, []int32{0, 1}, []int32{alone.Chunk, alone.Total}, "a round without chunks is one chunk")
+	require.Equal(t, []int32{0, 1}, []int32{alone.Chunk, alone.Total}, "a round without total_chunks is one chunk")
 }
 
-func TestRecordsAreKeptAsTheyCame(t *testing.T) {
+func TestRecords_keptVerbatim(t *testing.T) {
 	t.Parallel()
 	nodes, err := report.ReadNodes([]byte(`{"run_id":"r","nodes":[{"rank": 1,"host":"b"}, {"host":"a","rank":0}]}`))
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// Score is one value that was produced elsewhere.
+// Score is one benchmark result that the run reports.
 type Score struct {
 	Metric       string
 	Value        float64
@@ -17,18 +17,17 @@ type Score struct {
 	SamplesURI   string
 }
 
-// Benchmark is a benchmark payload: a score, what a run says of the evaluation that it makes, rollouts of
-// it, or all of them.
+// Benchmark is a benchmark payload: a score, the description of an agent evaluation, rollouts of that evaluation, or
+// any combination.
 type Benchmark struct {
 	RunID, Name, Version string
-	// Score is nil where the payload brings none.
+	// Score is nil if the payload has none.
 	Score      *Score
 	Evaluation *Evaluation
 	Rollouts   []Rollout
 }
 
-// ReadBenchmark reads a benchmark payload. Its metric and value may be left out together where it speaks
-// of an evaluation.
+// ReadBenchmark reads a benchmark payload. All score fields may be omitted if it has an evaluation or rollouts.
 func ReadBenchmark(data []byte) (*Benchmark, error) {
 	var p Benchmark
 	var s Score
@@ -62,12 +61,12 @@ func ReadBenchmark(data []byte) (*Benchmark, error) {
 	})
 }
 
-// figure reads an optional whole number that counts something.
+// figure reads an optional integer from 0 to most.
 func figure(r *decode.Reader, most int64) *int64 {
 	return decode.Optional(r, func() int64 { return r.IntIn(0, most) })
 }
 
-// finite reads a number that is one.
+// finite reads a number that is neither NaN nor infinite.
 func finite(r *decode.Reader) float64 {
 	before := r.Faults()
 	v := r.Float()

@@ -2,13 +2,13 @@ package report
 
 import "github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 
-// Ack says that what a signal asked is done.
+// Ack acknowledges that a run has carried out a signal.
 type Ack struct {
 	RunID string
 	ID    string
 }
 
-// ReadAck reads the acknowledgement of a signal.
+// ReadAck reads an acknowledgement of a signal.
 func ReadAck(data []byte) (*Ack, error) {
 	var p Ack
 	return &p, decode.Body(data, func(r *decode.Reader) {

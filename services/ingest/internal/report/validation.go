@@ -5,13 +5,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// Sample is one conversation of a validation round. All but Reward is JSON, nil where it was not given.
+// Sample is one conversation of a validation round. All fields except Reward are JSON, nil if not reported.
 type Sample struct {
 	User, Assistant, Env, Extra []byte
 	Reward                      *float64
 }
 
-// Validation is one chunk of a round.
+// Validation is one chunk of a validation round.
 type Validation struct {
 	RunID     string
 	Step      int64
@@ -22,7 +22,7 @@ type Validation struct {
 	Total     int32
 }
 
-// ReadValidation reads a validation payload. A round without chunks is one chunk.
+// ReadValidation reads a validation payload. A round without total_chunks is a single chunk.
 func ReadValidation(data []byte) (*Validation, error) {
 	p := Validation{Total: 1}
 	var chunk, total *int64
@@ -36,10 +36,10 @@ func ReadValidation(data []byte) (*Validation, error) {
 			"total_chunks": func() { total = decode.Optional(r, func() int64 { return r.IntIn(1, maxTotal) }) },
 		}), "run_id", "step", "samples")
 		if total == nil && chunk != nil {
-			r.Wrong(fault.TypeMissing, "Field required beside chunk_index", "total_chunks")
+			r.Wrong(fault.TypeMissing, "Field required if chunk_index is set", "total_chunks")
 		}
-		if chunk == nil && value(total) > 1 { // taken for the first, each chunk would replace the one before
-			r.Wrong(fault.TypeMissing, "Field required beside total_chunks", "chunk_index")
+		if chunk == nil && value(total) > 1 { // with a default of 0, each chunk would replace the previous one
+			r.Wrong(fault.TypeMissing, "Field required if total_chunks is greater than 1", "chunk_index")
 		}
 		if total != nil && value(chunk) >= *total {
 			r.Wrong(fault.TypeValue, "chunk_index should be less than total_chunks", "chunk_index")
@@ -68,7 +68,7 @@ func sample(r *decode.Reader) Sample {
 	return s
 }
 
-// given reads any value; null is none.
+// given reads any JSON value; null becomes nil.
 func given(r *decode.Reader) []byte {
 	if r.Null() {
 		return nil

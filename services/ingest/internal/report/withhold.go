@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Withhold leaves of each sample its reward and how long its parts are, in `extra`: what a run that reads a protected
-// dataset reports may be the dataset's records, word for word.
+// Withhold drops the content of every sample. It keeps the reward and stores the length of each part in `extra`. It is
+// for runs that read a protected dataset, whose reports may quote the dataset's records.
 func (v *Validation) Withhold() {
 	for i := range v.Samples {
 		s := &v.Samples[i]
@@ -16,13 +16,13 @@ func (v *Validation) Withhold() {
 	}
 }
 
-// length is how many characters a part has: a text's own, or those of the JSON that it is; null for none.
+// length returns the number of characters of a part: of the text if it is a string, else of its JSON; null if missing.
 func length(raw []byte) string {
 	if raw == nil {
 		return "null"
 	}
 	var text string
-	if err := json.Unmarshal(raw, &text); err != nil { // no text: an array or an object
+	if err := json.Unmarshal(raw, &text); err != nil { // not a string
 		return strconv.Itoa(utf8.RuneCount(raw))
 	}
 	return strconv.Itoa(utf8.RuneCountInString(text))

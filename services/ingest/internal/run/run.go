@@ -1,5 +1,6 @@
-// Package run owns ingest's own row of each run: whose it is, as jobs told it at first sight, how far its
-// streams have come, and whether it is closed. It judges who may read a run.
+// Package run owns ingest's row of each run: its owner, as reported by jobs, the positions of its streams, and
+// whether it is closed. It promises that only callers with access can read a run, and that hidden and absent runs
+// look alike.
 package run
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// Owner is whose a run is.
+// Owner identifies the owner and the project of a run.
 type Owner struct {
 	RunID, JobID       string
 	OwnerID            string
@@ -21,7 +22,7 @@ type Owner struct {
 	VisibilityVersion  int64 // of its project
 }
 
-// Progress is how far a run has come, and whose it is by then.
+// Progress is the last positions of a run's streams, with the owner of the run at that moment.
 type Progress struct {
 	Owner             Owner
 	LineSeq, BatchSeq int64
@@ -29,9 +30,9 @@ type Progress struct {
 	State             string
 }
 
-// Rows keeps the rows.
+// Rows stores the rows of runs.
 type Rows interface {
-	// Find answers the owner of a run's or a job's id, nil where no row is.
+	// Find returns the owner for the id of a run or a job, or nil if there is no row.
 	Find(ctx context.Context, id string) (*Owner, error)
 	Keep(ctx context.Context, o *Owner) error
 }
@@ -39,11 +40,12 @@ type Rows interface {
 // Runs finds runs for readers.
 type Runs struct {
 	Rows Rows
-	// Ask asks jobs whose a run or a job is.
+	// Ask fetches the owner of a run or a job from jobs.
 	Ask func(ctx context.Context, id string) (*Owner, error)
 }
 
-// Readable answers the run that an id names, if the caller may read it. Hidden and absent runs look alike.
+// Readable returns the id of the run that name identifies, if the caller may read it. Hidden and absent runs cause
+// the same error.
 func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	thing, prefix := kind(name)
 	if err := id.Check(prefix, name); err != nil {
@@ -62,8 +64,8 @@ func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	return o.RunID, nil
 }
 
-// Readable is nil where the caller may read the run, and otherwise the fault of an absent thing by the name that
-// the caller used for it.
+// Readable returns nil if the caller may read the run. Otherwise it returns an Absent fault with the name that the
+// caller used.
 func (o *Owner) Readable(ctx context.Context, name string) error {
 	if authn.ScopeOf(ctx).Sees(o.OwnerID, o.ProjectID, o.Visibility) {
 		return nil
@@ -72,7 +74,7 @@ func (o *Owner) Readable(ctx context.Context, name string) error {
 	return fault.Absentf(thing, name)
 }
 
-// kind tells what a name is of, by its prefix: a run, or a run's job.
+// kind returns whether a name identifies a run or a job, by its prefix.
 func kind(name string) (thing string, prefix id.Prefix) {
 	if strings.HasPrefix(name, string(id.Job)+"_") {
 		return "job", id.Job
@@ -80,7 +82,8 @@ func kind(name string) (thing string, prefix id.Prefix) {
 	return "run", id.Run
 }
 
-// Find answers the owner of a run's or a job's id, from ingest's own row or, the first time, from jobs.
+// Find returns the owner for the id of a run or a job. It reads ingest's own row or, if no row exists, fetches
+// the owner from jobs and stores it.
 func (r *Runs) Find(ctx context.Context, name string) (*Owner, error) {
 	o, err := r.Rows.Find(ctx, name)
 	if o != nil || err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 const (
@@ -38,12 +38,12 @@ func open(t *testing.T) *run.Store {
 	return &run.Store{Pool: base.Pool("ingest"), Clock: clock.NewFake(at())}
 }
 
-func TestARunIsFoundByItsIDAndByItsJobs(t *testing.T) {
+func TestStore_Find_byRunAndJobID(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	got, err := s.Find(t.Context(), runID)
 	require.NoError(t, err)
-	require.Nil(t, got, "no row is no error")
+	require.Nil(t, got, "a missing row is not an error")
 	require.NoError(t, s.Keep(t.Context(), owner()))
 	for _, name := range []string{runID, jobID} {
 		got, err := s.Find(t.Context(), name)
@@ -56,10 +56,10 @@ func TestARunIsFoundByItsIDAndByItsJobs(t *testing.T) {
 	require.NoError(t, s.Keep(t.Context(), moved))
 	got, err = s.Find(t.Context(), jobID)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(moved, got), "whose it is, is put right")
+	require.Empty(t, cmp.Diff(moved, got), "Keep updates the owner")
 }
 
-func TestARunIsClosedOnce(t *testing.T) {
+func TestClose_onlyOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	_, err := s.Progress(t.Context(), runID)
@@ -68,7 +68,7 @@ func TestARunIsClosedOnce(t *testing.T) {
 	p, err := s.Progress(t.Context(), runID)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(run.Progress{Owner: *owner()}, p))
-	shut := func(state string, now time.Time) bool {
+	closeRun := func(state string, now time.Time) bool {
 		var first bool
 		require.NoError(t, pg.InTx(t.Context(), s.Pool.(pg.Beginner), func(ctx context.Context, tx pgx.Tx) error {
 			var err error
@@ -77,8 +77,8 @@ func TestARunIsClosedOnce(t *testing.T) {
 		}))
 		return first
 	}
-	require.True(t, shut("succeeded", at()))
-	require.False(t, shut("failed", at().Add(time.Hour)))
+	require.True(t, closeRun("succeeded", at()))
+	require.False(t, closeRun("failed", at().Add(time.Hour)))
 	p, err = s.Progress(t.Context(), runID)
 	require.NoError(t, err)
 	require.Equal(t, "succeeded", p.State)
@@ -98,34 +98,34 @@ func (r *rows) Keep(_ context.Context, o *run.Owner) error {
 	return nil
 }
 
-func TestWhoMayReadARun(t *testing.T) {
+func TestRuns_Readable_access(t *testing.T) {
 	t.Parallel()
 	user := func(subject, role string, projects ...authn.ProjectRole) *authn.Caller {
 		return &authn.Caller{Kind: authn.KindUser, Subject: subject, Role: role, Projects: projects}
 	}
 	cases := map[string]struct {
-		who        *authn.Caller
+		caller     *authn.Caller
 		visibility string
 		reads      bool
 	}{
-		"owner":             {user("usr_1", authn.RoleOperator), "team", true},
-		"stranger":          {user("usr_2", authn.RoleOperator), "team", false},
-		"stranger, for all": {user("usr_2", authn.RoleOperator), "all", true},
-		"member":            {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}), "team", true},
-		"other member":      {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), "team", false},
-		"admin":             {user("usr_3", authn.RoleAdmin), "team", true},
+		"owner":          {user("usr_1", authn.RoleOperator), "team", true},
+		"stranger":       {user("usr_2", authn.RoleOperator), "team", false},
+		"visible to all": {user("usr_2", authn.RoleOperator), "all", true},
+		"member":         {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}), "team", true},
+		"other member":   {user("usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), "team", false},
+		"admin":          {user("usr_3", authn.RoleAdmin), "team", true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := owner()
 			o.Visibility = c.visibility
-			asked := 0
+			calls := 0
 			runs := &run.Runs{Rows: &rows{kept: map[string]*run.Owner{}}, Ask: func(context.Context, string) (*run.Owner, error) {
-				asked++
+				calls++
 				return o, nil
 			}}
-			ctx := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), c.who)
+			ctx := authn.NewContext(authn.WithNeed(t.Context(), authn.NeedRead), c.caller)
 			for _, id := range []string{jobID, runID} {
 				got, err := runs.Readable(ctx, id)
 				if c.reads {
@@ -133,14 +133,14 @@ func TestWhoMayReadARun(t *testing.T) {
 					require.Equal(t, runID, got)
 					continue
 				}
-				require.True(t, fault.Is(err, fault.Absent), "hidden looks absent: %v", err)
+				require.True(t, fault.Is(err, fault.Absent), "a hidden run looks absent: %v", err)
 			}
-			require.Equal(t, 1, asked, "jobs is asked at first sight only")
+			require.Equal(t, 1, calls, "jobs is called only for the first request")
 		})
 	}
 }
 
-func TestWhatCannotBeFound(t *testing.T) {
+func TestRuns_Readable_errors(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
 	absent := func(context.Context, string) (*run.Owner, error) { return nil, fault.Absentf("run", "x") }
@@ -152,7 +152,7 @@ func TestWhatCannotBeFound(t *testing.T) {
 	_, err := runs.Readable(t.Context(), jobID)
 	require.True(t, fault.Is(err, fault.Absent))
 	require.Contains(t, fault.From(err).Text(), jobID)
-	require.NotContains(t, fault.From(err).Text(), "run", "the answer speaks of what was asked for")
+	require.NotContains(t, fault.From(err).Text(), "run", "the error names the job, not its run")
 	_, err = (&run.Runs{Rows: &rows{err: down}, Ask: absent}).Readable(t.Context(), runID)
 	require.ErrorIs(t, err, down)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Store keeps the rows of runs.
+// Store is the database implementation of Rows.
 type Store struct {
 	Pool  pg.Querier
 	Clock clock.Clock
@@ -27,7 +27,7 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 		LIMIT 1`, id).
 		Scan(&o.RunID, &o.JobID, &o.OwnerID, &o.ProjectID, &o.Project, &o.Visibility)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // no row is an answer
+		return nil, nil //nolint:nilnil // nil means that there is no row
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
@@ -35,9 +35,9 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 	return &o, nil
 }
 
-// Keep implements Rows: it makes the row, or puts right whose it is. The one who owned the run before it was
-// given away does not get it back, and a visibility that the project had before does not come back: jobs said
-// so before.
+// Keep implements Rows. It inserts the row or updates its owner. Responses of jobs may be stale, so the former owner
+// of a transferred run does not become its owner again, and an older version of the project's visibility does not
+// replace a newer one.
 func (s *Store) Keep(ctx context.Context, o *Owner) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, visibility_version, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -56,7 +56,7 @@ func (s *Store) Keep(ctx context.Context, o *Owner) error {
 	return nil
 }
 
-// Progress answers how far a run has come, and whose it is by then.
+// Progress returns the positions of a run's streams and its current owner.
 func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
 	var p Progress
 	var state *string
@@ -76,7 +76,7 @@ func (s *Store) Progress(ctx context.Context, runID string) (Progress, error) {
 	return p, nil
 }
 
-// Close marks a run closed, once; the caller holds the run's row.
+// Close marks a run as closed and reports whether it was open. The caller holds the lock on the run's row.
 func Close(ctx context.Context, tx pgx.Tx, runID, state string, endedAt *time.Time, now time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE run SET closed_at = $2, state = $3, ended_at = $4 WHERE id = $1 AND closed_at IS NULL`,
 		runID, now, state, endedAt)

@@ -1,4 +1,4 @@
-// Command jobsd is the jobs service as a process of its own.
+// Command jobsd runs the jobs service as a separate process.
 package main
 
 import (
@@ -9,14 +9,14 @@ import (
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/boot"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
 func main() {
 	cfg := &jobs.Config{}
 	migrations := func() (fs.FS, error) { return jobs.Migrations(), nil }
-	boot.Main(boot.Spec{Name: jobs.Name, Config: cfg, Migrations: migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+	boot.Main(boot.Spec{Name: jobs.Name, Config: cfg, Migrations: migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		c, err := p.DialAll(p.Closers, "auth", "registry", "ingest")
 		if err != nil {
 			return nil, err

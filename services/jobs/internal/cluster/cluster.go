@@ -1,11 +1,12 @@
-// Package cluster owns the cluster as a whole: how much there is, what waits for it, and what admins order of
-// its nodes: to take nothing new, or to be emptied.
+// Package cluster owns the view of the whole cluster: its capacity, its queue, and the orders that admins give
+// for its nodes (cordon and drain).
 //
-// It promises: what an admin ordered of a node holds whatever becomes of the node meanwhile, and nothing is
-// placed on it until he takes the order back; a node is drained once nothing holds a place there; and the
-// queue names no job to who may not see it.
+// It promises:
+//   - An order holds whatever happens to the node meanwhile. Nothing is placed on the node until the order is withdrawn.
+//   - A node is drained once no work item holds capacity on it.
+//   - The queue hides the names of jobs from callers who may not see them.
 //
-// cluster.go is pure; store.go alone speaks SQL; server.go and cluster_proto.go alone speak proto.
+// cluster.go is pure; only store.go uses SQL; only server.go and cluster_proto.go use proto types.
 package cluster
 
 import (
@@ -22,7 +23,7 @@ const (
 	ModeKill       = "kill"
 )
 
-// Order is what an admin ordered of a node.
+// Order is what an admin ordered for a node.
 type Order struct {
 	Hold     string
 	Reason   string
@@ -30,20 +31,20 @@ type Order struct {
 	Deadline *time.Time
 }
 
-// of is the order under which a node stands.
+// of returns the order in force for a node.
 func of(n *fleet.Node) Order {
 	return Order{Hold: n.Hold, Reason: n.HoldReason, Mode: n.DrainMode, Deadline: n.DrainDeadline}
 }
 
-// Cordon keeps new work off a node. A drain goes further, and is no cordon any more.
+// Cordon keeps new work off a node. A node that is draining or drained must be uncordoned first.
 func (o Order) Cordon(reason string) (Order, error) {
 	if o.Hold == fleet.HoldDraining || o.Hold == fleet.HoldDrained {
-		return o, fault.New(fault.Conflict, "node_drain", "the node is %s: uncordon it first", o.Hold)
+		return o, fault.New(fault.Conflict, "node_drain", "the node is %s; uncordon it first", o.Hold)
 	}
 	return Order{Hold: fleet.HoldCordoned, Reason: reason}, nil
 }
 
-// Drain empties a node. One that is drained already stays so.
+// Drain empties a node. A node that is already drained stays drained.
 func (o Order) Drain(mode, reason string, deadline *time.Time) Order {
 	to := Order{Hold: fleet.HoldDraining, Reason: reason, Mode: mode, Deadline: deadline}
 	if o.Hold == fleet.HoldDrained {
@@ -52,15 +53,15 @@ func (o Order) Drain(mode, reason string, deadline *time.Time) Order {
 	return to
 }
 
-// Uncordon lets new work in again.
+// Uncordon allows new work on the node again.
 func (o Order) Uncordon() Order { return Order{} }
 
-// Evicts says whether what still runs on a draining node is to be ended now.
+// Evicts reports whether the work that still runs on a draining node must be ended now.
 func (o Order) Evicts(now time.Time) bool {
 	return o.Hold == fleet.HoldDraining && (o.Mode == ModeKill || o.Deadline != nil && !now.Before(*o.Deadline))
 }
 
-// Summary is all that there is, in numbers.
+// Summary holds the counts of the whole cluster.
 type Summary struct {
 	Fleets, Nodes         int
 	States                map[string]int
@@ -70,14 +71,14 @@ type Summary struct {
 	Pools                 []Pool
 }
 
-// Pool is one pool in numbers.
+// Pool holds the counts of one pool.
 type Pool struct {
 	Name                       string
 	Nodes, Ready               int
 	GPUs, GPUsFree, JobsQueued int
 }
 
-// Waiting is a job in the queue. ID, Name and Detail are empty to who may not see it.
+// Waiting is a job in the queue. ID, Name and Detail are empty if the caller may not see the job.
 type Waiting struct {
 	ID, Name, Detail string
 	Position         int

@@ -12,10 +12,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
 // Trail writes audit rows.
@@ -23,7 +22,7 @@ type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
-// Evictor ends what runs on a node, so that it goes on elsewhere, and pauses and resumes jobs: a *drive.Driver.
+// Evictor ends the work on a node so that it continues elsewhere, and pauses and resumes jobs: a *drive.Driver.
 type Evictor interface {
 	Evict(ctx context.Context, nodeID string) error
 	EvictIdle(ctx context.Context, nodeID string) error
@@ -31,7 +30,7 @@ type Evictor interface {
 	Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 }
 
-// Orders takes the orders of admins and carries them out.
+// Orders stores the orders of admins and carries them out.
 type Orders struct {
 	Pool    *pgxpool.Pool
 	Store   Store
@@ -40,7 +39,8 @@ type Orders struct {
 	Evictor Evictor
 }
 
-// Give changes what is ordered of a node and answers the node. What changes nothing leaves no trace.
+// Give changes the order for a node and returns the node. If the order stays the same, Give writes no event and
+// no audit row.
 func (o *Orders) Give(
 	ctx context.Context, nodeID, action string, change func(was Order, now time.Time) (Order, error),
 ) (*fleet.Node, error) {
@@ -76,7 +76,7 @@ func same(a, b Order) bool {
 		(a.Deadline == nil) == (b.Deadline == nil) && (a.Deadline == nil || a.Deadline.Equal(*b.Deadline))
 }
 
-// move stores an order, with the event where it changes how the node shows, and wakes who places and drains.
+// move stores an order, appends an event if the node's hold changes, and wakes the leader, which places and drains.
 func (o *Orders) move(ctx context.Context, tx pgx.Tx, n *fleet.Node, to Order) error {
 	if err := o.Store.Save(ctx, tx, n.ID, n.Hold, to); err != nil {
 		return err
@@ -93,11 +93,11 @@ func (o *Orders) move(ctx context.Context, tx pgx.Tx, n *fleet.Node, to Order) e
 			return err
 		}
 	}
-	return wake.Notify(ctx, tx, topic.Queue)
+	return pg.Notify(ctx, tx, db.QueueTopic)
 }
 
-// RunOnce goes on with every drain: it ends what is to be ended, and says of nodes on which nothing is left
-// that they are drained. Whatever a crash left undone, the next look does.
+// RunOnce advances every drain: it ends the work that must end, and marks nodes without work as drained. A later
+// call completes what a crash interrupted.
 func (o *Orders) RunOnce(ctx context.Context) error {
 	if err := o.resume(ctx); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (o *Orders) RunOnce(ctx context.Context) error {
 	for _, n := range nodes {
 		if n.Works > 0 {
 			if err := o.empty(ctx, n, now); err != nil {
-				errs = append(errs, fmt.Errorf("empty node %s: %w", n.ID, err))
+				errs = append(errs, fmt.Errorf("drain node %s: %w", n.ID, err))
 			}
 		}
 		errs = append(errs, o.settle(ctx, n.ID))
@@ -122,7 +122,8 @@ func (o *Orders) RunOnce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// empty ends what is to be ended of a node's works, and asks what can save itself to do so.
+// empty ends the node's work that must end now. In checkpoint mode it pauses each running job once, which makes the
+// job save a checkpoint.
 func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error {
 	switch {
 	case of(n).Evicts(now):
@@ -131,35 +132,35 @@ func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error 
 		return nil
 	}
 	errs := []error{o.Evictor.EvictIdle(ctx, n.ID)}
-	running, err := o.Store.Unasked(ctx, o.Pool, n.ID)
+	running, err := o.Store.JobsToCheckpoint(ctx, o.Pool, n.ID)
 	errs = append(errs, err)
 	for _, id := range running {
-		_, err := o.Evictor.Pause(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.Asked(ctx, tx, id) })
+		_, err := o.Evictor.Pause(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.RecordCheckpointRequest(ctx, tx, id) })
 		if fault.Is(err, fault.Conflict) {
-			err = o.Store.Asked(ctx, o.Pool, id) // it cannot save itself, and runs on to its end or to the deadline
+			err = o.Store.RecordCheckpointRequest(ctx, o.Pool, id) // it cannot be paused; it runs until it ends or the deadline passes
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// resume puts the jobs that a drain has paused back into the queue.
+// resume puts the jobs that a drain paused back into the queue.
 func (o *Orders) resume(ctx context.Context) error {
-	saved, err := o.Store.Saved(ctx, o.Pool)
+	saved, err := o.Store.PausedByDrain(ctx, o.Pool)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, id := range saved {
-		_, err := o.Evictor.Resume(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.Forget(ctx, tx, id) })
-		if !fault.Is(err, fault.Conflict) { // its owner was faster
+		_, err := o.Evictor.Resume(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.DeleteCheckpointRequests(ctx, tx, id) })
+		if !fault.Is(err, fault.Conflict) { // the owner resumed it first
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, o.Store.Forget(ctx, o.Pool, ""))...)
+	return errors.Join(append(errs, o.Store.DeleteCheckpointRequests(ctx, o.Pool, ""))...)
 }
 
-// settle looks at a draining node under its lock: nothing can be placed there meanwhile.
+// settle marks a draining node without work as drained. It locks the node, so nothing can be placed there meanwhile.
 func (o *Orders) settle(ctx context.Context, nodeID string) error {
 	return pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		n, err := o.Store.Lock(ctx, tx, nodeID)

@@ -7,12 +7,11 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
-// Server answers ClusterService.
+// Server implements ClusterService.
 type Server struct {
 	jobsv1.UnimplementedClusterServiceServer
 	Orders *Orders
@@ -27,9 +26,9 @@ func (s *Server) GetCluster(ctx context.Context, _ *jobsv1.GetClusterRequest) (*
 	return summaryToProto(sum), nil
 }
 
-// ListQueue lists what waits.
+// ListQueue lists the queued jobs.
 func (s *Server) ListQueue(ctx context.Context, req *jobsv1.ListQueueRequest) (*jobsv1.ListQueueResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +36,7 @@ func (s *Server) ListQueue(ctx context.Context, req *jobsv1.ListQueueRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	waiting, more := page.Cut(waiting, p)
+	waiting, more := request.CutPage(waiting, p)
 	resp := &jobsv1.ListQueueResponse{}
 	for i := range waiting {
 		resp.Entries = append(resp.Entries, waitingToProto(&waiting[i]))
@@ -45,7 +44,7 @@ func (s *Server) ListQueue(ctx context.Context, req *jobsv1.ListQueueRequest) (*
 	return resp, request.SetMore(ctx, more)
 }
 
-// GetNode shows a node.
+// GetNode returns a node.
 func (s *Server) GetNode(ctx context.Context, req *jobsv1.GetNodeRequest) (*jobsv1.Node, error) {
 	if err := request.ID(id.Node, "node_id", req.GetNodeId()); err != nil {
 		return nil, err

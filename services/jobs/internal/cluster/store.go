@@ -11,16 +11,16 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Store reads the cluster; with a transaction it also writes what is ordered of its nodes.
+// Store reads the cluster; with a transaction it also writes the orders for its nodes.
 type Store struct{ Fleets fleet.Store }
 
-// Lock loads a node for a change. The scheduler locks it too, so that nothing is placed on it meanwhile.
+// Lock locks and loads a node for a change. The scheduler takes the same lock, so nothing is placed on the node meanwhile.
 func (s Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*fleet.Node, error) {
 	var locked string
 	err := tx.QueryRow(ctx, `SELECT id FROM node WHERE id = $1 FOR UPDATE`, id).Scan(&locked)
@@ -33,23 +33,23 @@ func (s Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*fleet.Node, err
 	return s.Fleets.Node(ctx, tx, id)
 }
 
-// Save stores what is ordered of a node from now on; from is what was ordered until now.
+// Save stores the order for a node. It fails with a conflict if the node's hold is no longer from.
 func (s Store) Save(ctx context.Context, tx pgx.Tx, id, from string, o Order) error {
 	tag, err := tx.Exec(ctx, `UPDATE node SET hold = $3, hold_reason = $4, drain_mode = $5, drain_deadline = $6
 		WHERE id = $1 AND hold = $2`, id, from, o.Hold, o.Reason, o.Mode, o.Deadline)
 	if err != nil {
-		return fmt.Errorf("store what is ordered of a node: %w", err)
+		return fmt.Errorf("store the order for a node: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return fault.New(fault.Conflict, "node_moved", "node %s has moved on", id)
+		return fault.New(fault.Conflict, "node_moved", "node %s was changed meanwhile; try again", id)
 	}
 	return nil
 }
 
-// batch bounds how many nodes one look drains.
+// batch bounds the nodes and the jobs that one RunOnce handles.
 const batch = 500
 
-// Draining answers the nodes that are being emptied.
+// Draining returns the nodes that are being drained.
 func (s Store) Draining(ctx context.Context, q pg.Querier) ([]*fleet.Node, error) {
 	rows, err := q.Query(ctx, `SELECT id FROM node WHERE hold = 'draining' ORDER BY id LIMIT $1`, batch)
 	if err != nil {
@@ -73,35 +73,35 @@ func (s Store) Draining(ctx context.Context, q pg.Querier) ([]*fleet.Node, error
 	return nodes, nil
 }
 
-// Unasked answers the jobs that run on a node and were not asked for a checkpoint since their attempt began.
-func (s Store) Unasked(ctx context.Context, q pg.Querier, nodeID string) ([]string, error) {
+// Unasked returns the jobs that run on a node and whose current attempt has no checkpoint request from a drain yet.
+func (s Store) JobsToCheckpoint(ctx context.Context, q pg.Querier, nodeID string) ([]string, error) {
 	return jobIDs(q.Query(ctx, `SELECT DISTINCT j.id FROM work w JOIN job j ON j.id = w.job_id AND j.attempt = w.attempt
 		WHERE w.node_id = $1 AND w.released_at IS NULL AND w.kind = 'attempt' AND j.state = 'running'
 			AND NOT EXISTS (SELECT FROM drain_pause d WHERE d.job_id = j.id AND d.attempt = j.attempt) ORDER BY j.id`, nodeID))
 }
 
-// Asked keeps in mind that an attempt was asked for a checkpoint.
-func (s Store) Asked(ctx context.Context, q pg.Querier, jobID string) error {
+// Asked records that the job's current attempt was asked for a checkpoint.
+func (s Store) RecordCheckpointRequest(ctx context.Context, q pg.Querier, jobID string) error {
 	_, err := q.Exec(ctx, `INSERT INTO drain_pause (job_id, attempt, asked_at) SELECT id, attempt, clock_timestamp() FROM job WHERE id = $1
 		ON CONFLICT DO NOTHING`, jobID)
 	if err != nil {
-		return fmt.Errorf("keep in mind that a job was asked: %w", err)
+		return fmt.Errorf("record a checkpoint request: %w", err)
 	}
 	return nil
 }
 
-// Saved answers the jobs that a drain has paused and that nobody has resumed.
-func (s Store) Saved(ctx context.Context, q pg.Querier) ([]string, error) {
+// Saved returns the jobs that a drain paused and that are still paused.
+func (s Store) PausedByDrain(ctx context.Context, q pg.Querier) ([]string, error) {
 	return jobIDs(q.Query(ctx, `SELECT j.id FROM drain_pause d JOIN job j ON j.id = d.job_id AND j.attempt = d.attempt
 		WHERE j.state = 'paused' ORDER BY j.id LIMIT $1`, batch))
 }
 
-// Forget drops what was asked of attempts that are over, and of one job where it is named.
-func (s Store) Forget(ctx context.Context, q pg.Querier, jobID string) error {
+// Forget deletes the checkpoint requests of ended jobs and older attempts, and all those of jobID.
+func (s Store) DeleteCheckpointRequests(ctx context.Context, q pg.Querier, jobID string) error {
 	_, err := q.Exec(ctx, `DELETE FROM drain_pause d USING job j WHERE j.id = d.job_id
 		AND (j.id = $1 OR j.ended_at IS NOT NULL OR j.attempt > d.attempt)`, jobID)
 	if err != nil {
-		return fmt.Errorf("forget whom a drain asked: %w", err)
+		return fmt.Errorf("delete checkpoint requests: %w", err)
 	}
 	return nil
 }
@@ -117,7 +117,8 @@ func jobIDs(rows pgx.Rows, err error) ([]string, error) {
 	return ids, nil
 }
 
-// nodeRows is one row a node: its pools, and how it shows. A node that is not well has no GPUs to give.
+// nodeRows selects one row per node: the pools of its fleet, the shown state, whether it can get work, whether it is lost
+// or unhealthy, its GPUs, and how many of them are held.
 const nodeRows = `SELECT f.pools, CASE WHEN n.state = 'ready' AND n.hold <> '' THEN n.hold ELSE n.state END,
 		n.state = 'ready' AND n.hold = '' AND f.state = 'active', n.state IN ('lost', 'unhealthy'), n.gpus,
 		least(n.gpus, (SELECT coalesce(sum(w.gpus), 0) FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL))
@@ -181,7 +182,7 @@ func (p *Pool) add(ready, away bool, gpus, held int) {
 	}
 }
 
-// pools answers every pool that a fleet serves, with how many jobs wait for it.
+// pools returns every pool that a fleet serves, with the number of jobs queued for it.
 func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error) {
 	rows, err := q.Query(ctx, `SELECT p.name, (SELECT count(*) FROM job j WHERE j.state = 'queued'
 			AND j.pools @> jsonb_build_array(jsonb_build_object('pool', p.name)))
@@ -202,14 +203,14 @@ func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error
 	return pools, nil
 }
 
-// Queue answers what waits, in the order in which the scheduler looks at it; pool "" is every pool. What the
-// scope does not see of it has no name.
-func (s Store) Queue(ctx context.Context, q pg.Querier, scope authn.Scope, pool string, p page.Page) ([]Waiting, error) {
+// Queue returns the queued jobs in scheduling order; pool "" means every pool. Jobs outside the scope have no id, name
+// or detail.
+func (s Store) Queue(ctx context.Context, q pg.Querier, scope authn.Scope, pool string, p request.Page) ([]Waiting, error) {
 	rows, err := q.Query(ctx, `SELECT ($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3)),
 			id, name, queue_detail, queue_position, pools, gpus, priority, queue_reason, queued_at
 		FROM job WHERE state = 'queued' AND ($4 = '' OR pools @> jsonb_build_array(jsonb_build_object('pool', $4::text)))
 		ORDER BY priority DESC, created_at, id LIMIT $5 OFFSET $6`,
-		scope.Admin, scope.UserID, scope.Projects, pool, p.Ask(), p.Offset)
+		scope.Admin, scope.UserID, scope.Projects, pool, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list the queue: %w", err)
 	}

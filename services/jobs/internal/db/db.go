@@ -1,5 +1,5 @@
-// Package db holds the migrations of the jobs schema. They are forward-only and additive: the
-// release before must run on the schema of the release after.
+// Package db holds the migrations of the jobs schema. They are forward-only and additive: each release must
+// run on the schema of the next one.
 package db
 
 import "embed"

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// joinCommand is what an operator pastes on the host that is to join. The token goes by
-// the environment: a process's arguments are there for everyone on its host to read.
+// joinCommand returns the shell command that an operator pastes on the joining host. The token is passed in the
+// environment because every user of a host can read the arguments of its processes.
 func joinCommand(server, token string) string {
 	return fmt.Sprintf("SERVICE_AGENT_JOIN_TOKEN=%s signalbox-agent join --server %s", shellWord(token), shellWord(server))
 }
 
-// shellWord quotes what a shell would not take as one plain word.
+// shellWord quotes s unless a shell reads it as one plain word.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+=,", r)

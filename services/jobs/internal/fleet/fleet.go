@@ -1,9 +1,8 @@
-// Package fleet owns the executors: fleets, their nodes, the tokens that let nodes join and the
-// liveness of nodes.
+// Package fleet owns the executors: fleets, their nodes, the join tokens, and the liveness of nodes.
 //
-// A node is ready while its stream or heartbeat was seen within the lease. Past the lease it is lost
-// and gets nothing new; what it runs stays its own until it is fenced, so that a node that comes
-// back in time goes on as if nothing had been.
+// A node is ready while its stream or heartbeat was seen within the lease. After the lease it is lost and gets
+// no new work. It keeps its current work until it is fenced, so a node that returns before that continues
+// without interruption.
 package fleet
 
 import "time"
@@ -31,7 +30,7 @@ const (
 	NodeLost      = "lost"
 )
 
-// What an admin ordered of a node, beside its state.
+// The holds that an admin can put on a node, independent of its state.
 const (
 	HoldNone     = ""
 	HoldCordoned = "cordoned"
@@ -39,39 +38,39 @@ const (
 	HoldDrained  = "drained"
 )
 
-// Fleet is a registered execution backend with the pools that it serves.
+// Fleet is a registered execution backend and the pools that it serves.
 type Fleet struct {
 	ID, Name, Kind, State string
 	Pools                 []string
 	Nodes                 int
-	GPUs, GPUsFree        int // of nodes that are well
+	GPUs, GPUsFree        int // of nodes that are neither lost nor unhealthy
 	GPUsUnhealthy         int
 	LastSeenAt            *time.Time
 	CreatedAt             time.Time
 }
 
-// Change is what an admin changes of a fleet; nil leaves it.
+// Change holds an admin's changes to a fleet; nil fields stay unchanged.
 type Change struct {
 	Name, State *string
 	Pools       []string
 }
 
-// Inventory is what a node says it has.
+// Inventory is what a node reports about itself.
 type Inventory struct {
 	CPUs        int
 	MemoryBytes int64
 	GPUs        int
-	Limits      string // how limits are held: cgroup2, cgroup1 or rlimit
+	Limits      string // how limits are enforced: cgroup2, cgroup1 or rlimit
 	Version     string
 }
 
-// Works without a GPU are mostly engines that wait for calls, so a CPU carries several.
+// Work items without a GPU are mostly engines waiting for calls, so one CPU can serve several.
 const (
 	slotsPerCPU = 8
 	leastSlots  = 16
 )
 
-// Slots is how many works without a GPU a node takes at once; fixed is the setting, 0 for unset.
+// Slots returns how many work items without a GPU a node runs at once. fixed is the setting, 0 if unset.
 func (i Inventory) Slots(fixed int) int {
 	if fixed > 0 {
 		return fixed
@@ -86,27 +85,27 @@ type Node struct {
 	Inventory
 	SlotsTotal          int
 	GPUsFree, SlotsFree int
-	CPUsFree            int   // of what attempts asked for; who asked for none takes none
-	MemoryFree          int64 // as CPUsFree, in bytes
+	CPUsFree            int   // minus the requests of attempts; an attempt that requests none takes none
+	MemoryFree          int64 // in bytes, computed like CPUsFree
 	Drivers             []string
 	JoinedAt            time.Time
 	LastSeenAt          *time.Time
-	Works               int // attempts and engines that hold a place
+	Works               int // attempts and engines that hold capacity
 
 	Hold, HoldReason string
 	DrainMode        string
 	DrainDeadline    *time.Time
 }
 
-// Shown is the state as people see it: an admin's order while the node is well.
-func (n *Node) Shown() string {
+// Shown is the state shown to users: the admin's hold, if any, while the node is ready, otherwise the state.
+func (n *Node) DisplayState() string {
 	if n.State == NodeReady && n.Hold != HoldNone {
 		return n.Hold
 	}
 	return n.State
 }
 
-// Hello is how a node opens its stream.
+// Hello is the first message of a node's stream.
 type Hello struct {
 	NodeID      string
 	Incarnation string
@@ -114,7 +113,7 @@ type Hello struct {
 	Drivers     []string
 }
 
-// JoinToken lets nodes join a fleet.
+// JoinToken permits nodes to join a fleet.
 type JoinToken struct {
 	ID, FleetID   string
 	MaxUses, Uses int
@@ -123,7 +122,7 @@ type JoinToken struct {
 	RevokedAt     *time.Time
 }
 
-// Usable says whether it lets a node in.
+// Usable reports whether a node can join with the token now.
 func (t *JoinToken) Usable(now time.Time) bool {
 	return t.RevokedAt == nil && t.Uses < t.MaxUses && now.Before(t.ExpiresAt)
 }

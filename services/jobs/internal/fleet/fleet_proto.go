@@ -17,10 +17,10 @@ func fleetToProto(f *Fleet) *jobsv1.Fleet {
 	}
 }
 
-// NodeToProto is a node as people are shown it.
+// NodeToProto converts a node to the form shown to users.
 func NodeToProto(n *Node) *jobsv1.Node {
 	m := &jobsv1.Node{
-		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.Shown(), Pools: n.Pools, Gpus: n32(n.GPUs),
+		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.DisplayState(), Pools: n.Pools, Gpus: n32(n.GPUs),
 		GpusFree: n32(n.GPUsFree), Cpus: n32(n.CPUs), MemoryBytes: n.MemoryBytes, Limits: n.Limits, Version: n.Version,
 		JoinedAt: timestamppb.New(n.JoinedAt), LastSeenAt: timeTo(n.LastSeenAt), Works: n32(n.Works),
 	}
@@ -33,12 +33,12 @@ func NodeToProto(n *Node) *jobsv1.Node {
 	return m
 }
 
-// DrainModeToProto is a way to drain a node.
+// DrainModeToProto converts a drain mode; an empty one becomes UNSPECIFIED.
 func DrainModeToProto(mode string) jobsv1.DrainMode {
 	return jobsv1.DrainMode(jobsv1.DrainMode_value["DRAIN_MODE_"+strings.ToUpper(mode)])
 }
 
-// tokenToProto is a join token without its secret.
+// tokenToProto converts a join token, without its secret.
 func tokenToProto(t *JoinToken, now time.Time) *jobsv1.JoinToken {
 	return &jobsv1.JoinToken{
 		Id: t.ID, FleetId: t.FleetID, ExpiresAt: timestamppb.New(t.ExpiresAt), MaxUses: n32(t.MaxUses), Uses: n32(t.Uses),

@@ -14,11 +14,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
-// CA signs the certificates that nodes prove themselves with.
+// CA signs the certificates with which nodes authenticate.
 type CA interface {
 	SignNode(requestPEM []byte, nodeID string) (certPEM, caPEM []byte, err error)
 }
@@ -28,7 +27,7 @@ type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
-// Registrar makes fleets and lets nodes join them.
+// Registrar creates fleets and admits nodes to them.
 type Registrar struct {
 	Pool   *pgxpool.Pool
 	Store  Store
@@ -53,7 +52,7 @@ func (r *Registrar) Create(ctx context.Context, tx pgx.Tx, name, kind string, po
 	return f, r.Trail.Record(ctx, tx, "fleet.create", SubjectFleet, f.ID, map[string]any{"name": name, "kind": kind, "pools": pools})
 }
 
-// Mint makes a join token in tx.
+// Mint creates a join token in tx.
 func (r *Registrar) Mint(ctx context.Context, tx pgx.Tx, fleetID string, ttl time.Duration, uses int) (*JoinToken, secret.String, error) {
 	tok, err := secret.Mint(r.Rand, secret.KindFleetJoin)
 	if err != nil {
@@ -71,7 +70,7 @@ func (r *Registrar) Mint(ctx context.Context, tx pgx.Tx, fleetID string, ttl tim
 		map[string]any{"join_token_id": t.ID, "max_uses": uses, "expires_at": t.ExpiresAt})
 }
 
-// Update changes a fleet in tx. What waits is looked at again: a pool may have come or gone.
+// Update changes a fleet in tx and wakes the scheduler, because the set of pools may have changed.
 func (r *Registrar) Update(ctx context.Context, tx pgx.Tx, fleetID string, c Change) (*Fleet, error) {
 	before, err := r.Store.Get(ctx, tx, fleetID)
 	if err != nil {
@@ -94,18 +93,18 @@ func (r *Registrar) Update(ctx context.Context, tx pgx.Tx, fleetID string, c Cha
 		map[string]any{"name": after.Name, "state": after.State, "pools": after.Pools}); err != nil {
 		return nil, err
 	}
-	return after, wake.Notify(ctx, tx, topic.Queue)
+	return after, pg.Notify(ctx, tx, db.QueueTopic)
 }
 
-// Delete removes a fleet in tx. Streams of its nodes end with their next look, and their certificates are not
-// renewed.
+// Delete removes a fleet in tx. The streams of its nodes end at their next check, and their certificates are no
+// longer renewed.
 func (r *Registrar) Delete(ctx context.Context, tx pgx.Tx, fleetID string) error {
 	nodes, err := r.Store.Delete(ctx, tx, fleetID)
 	if err != nil {
 		return err
 	}
 	for _, id := range nodes {
-		if err := wake.Notify(ctx, tx, topic.Node(id)); err != nil {
+		if err := pg.Notify(ctx, tx, db.NodeTopic(id)); err != nil {
 			return err
 		}
 	}
@@ -115,7 +114,7 @@ func (r *Registrar) Delete(ctx context.Context, tx pgx.Tx, fleetID string) error
 	return r.Trail.Record(ctx, tx, "fleet.delete", SubjectFleet, fleetID, map[string]any{"nodes": len(nodes)})
 }
 
-// Revoke ends a join token in tx.
+// Revoke revokes a join token in tx.
 func (r *Registrar) Revoke(ctx context.Context, tx pgx.Tx, fleetID, tokenID string) error {
 	now, err := pg.Now(ctx, tx)
 	if err != nil {
@@ -128,13 +127,13 @@ func (r *Registrar) Revoke(ctx context.Context, tx pgx.Tx, fleetID, tokenID stri
 	return r.Trail.Record(ctx, tx, "join_token.revoke", SubjectFleet, fleetID, map[string]any{"join_token_id": tokenID})
 }
 
-// Joined is what a node gets for its join token, and again when it renews its certificate.
+// Joined is the response to a node that joins or renews its certificate.
 type Joined struct {
 	NodeID         string
 	CertPEM, CAPEM []byte
 }
 
-// Join lets a node into the fleet of its token. The token is used only if everything else succeeds.
+// Join admits a node to the token's fleet. A use of the token is counted only if everything else succeeds.
 func (r *Registrar) Join(ctx context.Context, token, hostname string, request []byte, inv Inventory) (*Joined, error) {
 	hash, ok := secret.Parse(secret.KindFleetJoin, token)
 	if !ok {
@@ -169,12 +168,12 @@ func (r *Registrar) Join(ctx context.Context, token, hostname string, request []
 	return joined, err
 }
 
-// Renew makes a new certificate for a node that has proved itself with its present one.
+// Renew issues a new certificate to a node that authenticated with its current one.
 func (r *Registrar) Renew(ctx context.Context, nodeID string, request []byte) (*Joined, error) {
 	var renewed *Joined
 	err := pg.InTx(ctx, r.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := r.Store.Session(ctx, tx, nodeID); err != nil {
-			return err // A node that was removed gets no further certificate.
+			return err // a removed node gets no new certificate
 		}
 		var err error
 		if renewed, err = r.sign(nodeID, request); err != nil {

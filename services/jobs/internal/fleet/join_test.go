@@ -25,14 +25,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// authority is the internal CA as the registrar sees it.
+// authority adapts the internal CA to the registrar.
 type authority struct{ ca *pki.CA }
 
 func (a authority) SignNode(request []byte, nodeID string) (cert, ca []byte, err error) {
@@ -40,26 +40,26 @@ func (a authority) SignNode(request []byte, nodeID string) (cert, ca []byte, err
 	return cert, a.ca.CertPEM(), err
 }
 
-// silentTrail records nothing, or fails.
+// silentTrail records nothing and returns err.
 type silentTrail struct{ err error }
 
 func (s silentTrail) Record(context.Context, pgx.Tx, string, string, string, any) error { return s.err }
 
-type gate struct {
+type joinBench struct {
 	t         *testing.T
 	pool      *pgxpool.Pool
 	registrar *fleet.Registrar
 	fleetID   string
 }
 
-// newGate makes a fleet that nodes may join, with a real authority.
-func newGate(t *testing.T) *gate {
+// newJoinBench creates a fleet that nodes can join, with a real CA.
+func newJoinBench(t *testing.T) *joinBench {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	ca, err := pki.NewCA(clock.Real().Now(), 24*time.Hour)
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
-	g := &gate{t: t, pool: pool, registrar: &fleet.Registrar{
+	g := &joinBench{t: t, pool: pool, registrar: &fleet.Registrar{
 		Pool: pool, Clock: clock.Real(), IDs: ids, Rand: rand.Reader, CA: authority{ca}, Events: event.NewLog(clock.Real(), ids, "jobs"),
 		Trail: silentTrail{},
 	}}
@@ -73,12 +73,12 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-func (g *gate) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
+func (g *joinBench) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 	g.t.Helper()
 	require.NoError(g.t, pg.InTx(g.t.Context(), g.pool, fn))
 }
 
-func (g *gate) mint(ttl time.Duration, uses int) (t *fleet.JoinToken, tok secret.String) {
+func (g *joinBench) mint(ttl time.Duration, uses int) (t *fleet.JoinToken, tok secret.String) {
 	g.t.Helper()
 	g.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		t, tok, err = g.registrar.Mint(ctx, tx, g.fleetID, ttl, uses)
@@ -87,32 +87,32 @@ func (g *gate) mint(ttl time.Duration, uses int) (t *fleet.JoinToken, tok secret
 	return t, tok
 }
 
-func (g *gate) count(from string) (n int) {
+func (g *joinBench) count(from string) (n int) {
 	g.t.Helper()
 	require.NoError(g.t, g.pool.QueryRow(g.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n
 }
 
-// request is a certificate request that wishes for what change says.
-func request(t *testing.T, change ...func(*x509.CertificateRequest)) []byte {
+// request creates a certificate request with the given changes.
+func joinRequest(t *testing.T, change ...func(*x509.CertificateRequest)) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	wish := &x509.CertificateRequest{}
+	template := &x509.CertificateRequest{}
 	for _, c := range change {
-		c(wish)
+		c(template)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, wish, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-func TestAJoinTokenLetsInAsManyNodesAsItSaysWhoeverComesAtOnce(t *testing.T) {
+func TestJoinTokenMaxUsesUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	for _, uses := range []int{1, 3} {
-		g := newGate(t)
+		g := newJoinBench(t)
 		row, tok := g.mint(time.Hour, uses)
-		csr := request(t)
+		csr := joinRequest(t)
 		var in atomic.Int32
 		var wg sync.WaitGroup
 		for range 8 {
@@ -133,10 +133,10 @@ func TestAJoinTokenLetsInAsManyNodesAsItSaysWhoeverComesAtOnce(t *testing.T) {
 	}
 }
 
-// The table itself knows a token's bounds: a bug elsewhere lets nobody in.
-func TestTheTableRefusesAUseTooMany(t *testing.T) {
+// The table enforces a token's bounds, so a bug elsewhere cannot admit extra nodes.
+func TestJoinTokenTableConstraints(t *testing.T) {
 	t.Parallel()
-	g := newGate(t)
+	g := newJoinBench(t)
 	g.mint(time.Hour, 2)
 	for _, sql := range []string{`UPDATE join_token SET uses = 3`, `UPDATE join_token SET uses = -1`, `UPDATE join_token SET max_uses = 0`} {
 		_, err := g.pool.Exec(t.Context(), sql)
@@ -144,68 +144,67 @@ func TestTheTableRefusesAUseTooMany(t *testing.T) {
 	}
 }
 
-func TestAJoinTokenHoldsUntilItsEndAndNotAtIt(t *testing.T) {
+func TestJoinTokenExpiry(t *testing.T) {
 	t.Parallel()
-	g := newGate(t)
+	g := newJoinBench(t)
 	_, tok := g.mint(time.Hour, 5)
 	join := func(after time.Duration) error {
-		_, err := g.registrar.Join(pg.WithOffset(t.Context(), after), tok.Reveal(), "host", request(t), fleet.Inventory{})
+		_, err := g.registrar.Join(pg.WithOffset(t.Context(), after), tok.Reveal(), "host", joinRequest(t), fleet.Inventory{})
 		return err
 	}
 	require.NoError(t, join(59*time.Minute))
-	require.True(t, fault.Is(join(time.Hour), fault.Unauthenticated), "its hour is over")
+	require.True(t, fault.Is(join(time.Hour), fault.Unauthenticated), "the token has expired")
 	require.True(t, fault.Is(join(1000*time.Hour), fault.Unauthenticated))
 	require.Equal(t, 1, g.count("node"))
 }
 
-func TestTokensThatLetNobodyInLookAlike(t *testing.T) {
+func TestRegistrar_Join_invalidTokensIndistinguishable(t *testing.T) {
 	t.Parallel()
-	g := newGate(t)
+	g := newJoinBench(t)
 	_, tok := g.mint(time.Hour, 1)
 	other, err := secret.Mint(rand.Reader, secret.KindFleetJoin)
 	require.NoError(t, err)
 	ingest, err := secret.Mint(rand.Reader, secret.KindIngest)
 	require.NoError(t, err)
 	join := func(token string) error {
-		_, err := g.registrar.Join(t.Context(), token, "host", request(t), fleet.Inventory{})
+		_, err := g.registrar.Join(t.Context(), token, "host", joinRequest(t), fleet.Inventory{})
 		return err
 	}
 	require.NoError(t, join(tok.Reveal()))
-	words := map[string]bool{}
+	messages := map[string]bool{}
 	for name, token := range map[string]string{
-		"used up": tok.Reveal(), "unknown": other.Reveal(), "of another kind": ingest.Reveal(), "empty": "", "cut": tok.Reveal()[:20],
-		"mistyped": tok.Reveal()[:len(tok.Reveal())-1] + "0", "a blank behind": tok.Reveal() + " ", "SQL": "' OR 1=1 --",
+		"used up": tok.Reveal(), "unknown": other.Reveal(), "of another kind": ingest.Reveal(), "empty": "", "truncated": tok.Reveal()[:20],
+		"mistyped": tok.Reveal()[:len(tok.Reveal())-1] + "0", "trailing blank": tok.Reveal() + " ", "SQL": "' OR 1=1 --",
 	} {
 		err := join(token)
 		require.True(t, fault.HasCode(err, "join_token"), "%s: %v", name, err)
-		words[err.Error()] = true
+		messages[err.Error()] = true
 	}
-	require.Len(t, words, 1)
+	require.Len(t, messages, 1)
 	require.Equal(t, 1, g.count("node"))
-	require.Zero(t, g.count(`join_token WHERE encode(hash, 'escape') LIKE '%fjt%'`), "the hash alone is stored")
+	require.Zero(t, g.count(`join_token WHERE encode(hash, 'escape') LIKE '%fjt%'`), "only the hash is stored")
 }
 
-// A node gets a certificate in the name that it was given, for the key that it holds, and nothing that
-// it wishes for beside it.
-func TestACertificateNamesTheNodeWhateverItsRequestWishes(t *testing.T) {
+// The certificate names only the assigned node id, for the key in the request. Other names in the request are ignored.
+func TestRegistrar_Join_certificateIgnoresRequestedNames(t *testing.T) {
 	t.Parallel()
 	for name, wish := range map[string]func(*x509.CertificateRequest){
-		"nothing":        func(*x509.CertificateRequest) {},
-		"a service":      func(r *x509.CertificateRequest) { r.Subject = pkix.Name{CommonName: "jobs"} },
-		"another node":   func(r *x509.CertificateRequest) { r.Subject = pkix.Name{CommonName: "node/nod_other"} },
-		"names of hosts": func(r *x509.CertificateRequest) { r.DNSNames = []string{"gateway", "*.example"} },
-		"an identity": func(r *x509.CertificateRequest) {
+		"empty":               func(*x509.CertificateRequest) {},
+		"service name":        func(r *x509.CertificateRequest) { r.Subject = pkix.Name{CommonName: "jobs"} },
+		"another node's name": func(r *x509.CertificateRequest) { r.Subject = pkix.Name{CommonName: "node/nod_other"} },
+		"host names":          func(r *x509.CertificateRequest) { r.DNSNames = []string{"gateway", "*.example"} },
+		"URI identities": func(r *x509.CertificateRequest) {
 			r.URIs = []*url.URL{{Scheme: "signalbox", Host: "gateway"}, {Scheme: "spiffe", Host: "x", Path: "/jobs"}}
 		},
-		"to be an authority": func(r *x509.CertificateRequest) {
+		"CA constraint": func(r *x509.CertificateRequest) {
 			r.ExtraExtensions = []pkix.Extension{{Id: []int{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGate(t)
+			g := newJoinBench(t)
 			_, tok := g.mint(time.Hour, 1)
-			joined, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", request(t, wish), fleet.Inventory{})
+			joined, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", joinRequest(t, wish), fleet.Inventory{})
 			require.NoError(t, err)
 			block, _ := pem.Decode(joined.CertPEM)
 			cert, err := x509.ParseCertificate(block.Bytes)
@@ -223,9 +222,9 @@ func TestACertificateNamesTheNodeWhateverItsRequestWishes(t *testing.T) {
 	}
 }
 
-func TestAHostileRequestGetsNoCertificateAndUsesNothingUp(t *testing.T) {
+func TestRegistrar_Join_invalidRequestKeepsToken(t *testing.T) {
 	t.Parallel()
-	good := request(t)
+	good := joinRequest(t)
 	block, _ := pem.Decode(good)
 	forged := append([]byte{}, block.Bytes...)
 	forged[len(forged)-1] ^= 1
@@ -234,18 +233,18 @@ func TestAHostileRequestGetsNoCertificateAndUsesNothingUp(t *testing.T) {
 	weakDER, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, weak)
 	require.NoError(t, err)
 	as := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
-	g := newGate(t)
+	g := newJoinBench(t)
 	_, tok := g.mint(time.Hour, 1)
 	before := g.count("event")
 	for name, csr := range map[string][]byte{
-		"nothing":                nil,
-		"no PEM":                 []byte("hello"),
-		"PEM of something else":  as("CERTIFICATE", block.Bytes),
-		"not ASN.1":              as("CERTIFICATE REQUEST", []byte{1, 2, 3}),
-		"two requests":           append(append([]byte{}, good...), good...),
-		"signed by another key":  as("CERTIFICATE REQUEST", forged),
-		"a key of another kind":  as("CERTIFICATE REQUEST", weakDER),
-		"a request and a script": append(append([]byte{}, good...), "rm -rf /"...),
+		"empty":                nil,
+		"not PEM":              []byte("hello"),
+		"PEM of another type":  as("CERTIFICATE", block.Bytes),
+		"not ASN.1":            as("CERTIFICATE REQUEST", []byte{1, 2, 3}),
+		"two requests":         append(append([]byte{}, good...), good...),
+		"bad signature":        as("CERTIFICATE REQUEST", forged),
+		"RSA key":              as("CERTIFICATE REQUEST", weakDER),
+		"request and a script": append(append([]byte{}, good...), "rm -rf /"...),
 	} {
 		_, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", csr, fleet.Inventory{})
 		require.True(t, fault.HasCode(err, "certificate_request"), "%s: %v", name, err)
@@ -255,16 +254,16 @@ func TestAHostileRequestGetsNoCertificateAndUsesNothingUp(t *testing.T) {
 	require.Equal(t, before, g.count("event"))
 	require.Equal(t, 1, g.count(`join_token WHERE uses = 0`))
 	_, err = g.registrar.Join(t.Context(), tok.Reveal(), "host", good, fleet.Inventory{})
-	require.NoError(t, err, "the token is as good as new")
+	require.NoError(t, err, "the token is still unused")
 }
 
-func TestWithoutItsAuditRowNothingOfAFleetIsChanged(t *testing.T) {
+func TestRegistrarRollsBackWithoutAuditRow(t *testing.T) {
 	t.Parallel()
-	g := newGate(t)
+	g := newJoinBench(t)
 	_, tok := g.mint(time.Hour, 1)
 	broken := errors.New("the audit row cannot be written")
 	g.registrar.Trail = silentTrail{broken}
-	_, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", request(t), fleet.Inventory{})
+	_, err := g.registrar.Join(t.Context(), tok.Reveal(), "host", joinRequest(t), fleet.Inventory{})
 	require.ErrorIs(t, err, broken)
 	err = pg.InTx(t.Context(), g.pool, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := g.registrar.Create(ctx, tx, "second", fleet.KindAgent, []string{"gpu"})

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 type bench struct {
 	pool   *pgxpool.Pool
-	keeper *fleet.Keeper
+	keeper *fleet.Liveness
 	nodes  []string
 }
 
@@ -63,7 +63,7 @@ func (b *bench) open(t *testing.T, nodeID string) int64 {
 	return session
 }
 
-func TestANodeIsReadyLostAndBack(t *testing.T) {
+func TestKeeperNodeLifecycle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
 	node := b.nodes[0]
@@ -74,7 +74,7 @@ func TestANodeIsReadyLostAndBack(t *testing.T) {
 	require.Equal(t, fleet.NodeReady, b.state(t, node))
 	require.NoError(t, b.keeper.Expire(later(31*time.Second), 30*time.Second))
 	require.Equal(t, fleet.NodeLost, b.state(t, node))
-	require.Equal(t, fleet.NodeJoining, b.state(t, b.nodes[1]), "a node that never came cannot be lost")
+	require.Equal(t, fleet.NodeJoining, b.state(t, b.nodes[1]), "a node that never connected cannot be lost")
 
 	b.keeper.Beat(fleet.Beat{NodeID: node, Session: 1})
 	require.NoError(t, b.keeper.Flush(t.Context()))
@@ -84,7 +84,7 @@ func TestANodeIsReadyLostAndBack(t *testing.T) {
 	require.Equal(t, 3, events, "ready, lost, ready")
 }
 
-func TestBeatsOfAnOlderSessionCountForNothing(t *testing.T) {
+func TestKeeperIgnoresOldSessionBeats(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	node := b.nodes[0]
@@ -101,7 +101,7 @@ func TestBeatsOfAnOlderSessionCountForNothing(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent))
 }
 
-func TestManyBeatsAreOneGroup(t *testing.T) {
+func TestKeeper_Flush_storesBeatsTogether(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40)
 	for _, n := range b.nodes {
@@ -117,10 +117,10 @@ func TestManyBeatsAreOneGroup(t *testing.T) {
 	require.Equal(t, 1, distinct)
 	require.NoError(t, b.keeper.Expire(pg.WithOffset(t.Context(), 80*time.Second), 30*time.Second))
 	require.Equal(t, fleet.NodeReady, b.state(t, b.nodes[39]))
-	require.NoError(t, b.keeper.Flush(ctx), "nothing to store is nothing to do")
+	require.NoError(t, b.keeper.Flush(ctx), "an empty batch is not an error")
 }
 
-func TestOnlyLostNodesWithWorkAreFenced(t *testing.T) {
+func TestKeeper_Fenced_onlyNodesWithWork(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
 	for _, n := range b.nodes {
@@ -131,7 +131,7 @@ func TestOnlyLostNodesWithWorkAreFenced(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.keeper.Expire(pg.WithOffset(t.Context(), time.Minute), 30*time.Second))
 	fenced := func(offset time.Duration) []string {
-		ids, err := b.keeper.Fenced(pg.WithOffset(t.Context(), offset), 90*time.Second)
+		ids, err := b.keeper.NodesToFence(pg.WithOffset(t.Context(), offset), 90*time.Second)
 		require.NoError(t, err)
 		return ids
 	}

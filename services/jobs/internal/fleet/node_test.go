@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
-// put writes a node's state past all guards.
+// put writes a node's and its fleet's state directly into the tables.
 func (b *bench) put(t *testing.T, node, state, fleetState string) {
 	t.Helper()
 	_, err := b.pool.Exec(t.Context(), `UPDATE node SET state = $2, lost_at = CASE WHEN $2 = 'lost' THEN now() END,
@@ -24,9 +24,9 @@ func (b *bench) put(t *testing.T, node, state, fleetState string) {
 	require.NoError(t, err)
 }
 
-// What a node's state and its fleet's mean: whether it gets work, whether a submission may count on
-// it, whether it is shown.
-func TestWhatStatesMean(t *testing.T) {
+// For each combination of node and fleet state: whether the node gets work, whether a submission may rely on it,
+// and whether it is listed.
+func TestNodeAndFleetStates(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	node, store := b.nodes[0], fleet.Store{}
@@ -42,7 +42,7 @@ func TestWhatStatesMean(t *testing.T) {
 		{fleet.NodeReady, fleet.Draining, false, true},
 		{fleet.NodeReady, "disabled", false, false},
 	} {
-		name := c.node + " of a fleet that is " + c.fleet
+		name := c.node + " node in " + c.fleet + " fleet"
 		b.put(t, node, c.node, c.fleet)
 		ready, err := store.Ready(t.Context(), b.pool)
 		require.NoError(t, err)
@@ -53,16 +53,17 @@ func TestWhatStatesMean(t *testing.T) {
 		require.Equal(t, c.promise, len(nodes) == 1, name)
 		_, known, err = store.InPool(t.Context(), b.pool, "cp")
 		require.NoError(t, err)
-		require.False(t, known, "a part of a name is no name")
-		shown, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 10})
+		require.False(t, known, "a prefix of a pool name does not match")
+		shown, err := store.Nodes(t.Context(), b.pool, request.Page{Limit: 10})
 		require.NoError(t, err)
-		require.Len(t, shown, 1, "a node is shown in every state")
+		require.Len(t, shown, 1, "a node is listed in every state")
 		require.Equal(t, c.node, shown[0].State)
 	}
 }
 
-// A silent node is lost from every state in which it had been heard; what it comes back to, and when.
-func TestWhatSilenceAndASignOfLifeMakeOfAState(t *testing.T) {
+// A silent node becomes lost from every state in which it had been heard. The columns are the states after
+// silence, after a heartbeat and after a new session.
+func TestNodeStateAfterSilenceAndHeartbeat(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ state, silent, beat, opened string }{
 		{fleet.NodeReady, fleet.NodeLost, fleet.NodeReady, fleet.NodeReady},
@@ -91,7 +92,7 @@ func TestWhatSilenceAndASignOfLifeMakeOfAState(t *testing.T) {
 	}
 }
 
-func TestWhatIsFreeIsWhatIsNotTaken(t *testing.T) {
+func TestFreeCapacityExcludesUnreleasedWork(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
 	store := fleet.Store{}
@@ -109,21 +110,21 @@ func TestWhatIsFreeIsWhatIsNotTaken(t *testing.T) {
 	add("wrk_1", b.nodes[0], 3, 0, false)
 	add("wrk_2", b.nodes[0], 4, 0, true)
 	add("wrk_3", b.nodes[0], 0, 2, false)
-	add("wrk_4", b.nodes[1], 9, 99, false) // an inventory that shrank under what runs
-	nodes, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 10})
+	add("wrk_4", b.nodes[1], 9, 99, false) // the inventory shrank below what runs
+	nodes, err := store.Nodes(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, [2]int{1, 30}, [2]int{nodes[0].GPUsFree, nodes[0].SlotsFree})
-	require.Equal(t, [2]int{0, 0}, [2]int{nodes[1].GPUsFree, nodes[1].SlotsFree}, "never less than nothing")
-	fleets, err := store.List(t.Context(), b.pool, page.Page{Limit: 10})
+	require.Equal(t, [2]int{0, 0}, [2]int{nodes[1].GPUsFree, nodes[1].SlotsFree}, "never negative")
+	fleets, err := store.List(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, [3]int{2, 8, 0}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree})
 	b.put(t, b.nodes[1], fleet.NodeLost, fleet.Active)
-	fleets, err = store.List(t.Context(), b.pool, page.Page{Limit: 10})
+	fleets, err = store.List(t.Context(), b.pool, request.Page{Limit: 10})
 	require.NoError(t, err)
-	require.Equal(t, [3]int{2, 4, 1}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree}, "a lost node has nothing to give")
+	require.Equal(t, [3]int{2, 4, 1}, [3]int{fleets[0].Nodes, fleets[0].GPUs, fleets[0].GPUsFree}, "a lost node has no free GPUs")
 }
 
-func TestListsOfNodesArePagedInOneOrder(t *testing.T) {
+func TestStore_Nodes_pagingOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 7)
 	_, err := b.pool.Exec(t.Context(), `UPDATE node SET name = 'same' WHERE name IN ('n2', 'n3', 'n4')`)
@@ -131,11 +132,11 @@ func TestListsOfNodesArePagedInOneOrder(t *testing.T) {
 	store, seen := fleet.Store{}, map[string]int{}
 	last := ""
 	for offset := 0; offset < 7; offset += 2 {
-		nodes, err := store.Nodes(t.Context(), b.pool, page.Page{Limit: 2, Offset: offset})
+		nodes, err := store.Nodes(t.Context(), b.pool, request.Page{Limit: 2, Offset: offset})
 		require.NoError(t, err)
 		for i, n := range nodes {
 			if i == 2 {
-				break // the one more that tells of a next page
+				break // the extra row that signals a next page
 			}
 			require.Less(t, last, n.Name+n.ID, "by name, then by id")
 			last = n.Name + n.ID
@@ -148,9 +149,9 @@ func TestListsOfNodesArePagedInOneOrder(t *testing.T) {
 	}
 }
 
-// Nodes are locked in the order of their ids, so two gangs that want the same nodes in any order wait
-// for each other and never lock each other out.
-func TestNodesAreLockedInOneOrderByEveryone(t *testing.T) {
+// Nodes are locked in the order of their ids, so two gangs that want the same nodes in different orders never
+// deadlock.
+func TestStore_LockReady_noDeadlock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 6)
 	for _, n := range b.nodes {

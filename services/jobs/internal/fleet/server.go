@@ -9,18 +9,17 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers FleetService.
+// Server implements FleetService.
 type Server struct {
 	jobsv1.UnimplementedFleetServiceServer
 	Registrar *Registrar
-	Once      *idem.Once
-	// PublicURL and AgentAddress are told to those who join. Where AgentAddress is empty no other host can.
+	Once      *idempotency.Once
+	// PublicURL and AgentAddress are given to joining nodes. If AgentAddress is empty, other hosts cannot join.
 	PublicURL    func() string
 	AgentAddress func() string
 	Heartbeat    time.Duration
@@ -28,7 +27,7 @@ type Server struct {
 
 // ListFleets lists the fleets by name.
 func (s *Server) ListFleets(ctx context.Context, req *jobsv1.ListFleetsRequest) (*jobsv1.ListFleetsResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +35,7 @@ func (s *Server) ListFleets(ctx context.Context, req *jobsv1.ListFleetsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	fleets, more := page.Cut(fleets, p)
+	fleets, more := request.CutPage(fleets, p)
 	resp := &jobsv1.ListFleetsResponse{}
 	for _, f := range fleets {
 		resp.Fleets = append(resp.Fleets, fleetToProto(f))
@@ -44,7 +43,7 @@ func (s *Server) ListFleets(ctx context.Context, req *jobsv1.ListFleetsRequest) 
 	return resp, request.SetMore(ctx, more)
 }
 
-// GetFleet answers one fleet.
+// GetFleet returns a fleet.
 func (s *Server) GetFleet(ctx context.Context, req *jobsv1.GetFleetRequest) (*jobsv1.Fleet, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ func (s *Server) CreateFleet(ctx context.Context, req *jobsv1.CreateFleetRequest
 		if err != nil {
 			return err
 		}
-		idem.Set(resp, fleetToProto(f))
+		idempotency.Set(resp, fleetToProto(f))
 		return nil
 	})
 	return resp, err
@@ -86,7 +85,7 @@ func (s *Server) UpdateFleet(ctx context.Context, req *jobsv1.UpdateFleetRequest
 	return fleetToProto(f), nil
 }
 
-// DeleteFleet removes a fleet on which nothing runs.
+// DeleteFleet removes a fleet. It fails if the fleet still runs work.
 func (s *Server) DeleteFleet(ctx context.Context, req *jobsv1.DeleteFleetRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ func (s *Server) JoinFleet(ctx context.Context, req *jobsv1.JoinFleetRequest) (*
 
 // ListNodes lists the nodes by name.
 func (s *Server) ListNodes(ctx context.Context, req *jobsv1.ListNodesRequest) (*jobsv1.ListNodesResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +122,7 @@ func (s *Server) ListNodes(ctx context.Context, req *jobsv1.ListNodesRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	nodes, more := page.Cut(nodes, p)
+	nodes, more := request.CutPage(nodes, p)
 	resp := &jobsv1.ListNodesResponse{}
 	for _, n := range nodes {
 		resp.Nodes = append(resp.Nodes, NodeToProto(n))

@@ -10,21 +10,20 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateJoinToken mints a join token. A repeat under the same key shows the row without the token. No token is
-// given to a host that could not connect once it has joined.
+// CreateJoinToken mints a join token. A repeat with the same idempotency key returns the row without the token. It fails
+// if there is no agent listener, because a node that joined could not connect.
 func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinTokenRequest) (*jobsv1.JoinToken, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
 	}
 	if s.AgentAddress() == "" {
 		return nil, fault.New(fault.Unconfigured, "agent_listener",
-			"agents of other hosts have no way in: set SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS")
+			"agents on other hosts cannot connect; set SERVICE_JOBS_AGENT_LISTEN and SERVICE_JOBS_AGENT_ADDRESS")
 	}
 	ttl, uses := DefaultTTL, DefaultUses
 	if req.TtlS != nil {
@@ -44,7 +43,7 @@ func (s *Server) CreateJoinToken(ctx context.Context, req *jobsv1.CreateJoinToke
 			return err
 		}
 		shown = tok.Reveal()
-		idem.Set(resp, tokenToProto(t, t.CreatedAt))
+		idempotency.Set(resp, tokenToProto(t, t.CreatedAt))
 		return nil
 	})
 	if err != nil {
@@ -62,7 +61,7 @@ func (s *Server) ListJoinTokens(ctx context.Context, req *jobsv1.ListJoinTokensR
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err
 	}
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func (s *Server) ListJoinTokens(ctx context.Context, req *jobsv1.ListJoinTokensR
 	if err != nil {
 		return nil, err
 	}
-	tokens, more := page.Cut(tokens, p)
+	tokens, more := request.CutPage(tokens, p)
 	resp := &jobsv1.ListJoinTokensResponse{}
 	for _, t := range tokens {
 		resp.JoinTokens = append(resp.JoinTokens, tokenToProto(t, now))
@@ -86,7 +85,7 @@ func (s *Server) ListJoinTokens(ctx context.Context, req *jobsv1.ListJoinTokensR
 	return resp, request.SetMore(ctx, more)
 }
 
-// RevokeJoinToken ends a join token.
+// RevokeJoinToken revokes a join token.
 func (s *Server) RevokeJoinToken(ctx context.Context, req *jobsv1.RevokeJoinTokenRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.Fleet, "fleet_id", req.GetFleetId()); err != nil {
 		return nil, err

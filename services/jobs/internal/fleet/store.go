@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads fleets and nodes; with a transaction it also writes them.
@@ -34,7 +34,7 @@ func scanFleet(row pgx.CollectableRow) (*Fleet, error) {
 	return &f, err
 }
 
-// Get answers a fleet.
+// Get returns a fleet.
 func (s Store) Get(ctx context.Context, q pg.Querier, id string) (*Fleet, error) {
 	rows, err := q.Query(ctx, fleetSelect+` WHERE f.id = $1`, id)
 	if err != nil {
@@ -50,9 +50,9 @@ func (s Store) Get(ctx context.Context, q pg.Querier, id string) (*Fleet, error)
 	return f, nil
 }
 
-// List answers the fleets by name.
-func (s Store) List(ctx context.Context, q pg.Querier, p page.Page) ([]*Fleet, error) {
-	rows, err := q.Query(ctx, fleetSelect+` ORDER BY f.name, f.id LIMIT $1 OFFSET $2`, p.Ask(), p.Offset)
+// List returns the fleets by name.
+func (s Store) List(ctx context.Context, q pg.Querier, p request.Page) ([]*Fleet, error) {
+	rows, err := q.Query(ctx, fleetSelect+` ORDER BY f.name, f.id LIMIT $1 OFFSET $2`, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list fleets: %w", err)
 	}
@@ -63,12 +63,12 @@ func (s Store) List(ctx context.Context, q pg.Querier, p page.Page) ([]*Fleet, e
 	return fleets, nil
 }
 
-// Insert stores a new fleet; a name that is taken is a conflict.
+// Insert stores a new fleet. A name that is already in use is a conflict.
 func (s Store) Insert(ctx context.Context, tx pgx.Tx, f *Fleet) error {
 	_, err := tx.Exec(ctx, `INSERT INTO fleet (id, name, kind, state, pools, created_at) VALUES ($1,$2,$3,$4,$5,$6)`,
 		f.ID, f.Name, f.Kind, f.State, f.Pools, f.CreatedAt)
 	if pg.IsUnique(err, "fleet_name") {
-		return fault.New(fault.Conflict, "exists", "a fleet named %s exists already", f.Name)
+		return fault.New(fault.Conflict, "exists", "a fleet named %s already exists", f.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("insert fleet: %w", err)
@@ -76,12 +76,12 @@ func (s Store) Insert(ctx context.Context, tx pgx.Tx, f *Fleet) error {
 	return nil
 }
 
-// Update changes a fleet; a name that is taken is a conflict.
+// Update changes a fleet. A name that is already in use is a conflict.
 func (s Store) Update(ctx context.Context, tx pgx.Tx, id string, c Change) error {
 	tag, err := tx.Exec(ctx, `UPDATE fleet SET name = coalesce($2, name), state = coalesce($3, state),
 		pools = CASE WHEN cardinality($4::text[]) > 0 THEN $4 ELSE pools END WHERE id = $1`, id, c.Name, c.State, append([]string{}, c.Pools...))
 	if pg.IsUnique(err, "fleet_name") {
-		return fault.New(fault.Conflict, "exists", "a fleet named %s exists already", *c.Name)
+		return fault.New(fault.Conflict, "exists", "a fleet named %s already exists", *c.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("update fleet: %w", err)
@@ -92,8 +92,8 @@ func (s Store) Update(ctx context.Context, tx pgx.Tx, id string, c Change) error
 	return nil
 }
 
-// Delete removes a fleet with its nodes and join tokens, where nothing holds a place on a node of it. The nodes
-// are locked first, so that nothing is placed on one meanwhile.
+// Delete removes a fleet with its nodes and join tokens, and returns the removed nodes. It fails with a conflict if
+// work items hold capacity on its nodes. The nodes are locked first, so nothing is placed on them meanwhile.
 func (s Store) Delete(ctx context.Context, tx pgx.Tx, id string) (nodes []string, err error) {
 	if _, err := tx.Exec(ctx, `SELECT id FROM fleet WHERE id = $1 FOR UPDATE`, id); err != nil {
 		return nil, fmt.Errorf("lock fleet: %w", err)
@@ -108,10 +108,10 @@ func (s Store) Delete(ctx context.Context, tx pgx.Tx, id string) (nodes []string
 	var works int
 	err = tx.QueryRow(ctx, `SELECT count(*) FROM work WHERE node_id = ANY($1) AND released_at IS NULL`, nodes).Scan(&works)
 	if err != nil {
-		return nil, fmt.Errorf("count the works of a fleet: %w", err)
+		return nil, fmt.Errorf("count the work items of a fleet: %w", err)
 	}
 	if works > 0 {
-		return nil, fault.New(fault.Conflict, "fleet_in_use", "%d attempts or engines run on fleet %s: drain its nodes first", works, id)
+		return nil, fault.New(fault.Conflict, "fleet_in_use", "%d attempts or engines run on fleet %s; drain its nodes first", works, id)
 	}
 	for _, statement := range []string{
 		`DELETE FROM node WHERE fleet_id = $1`, `DELETE FROM join_token WHERE fleet_id = $1`, `DELETE FROM fleet WHERE id = $1`,
@@ -127,7 +127,7 @@ func (s Store) Delete(ctx context.Context, tx pgx.Tx, id string) (nodes []string
 	return nodes, nil
 }
 
-// ByName answers the id of a fleet, or nothing.
+// ByName returns the id of a fleet, or "" if there is no fleet of that name.
 func (s Store) ByName(ctx context.Context, q pg.Querier, name string) (string, error) {
 	var id string
 	err := q.QueryRow(ctx, `SELECT id FROM fleet WHERE name = $1`, name).Scan(&id)
@@ -155,10 +155,10 @@ func scanToken(row pgx.CollectableRow) (*JoinToken, error) {
 	return &t, err
 }
 
-// Tokens answers the join tokens of a fleet, newest first.
-func (s Store) Tokens(ctx context.Context, q pg.Querier, fleetID string, p page.Page) ([]*JoinToken, error) {
+// Tokens returns the join tokens of a fleet, newest first.
+func (s Store) Tokens(ctx context.Context, q pg.Querier, fleetID string, p request.Page) ([]*JoinToken, error) {
 	rows, err := q.Query(ctx, joinSelect+` WHERE fleet_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`,
-		fleetID, p.Ask(), p.Offset)
+		fleetID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list join tokens: %w", err)
 	}
@@ -169,7 +169,7 @@ func (s Store) Tokens(ctx context.Context, q pg.Querier, fleetID string, p page.
 	return tokens, nil
 }
 
-// RevokeToken ends a join token of a fleet, once; it answers whether it was live.
+// RevokeToken revokes a join token of a fleet. first reports whether the token was not revoked before.
 func (s Store) RevokeToken(ctx context.Context, tx pgx.Tx, fleetID, id string, now time.Time) (first bool, err error) {
 	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, revoked_at FROM join_token WHERE id = $1 AND fleet_id = $2 FOR UPDATE)
 		UPDATE join_token SET revoked_at = coalesce(old.revoked_at, $3) FROM old WHERE join_token.id = old.id
@@ -183,8 +183,8 @@ func (s Store) RevokeToken(ctx context.Context, tx pgx.Tx, fleetID, id string, n
 	return first, nil
 }
 
-// UseToken takes one use of a join token and answers its fleet. Unknown, expired, revoked and used up
-// look alike.
+// UseToken counts one use of a join token and returns its fleet. Unknown, expired, revoked and used-up tokens give
+// the same error.
 func (s Store) UseToken(ctx context.Context, tx pgx.Tx, hash []byte, now time.Time) (fleetID, tokenID string, err error) {
 	err = tx.QueryRow(ctx, `UPDATE join_token SET uses = uses + 1
 		WHERE hash = $1 AND uses < max_uses AND expires_at > $2 AND revoked_at IS NULL RETURNING fleet_id, id`, hash, now).Scan(&fleetID, &tokenID)

@@ -10,14 +10,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Beat says that a session of a node was heard from.
+// Beat is a heartbeat of a node's session.
 type Beat struct {
 	NodeID  string
 	Session int64
 }
 
-// Beats stores many heartbeats in one statement; beats of superseded sessions count for nothing. It
-// answers the nodes that were lost and are back.
+// Beats stores many heartbeats in one statement and ignores those of superseded sessions. It returns the nodes that
+// were lost and are back.
 func (s Store) Beats(ctx context.Context, tx pgx.Tx, beats []Beat, now time.Time) (back []string, err error) {
 	ids, sessions := make([]string, len(beats)), make([]int64, len(beats))
 	for i, b := range beats {
@@ -44,14 +44,14 @@ func (s Store) Beats(ctx context.Context, tx pgx.Tx, beats []Beat, now time.Time
 	return back, nil
 }
 
-// MarkLost declares nodes lost that were not heard from since a time, and answers them.
+// MarkLost marks nodes as lost that were last seen before seenBefore, and returns them.
 func (s Store) MarkLost(ctx context.Context, tx pgx.Tx, seenBefore, now time.Time) ([]string, error) {
 	rows, err := tx.Query(ctx, `UPDATE node SET state = 'lost', lost_at = $2
 		WHERE state IN ('ready', 'draining', 'unhealthy') AND last_seen_at < $1 RETURNING id`, seenBefore, now)
 	return collectIDs(rows, err)
 }
 
-// LostSince answers nodes that were declared lost before a time and still have works.
+// LostSince returns the nodes that have been lost since before or earlier and still have work.
 func (s Store) LostSince(ctx context.Context, q pg.Querier, before time.Time) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT n.id FROM node n WHERE n.state = 'lost' AND n.lost_at <= $1
 		AND EXISTS (SELECT FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL) ORDER BY n.id`, before)
@@ -60,11 +60,11 @@ func (s Store) LostSince(ctx context.Context, q pg.Querier, before time.Time) ([
 
 func collectIDs(rows pgx.Rows, err error) ([]string, error) {
 	if err != nil {
-		return nil, fmt.Errorf("look for lost nodes: %w", err)
+		return nil, fmt.Errorf("find lost nodes: %w", err)
 	}
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("look for lost nodes: %w", err)
+		return nil, fmt.Errorf("find lost nodes: %w", err)
 	}
 	return ids, nil
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, n.cpus, n.memory_bytes, n.gpus, n.limits,
@@ -36,16 +35,16 @@ func scanNode(row pgx.CollectableRow) (*Node, error) {
 	return &n, err
 }
 
-// Nodes answers the nodes, by name.
-func (s Store) Nodes(ctx context.Context, q pg.Querier, p page.Page) ([]*Node, error) {
-	rows, err := q.Query(ctx, nodeSelect+` ORDER BY n.name, n.id LIMIT $1 OFFSET $2`, p.Ask(), p.Offset)
+// Nodes returns the nodes by name.
+func (s Store) Nodes(ctx context.Context, q pg.Querier, p request.Page) ([]*Node, error) {
+	rows, err := q.Query(ctx, nodeSelect+` ORDER BY n.name, n.id LIMIT $1 OFFSET $2`, p.FetchLimit(), p.Offset)
 	return collectNodes(rows, err)
 }
 
-// placeable is what makes a node one that may get work: it is well, no admin holds it, and its fleet is active.
+// placeable selects the nodes that may get work: ready, without a hold, and in an active fleet.
 const placeable = ` n.state = 'ready' AND n.hold = '' AND f.state = 'active'`
 
-// Node answers a node.
+// Node returns a node.
 func (s Store) Node(ctx context.Context, q pg.Querier, id string) (*Node, error) {
 	rows, err := q.Query(ctx, nodeSelect+` WHERE n.id = $1`, id)
 	nodes, err := collectNodes(rows, err)
@@ -58,13 +57,13 @@ func (s Store) Node(ctx context.Context, q pg.Querier, id string) (*Node, error)
 	return nodes[0], nil
 }
 
-// Ready answers the nodes that may get work, with what is free on them.
+// Ready returns the nodes that may get work, with their free capacity.
 func (s Store) Ready(ctx context.Context, q pg.Querier) ([]*Node, error) {
 	rows, err := q.Query(ctx, nodeSelect+` WHERE`+placeable+` ORDER BY n.id`)
 	return collectNodes(rows, err)
 }
 
-// InPool answers the nodes of a pool in any state, and whether a fleet serves the pool at all.
+// InPool returns the nodes of a pool in any state. known reports whether a fleet that is not disabled serves the pool.
 func (s Store) InPool(ctx context.Context, q pg.Querier, pool string) (nodes []*Node, known bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fleet WHERE $1 = ANY(pools) AND state <> 'disabled')`, pool).Scan(&known)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s Store) InPool(ctx context.Context, q pg.Querier, pool string) (nodes []*
 	return nodes, known, err
 }
 
-// LockReady locks nodes in the order of their ids and answers those that may get work still.
+// LockReady locks nodes in the order of their ids and returns those that may still get work.
 func (s Store) LockReady(ctx context.Context, tx pgx.Tx, ids []string) ([]*Node, error) {
 	if _, err := tx.Exec(ctx, `SELECT id FROM node WHERE id = ANY($1) ORDER BY id FOR UPDATE`, ids); err != nil {
 		return nil, fmt.Errorf("lock nodes: %w", err)
@@ -106,8 +105,7 @@ func (s Store) InsertNode(ctx context.Context, tx pgx.Tx, n *Node) error {
 	return nil
 }
 
-// Open begins a session of a node: older streams of it can write no more. before is its state until
-// now.
+// Open begins a new session of a node, so its older streams can no longer write. before is the node's previous state.
 func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time.Time) (session int64, before string, err error) {
 	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, state FROM node WHERE id = $1 FOR UPDATE)
 		UPDATE node SET session = session + 1, incarnation = $2, cpus = $3, memory_bytes = $4, gpus = $5, limits = $6,
@@ -122,13 +120,13 @@ func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time
 	if err != nil {
 		return 0, "", fmt.Errorf("open a session of a node: %w", err)
 	}
-	if err := wake.Notify(ctx, tx, topic.Node(h.NodeID)); err != nil {
+	if err := pg.Notify(ctx, tx, db.NodeTopic(h.NodeID)); err != nil {
 		return 0, "", err
 	}
-	return session, before, wake.Notify(ctx, tx, topic.Queue)
+	return session, before, pg.Notify(ctx, tx, db.QueueTopic)
 }
 
-// Session answers the newest session of a node.
+// Session returns the newest session of a node.
 func (s Store) Session(ctx context.Context, q pg.Querier, nodeID string) (int64, error) {
 	var session int64
 	err := q.QueryRow(ctx, `SELECT session FROM node WHERE id = $1`, nodeID).Scan(&session)

@@ -1,14 +1,14 @@
 package gang
 
-// Exit is how the processes of an attempt ended, as the executor tells it.
+// Exit is how the processes of an attempt ended, as reported by the executor.
 type Exit struct {
-	Code    int // -1 where a signal ended it or nothing was started
+	Code    int // -1 if a signal ended the process or none was started
 	Signal  int
 	Reason  string
 	Message string
 }
 
-// Reasons of an Exit, a closed list of the executor contract.
+// Reasons of an Exit. The executor contract closes this list.
 const (
 	ExitEnvBuild = "env_build"
 	ExitFetch    = "fetch"
@@ -20,7 +20,8 @@ const (
 
 func worse(a, b Exit) bool { return badness(a) > badness(b) }
 
-// badness ranks exits by how much they explain: a node that was merely ended with the rest, least.
+// badness ranks exits by how well they explain the end of a gang. A failed node that was only stopped along with
+// the others ranks lowest.
 func badness(e Exit) int {
 	switch {
 	case e.Reason == ExitStopped:

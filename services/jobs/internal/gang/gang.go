@@ -1,33 +1,32 @@
-// Package gang is what the nodes of an attempt were seen doing: the phases of an execution, how its
-// processes ended, and all nodes of a gang seen as one.
+// Package gang combines the observed states of an attempt's nodes: the phases of an execution, the exits of its
+// processes, and the gang of nodes as a whole.
 //
-// It promises that the phases have one order, that a gang is as far as its slowest node, and that of many
-// exits the one is told which explains the end. It is pure and knows no job: what an end means for one is
-// package job's to judge.
+// It guarantees that the phases have one order, that a gang is in the phase of its slowest node, and that the exit
+// of a gang is the one that best explains its end. The package is pure and does not know jobs; package job decides
+// what an end means for a job.
 package gang
 
 import "time"
 
-// Seen is what one node of the gang was last seen doing.
-type Seen struct {
+// Seen is the last observed state of one node of the gang.
+type Observed struct {
 	Phase       string
 	PreparingAt *time.Time
 	RunningAt   *time.Time
-	Exit        *Exit // set from exited on
+	Exit        *Exit // set once the phase is exited
 }
 
-// Gang is an attempt seen as one: it is as far as its slowest node, its process runs when all run,
-// and its exit is the one that explains the end.
+// Gang is the combined state of all nodes of an attempt.
 type Gang struct {
-	Phase string
-	Begun bool // some node has begun
-	Runs  bool // every node's process was started
-	Exit  *Exit
-	Broke bool // a node ended badly while others go on: they are to be ended too
+	Phase string // of the slowest node
+	Begun bool   // at least one node is preparing or further
+	Runs  bool   // the process of every node was started
+	Exit  *Exit  // the exit that best explains the end; nil until every node has ended
+	Broke bool   // a node failed while others still run; those must be stopped
 }
 
-// Combine sees the nodes of an attempt as one.
-func Combine(nodes []Seen) Gang {
+// Combine returns the combined state of the nodes of an attempt.
+func Combine(nodes []Observed) Gang {
 	if len(nodes) == 0 {
 		return Gang{}
 	}

@@ -10,30 +10,30 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-func TestAGangIsAsFarAsItsSlowestNode(t *testing.T) {
+func TestCombine(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	running := gang.Seen{Phase: gang.PhaseRunning, PreparingAt: &now, RunningAt: &now}
-	exited := func(e gang.Exit) gang.Seen {
-		return gang.Seen{Phase: gang.PhaseExited, PreparingAt: &now, RunningAt: &now, Exit: &e}
+	running := gang.Observed{Phase: gang.PhaseRunning, PreparingAt: &now, RunningAt: &now}
+	exited := func(e gang.Exit) gang.Observed {
+		return gang.Observed{Phase: gang.PhaseExited, PreparingAt: &now, RunningAt: &now, Exit: &e}
 	}
 	for name, c := range map[string]struct {
-		nodes []gang.Seen
+		nodes []gang.Observed
 		want  gang.Gang
 	}{
-		"none":            {nil, gang.Gang{}},
-		"told":            {[]gang.Seen{{}}, gang.Gang{}},
-		"one begins":      {[]gang.Seen{{Phase: gang.PhasePreparing}, {}}, gang.Gang{Begun: true}},
-		"one runs":        {[]gang.Seen{running, {Phase: gang.PhasePreparing}}, gang.Gang{Phase: gang.PhasePreparing, Begun: true}},
-		"all run":         {[]gang.Seen{running, running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
-		"one ended well":  {[]gang.Seen{exited(gang.Exit{}), running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
-		"one ended badly": {[]gang.Seen{running, exited(gang.Exit{Code: 1})}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true, Broke: true}},
-		"the cause counts": {
-			[]gang.Seen{exited(gang.Exit{Code: -1, Reason: "stopped"}), exited(gang.Exit{Code: 7}), exited(gang.Exit{})},
+		"no nodes":          {nil, gang.Gang{}},
+		"not observed":      {[]gang.Observed{{}}, gang.Gang{}},
+		"one preparing":     {[]gang.Observed{{Phase: gang.PhasePreparing}, {}}, gang.Gang{Begun: true}},
+		"one running":       {[]gang.Observed{running, {Phase: gang.PhasePreparing}}, gang.Gang{Phase: gang.PhasePreparing, Begun: true}},
+		"all running":       {[]gang.Observed{running, running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
+		"one exited with 0": {[]gang.Observed{exited(gang.Exit{}), running}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}},
+		"one failed":        {[]gang.Observed{running, exited(gang.Exit{Code: 1})}, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true, Broke: true}},
+		"failure outranks stopped": {
+			[]gang.Observed{exited(gang.Exit{Code: -1, Reason: "stopped"}), exited(gang.Exit{Code: 7}), exited(gang.Exit{})},
 			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Exit: &gang.Exit{Code: 7}},
 		},
-		"a reason explains most": {
-			[]gang.Seen{exited(gang.Exit{Code: 7}), exited(gang.Exit{Code: -1, Reason: "oom_host"})},
+		"reason outranks exit code": {
+			[]gang.Observed{exited(gang.Exit{Code: 7}), exited(gang.Exit{Code: -1, Reason: "oom_host"})},
 			gang.Gang{Phase: gang.PhaseExited, Begun: true, Runs: true, Exit: &gang.Exit{Code: -1, Reason: "oom_host"}},
 		},
 	} {
@@ -44,7 +44,7 @@ func TestAGangIsAsFarAsItsSlowestNode(t *testing.T) {
 	}
 }
 
-func TestPhasesAreTheContractsNumbers(t *testing.T) {
+func TestPhaseRank_matchesProto(t *testing.T) {
 	t.Parallel()
 	for phase, number := range map[string]jobsv1.Phase{
 		"": jobsv1.Phase_PHASE_UNSPECIFIED, gang.PhasePending: jobsv1.Phase_PHASE_PENDING,

@@ -1,6 +1,6 @@
 package gang
 
-// Phases of an executor, in their order.
+// Phases of an execution, in order.
 const (
 	PhaseNone       = ""
 	PhasePending    = "pending"
@@ -11,7 +11,8 @@ const (
 	PhaseGone       = "gone"
 )
 
-// PhaseRank orders the phases; an execution never goes back.
+// PhaseRank returns the position of a phase in the order, starting at 0 for PhaseNone. An execution never returns
+// to an earlier phase. The ranks equal the numbers of the proto enum.
 func PhaseRank(phase string) int {
 	switch phase {
 	case PhasePending:

@@ -18,8 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // Inserter adds jobs to the queue in a transaction: a *queue.Client.
@@ -31,38 +30,37 @@ type Inserter interface {
 type Changes struct {
 	Pool  *pgxpool.Pool
 	Store Store
-	Hub   *wake.Hub
+	Hub   *pg.NotifyHub
 	Clock clock.Clock
 	Audit *audit.Log
 	Queue Inserter
 }
 
-// Request is a replacement, checked already.
+// Request is a replacement whose configuration has passed Check.
 type Request struct {
 	Config  Config
-	Confirm string // the digest of an impact that its sender has seen
-	IfMatch *int64 // the version that it shall replace, nil for whichever is in force
+	Confirm string // the digest of the impact that the sender confirms
+	IfMatch *int64 // the version to replace, nil for whichever is in force
 }
 
-// ImpactError is an impact that its sender has yet to confirm.
+// ImpactError is returned for a change whose impact the sender has not confirmed.
 type ImpactError struct {
 	Digest  string
 	Effects []Effect
 }
 
 // Error implements error.
-func (e *ImpactError) Error() string { return Words(e.Effects) }
+func (e *ImpactError) Error() string { return DescribeImpact(e.Effects) }
 
-// settleWithin is how long a change that is stored is waited for: an instance that hangs holds it up for its lease
-// at most, and what takes longer is not a matter of instances. answerBefore is how long before the caller's
-// deadline it is told.
+// settleWithin is how long Replace waits for a stored change to settle. A hung instance delays it by at most its
+// lease, so a longer wait would not help. answerBefore is how long before the caller's deadline Replace returns.
 const (
 	settleWithin = Lease + 2*time.Second
 	answerBefore = time.Second
 )
 
-// Replace confirms the impact, stores and waits until the change is settled. The same configuration again
-// changes nothing, and waits for the change that brought it.
+// Replace checks that the impact is confirmed, stores the configuration and waits until the change is settled. An
+// unchanged configuration is not stored again; Replace then waits for the change that stored it.
 func (c *Changes) Replace(ctx context.Context, r Request) (*Version, error) {
 	document, err := form(r.Config)
 	if err != nil {
@@ -91,15 +89,15 @@ func form(c Config) ([]byte, error) {
 	return document, nil
 }
 
-// store judges and stores under the lock of the configuration in force. Admissions that rely on that one share
-// the lock, so that no job is admitted between the look at the jobs and the commit.
+// store computes the impact and stores the configuration under an exclusive lock. Admissions take a shared lock, so no
+// job is admitted between the impact check and the commit.
 func (c *Changes) store(ctx context.Context, tx pgx.Tx, r Request, document []byte) (*Version, error) {
 	now, err := c.Store.Lock(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
 	if r.IfMatch != nil && *r.IfMatch != now.Number {
-		return nil, fault.New(fault.Conflict, "version", "the hardware configuration has changed: it is version %d", now.Number)
+		return nil, fault.New(fault.Conflict, "version", "the hardware configuration has changed; it is now version %d", now.Number)
 	}
 	if bytes.Equal(now.Document, document) {
 		return now, nil
@@ -128,10 +126,10 @@ func (c *Changes) store(ctx context.Context, tx pgx.Tx, r Request, document []by
 	if _, err := c.Queue.InsertTx(ctx, tx, SettleArgs{Version: next.Number}, &river.InsertOpts{MaxAttempts: settleTries}); err != nil {
 		return nil, err
 	}
-	return next, wake.Notify(ctx, tx, topic.Hardware)
+	return next, pg.Notify(ctx, tx, db.HardwareTopic)
 }
 
-// settled waits for what the queued job does, up to shortly before the caller's deadline.
+// settled waits for the Settler, until shortly before the caller's deadline.
 func (c *Changes) settled(ctx context.Context, number int64) error {
 	waiting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
@@ -142,7 +140,7 @@ func (c *Changes) settled(ctx context.Context, number int64) error {
 	err := await(waiting, c.Hub, c.Clock, func(ctx context.Context) (bool, error) { return c.Store.Settled(ctx, c.Pool, number) })
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fault.New(fault.Dependency, "unsettled",
-			"version %d is stored and will be in force everywhere; not every instance has taken it over yet", number).Wrap(err)
+			"version %d is stored and will take effect everywhere; not every instance has taken it over yet", number).Wrap(err)
 	}
 	return err
 }

@@ -11,36 +11,35 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 const (
-	// Lease is how long an instance answers from its copy without asking. It is also the longest that a change
-	// waits for an instance that was killed.
+	// Lease is how long an instance may serve its copy without checking the database. It is also the longest time
+	// that a change waits for an instance that was killed.
 	Lease = 5 * time.Second
-	// renewEvery leaves room for a try that fails.
+	// renewEvery is short enough that one renewal may fail.
 	renewEvery = Lease / 3
-	// leaveWithin bounds the last deed of an instance.
+	// leaveWithin bounds the release of the lease at shutdown.
 	leaveWithin = time.Second
 )
 
-// Copy is what one instance keeps of the configuration.
+// Copy is one instance's copy of the configuration.
 type Copy struct {
 	Pool    *pgxpool.Pool
 	Store   Store
-	Hub     *wake.Hub
+	Hub     *pg.NotifyHub
 	Clock   clock.Clock
-	Mono    func() time.Duration // a clock that nobody can set
+	Mono    func() time.Duration // a monotonic clock
 	Replica string               // the instance's name
 	Log     *slog.Logger
 
 	mu    sync.Mutex
 	kept  *Version
-	until time.Duration // of Mono
+	until time.Duration // the end of the lease, by Mono
 }
 
-// Current answers the configuration in force: the copy under its lease, the rows without one.
+// Current returns the configuration in force: the copy while the lease is valid, otherwise the stored rows.
 func (c *Copy) Current(ctx context.Context) (*Version, error) {
 	c.mu.Lock()
 	kept, live := c.kept, c.Mono() < c.until
@@ -51,10 +50,10 @@ func (c *Copy) Current(ctx context.Context) (*Version, error) {
 	return c.Store.Head(ctx, c.Pool)
 }
 
-// Renew takes the newest configuration and a lease. The copy is in place before the row says so: whoever reads
-// the row knows that nothing older is answered.
+// Renew loads the newest configuration and takes a lease. The copy is replaced before the row is written, so a row
+// with a version proves that the instance serves nothing older.
 func (c *Copy) Renew(ctx context.Context) error {
-	asked := c.Mono()
+	start := c.Mono()
 	err := pg.InTx(ctx, c.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		newest, err := c.Store.Share(ctx, tx)
 		if err != nil {
@@ -70,19 +69,19 @@ func (c *Copy) Renew(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until = asked + Lease
-	return wake.Notify(ctx, c.Pool, topic.HardwareTaken)
+	c.until = start + Lease
+	return pg.Notify(ctx, c.Pool, db.HardwareTakenTopic)
 }
 
-// Run keeps the copy fresh until ctx ends, and gives the lease back then.
+// Run keeps the copy fresh until ctx ends, then releases the lease.
 func (c *Copy) Run(ctx context.Context) error {
-	changed := c.Hub.Wait(topic.Hardware)
+	changed := c.Hub.Wait(db.HardwareTopic)
 	defer changed.Close()
 	tick := c.Clock.NewTicker(renewEvery)
 	defer tick.Stop()
 	for {
 		if err := c.Renew(ctx); err != nil && ctx.Err() == nil {
-			c.Log.WarnContext(ctx, "the hardware configuration was not renewed", "error", err)
+			c.Log.WarnContext(ctx, "cannot renew the hardware configuration", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -93,7 +92,7 @@ func (c *Copy) Run(ctx context.Context) error {
 	}
 }
 
-// leave ends the lease here before it is given back there.
+// leave ends the lease in this process before it deletes the lease's row.
 func (c *Copy) leave(ctx context.Context) error {
 	c.mu.Lock()
 	c.until = 0
@@ -101,7 +100,7 @@ func (c *Copy) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
 	if err := c.Store.Leave(ctx, c.Pool, c.Replica); err != nil {
-		c.Log.WarnContext(ctx, "the lease of the hardware configuration was not given back", "error", err)
+		c.Log.WarnContext(ctx, "cannot release the lease of the hardware configuration", "error", err)
 	}
 	return nil
 }

@@ -1,12 +1,15 @@
-// Package hardware owns the hardware configuration: which series of accelerators there are and which profiles
-// of nodes a job can ask for by name. It is replaced as a whole.
+// Package hardware owns the hardware configuration: the series of accelerators and the node profiles that a job can
+// request by name. The configuration is always replaced as a whole.
 //
-// It promises: what takes from a live job what it was admitted with is stored only by who has seen which jobs,
-// and only while these are still the ones; once a change was answered, no instance answers from an older
-// configuration, and the audit has exactly one row of it; a crash at any point costs time and neither of these.
+// It promises:
+//   - A change that withdraws a profile or size that a live job was admitted with is stored only if the sender confirms
+//     the affected jobs, and only while they are still the same.
+//   - Once a change has been acknowledged, no instance serves an older configuration, and the audit log has
+//     exactly one row for it.
+//   - A crash at any point delays a change but breaks neither promise.
 //
-// hardware.go and impact.go are pure; store.go alone speaks SQL; server.go and hardware_proto.go alone speak
-// proto; copy.go is what an instance keeps, settle.go what follows a change.
+// hardware.go and impact.go are pure; only store.go uses SQL; only server.go and hardware_proto.go use proto types.
+// copy.go holds an instance's copy; settle.go completes a change.
 package hardware
 
 import (
@@ -35,8 +38,8 @@ type Series struct {
 	Aliases        []string `json:"aliases"`
 }
 
-// Profile is a size of node that a job can ask for by name. CPU, MemoryGB, ShmGB and DiskGB bound nothing
-// where they are 0.
+// Profile is a node size that a job can request by name. A value of 0 in CPU, MemoryGB, ShmGB or DiskGB means no
+// bound.
 type Profile struct {
 	Key         string   `json:"key"`
 	Series      string   `json:"series"`
@@ -48,7 +51,7 @@ type Profile struct {
 	DiskGB      int      `json:"disk_gb"`
 	RDMA        bool     `json:"rdma"`
 	Pools       []string `json:"pools"`
-	Teams       []string `json:"teams"` // keys, as they were given
+	Teams       []string `json:"teams"` // team keys as given
 	MaxRunningS *int     `json:"max_running_s"`
 	Default     bool     `json:"default"`
 	// TeamIDs are the ids of Teams.
@@ -64,7 +67,7 @@ func (c *Config) Profile(key string) (*Profile, bool) {
 	return &c.Profiles[i], true
 }
 
-// OpenTo is the part that members of some teams can ask for, for admins all.
+// OpenTo returns the part of the configuration that members of the given teams can request; for admins, all of it.
 func (c *Config) OpenTo(admin bool, teams []string) Config {
 	if admin {
 		return *c
@@ -85,39 +88,39 @@ func (c *Config) OpenTo(admin bool, teams []string) Config {
 	return open
 }
 
-// typeDuplicate is the type of a name that is there already.
+// typeDuplicate is the error type for a duplicate name.
 const typeDuplicate = "duplicate_key"
 
-// Check finds what no single field shows: keys that come twice, profiles of no series, two defaults.
+// Check finds faults that concern more than one field: duplicate keys, profiles of unknown series, two defaults.
 func (c *Config) Check() []fault.Field {
 	var faults []fault.Field
 	names := map[string]bool{}
 	claim := func(name, what string, loc ...any) {
 		if names[name] {
-			faults = append(faults, fault.At(typeDuplicate, fmt.Sprintf("%s %s is there already", what, name), loc...))
+			faults = append(faults, fault.At(typeDuplicate, fmt.Sprintf("%s %s already exists", what, name), loc...))
 		}
 		names[name] = true
 	}
 	series := map[string]bool{}
 	for i, s := range c.Series {
-		claim(s.Key, "a series or an alias", "series", i, "key")
+		claim(s.Key, "series or alias", "series", i, "key")
 		series[s.Key] = true
 	}
 	for i, s := range c.Series {
 		for n, alias := range s.Aliases {
-			claim(alias, "a series or an alias", "series", i, "aliases", n)
+			claim(alias, "series or alias", "series", i, "aliases", n)
 		}
 	}
 	clear(names)
 	defaults := 0
 	for i, p := range c.Profiles {
-		claim(p.Key, "a profile", "profiles", i, "key")
+		claim(p.Key, "profile", "profiles", i, "key")
 		if !series[p.Series] {
-			faults = append(faults, fault.At(fault.TypeValue, "there is no series "+p.Series, "profiles", i, "series"))
+			faults = append(faults, fault.At(fault.TypeValue, "no such series: "+p.Series, "profiles", i, "series"))
 		}
 		if p.Default {
 			if defaults++; defaults == 2 {
-				faults = append(faults, fault.At(fault.TypeValue, "another profile is the default already", "profiles", i, "default"))
+				faults = append(faults, fault.At(fault.TypeValue, "another profile is already the default", "profiles", i, "default"))
 			}
 		}
 		faults = append(faults, twice(p.Pools, "profiles", i, "pools")...)
@@ -130,46 +133,46 @@ func twice(names []string, loc ...any) []fault.Field {
 	var faults []fault.Field
 	for i, name := range names {
 		if slices.Index(names, name) < i {
-			faults = append(faults, fault.At(typeDuplicate, name+" is there already", append(slices.Clone(loc), i)...))
+			faults = append(faults, fault.At(typeDuplicate, name+" is already in the list", append(slices.Clone(loc), i)...))
 		}
 	}
 	return faults
 }
 
-// Ask is a request for a profile: part of a gang, in a project of a team or of none, for at most so long.
-type Ask struct {
+// Ask is a request for a profile: one part of a gang, the team of the project ("" for none) and the running limit.
+type ProfileRequest struct {
 	Pool     job.Pool
 	TeamID   string
 	RunningS int
 }
 
-// Refusal says in words why a profile does not admit a request, or nothing.
-func (p *Profile) Refusal(a Ask) string {
+// Refusal returns why a profile does not admit a request, or "" if it does.
+func (p *Profile) Refusal(a ProfileRequest) string {
 	switch {
 	case len(p.Pools) > 0 && !slices.Contains(p.Pools, a.Pool.Pool):
-		return fmt.Sprintf("profile %s cannot be asked for in pool %s", p.Key, a.Pool.Pool)
+		return fmt.Sprintf("profile %s is not available in pool %s", p.Key, a.Pool.Pool)
 	case !p.OpenTo(a.TeamID):
 		return fmt.Sprintf("profile %s is for projects of other teams", p.Key)
 	case a.Pool.GPUsPerNode > p.GPUsPerNode:
-		return fmt.Sprintf("profile %s has %d GPUs a node, %d are asked for", p.Key, p.GPUsPerNode, a.Pool.GPUsPerNode)
+		return fmt.Sprintf("profile %s has %d GPUs per node, %d requested", p.Key, p.GPUsPerNode, a.Pool.GPUsPerNode)
 	case a.Pool.Nodes > p.MaxNodes:
-		return fmt.Sprintf("profile %s gives %d nodes at most, %d are asked for", p.Key, p.MaxNodes, a.Pool.Nodes)
+		return fmt.Sprintf("profile %s allows at most %d nodes, %d requested", p.Key, p.MaxNodes, a.Pool.Nodes)
 	case p.CPU > 0 && a.Pool.CPU > p.CPU:
-		return fmt.Sprintf("profile %s has %d CPUs a node, %d are asked for", p.Key, p.CPU, a.Pool.CPU)
+		return fmt.Sprintf("profile %s has %d CPUs per node, %d requested", p.Key, p.CPU, a.Pool.CPU)
 	case p.MemoryGB > 0 && a.Pool.MemoryGB > p.MemoryGB:
-		return fmt.Sprintf("profile %s has %d GB of memory a node, %d are asked for", p.Key, p.MemoryGB, a.Pool.MemoryGB)
+		return fmt.Sprintf("profile %s has %d GB of memory per node, %d requested", p.Key, p.MemoryGB, a.Pool.MemoryGB)
 	case p.MaxRunningS != nil && a.RunningS > *p.MaxRunningS:
-		return fmt.Sprintf("profile %s runs for %d seconds at most, %d are asked for", p.Key, *p.MaxRunningS, a.RunningS)
+		return fmt.Sprintf("profile %s allows a running limit of at most %d seconds, %d requested", p.Key, *p.MaxRunningS, a.RunningS)
 	}
 	return ""
 }
 
-// OpenTo says whether it can be asked for in the projects of a team.
+// OpenTo reports whether the projects of a team can request the profile.
 func (p *Profile) OpenTo(teamID string) bool {
 	return len(p.TeamIDs) == 0 || slices.Contains(p.TeamIDs, teamID)
 }
 
-// Fill puts the profile's size where a request names none.
+// Fill sets the sizes that a request leaves at 0 to those of the profile.
 func (p *Profile) Fill(want *job.Pool) {
 	for _, part := range []struct {
 		into *int

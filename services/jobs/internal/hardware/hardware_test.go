@@ -17,7 +17,7 @@ func big(change ...func(*hardware.Profile)) hardware.Config {
 	return hardware.Config{Series: []hardware.Series{{Key: "h100"}}, Profiles: []hardware.Profile{p}}
 }
 
-func TestWhatAChangeTakesFromLiveJobs(t *testing.T) {
+func TestImpactOnLiveJobs(t *testing.T) {
 	t.Parallel()
 	whole := job.Pool{Pool: "gpu", Nodes: 2, GPUsPerNode: 8, CPU: 64, MemoryGB: 512, Profile: "big"}
 	uses := []hardware.Use{
@@ -31,20 +31,20 @@ func TestWhatAChangeTakesFromLiveJobs(t *testing.T) {
 		after hardware.Config
 		want  string
 	}{
-		"the same":           {big(), ""},
-		"more of it":         {big(func(p *hardware.Profile) { p.GPUsPerNode, p.MaxNodes, p.CPU, p.MemoryGB, p.Pools = 16, 9, 0, 0, nil }), ""},
+		"unchanged":          {big(), ""},
+		"larger":             {big(func(p *hardware.Profile) { p.GPUsPerNode, p.MaxNodes, p.CPU, p.MemoryGB, p.Pools = 16, 9, 0, 0, nil }), ""},
 		"another price":      {func() hardware.Config { c := big(); c.Series[0].RatePerGPUHour = 3; return c }(), ""},
 		"removed":            {hardware.Config{}, "impact: 2 queued jobs and 1 running job use profile big (it is removed)"},
-		"fewer GPUs":         {big(func(p *hardware.Profile) { p.GPUsPerNode = 4 }), "impact: 2 queued jobs use profile big (profile big has 4 GPUs a node, 8 are asked for)"},
-		"fewer nodes":        {big(func(p *hardware.Profile) { p.MaxNodes = 1 }), "impact: 2 queued jobs use profile big (profile big gives 1 nodes at most, 2 are asked for)"},
-		"fewer CPUs":         {big(func(p *hardware.Profile) { p.CPU = 63 }), "impact: 2 queued jobs use profile big (profile big has 63 CPUs a node, 64 are asked for)"},
-		"less memory":        {big(func(p *hardware.Profile) { p.MemoryGB = 1 }), "impact: 2 queued jobs use profile big (profile big has 1 GB of memory a node, 512 are asked for)"},
-		"another pool":       {big(func(p *hardware.Profile) { p.Pools = []string{"x"} }), "impact: 2 queued jobs and 1 running job use profile big (profile big cannot be asked for in pool gpu)"},
+		"fewer GPUs":         {big(func(p *hardware.Profile) { p.GPUsPerNode = 4 }), "impact: 2 queued jobs use profile big (profile big has 4 GPUs per node, 8 requested)"},
+		"fewer nodes":        {big(func(p *hardware.Profile) { p.MaxNodes = 1 }), "impact: 2 queued jobs use profile big (profile big allows at most 1 nodes, 2 requested)"},
+		"fewer CPUs":         {big(func(p *hardware.Profile) { p.CPU = 63 }), "impact: 2 queued jobs use profile big (profile big has 63 CPUs per node, 64 requested)"},
+		"less memory":        {big(func(p *hardware.Profile) { p.MemoryGB = 1 }), "impact: 2 queued jobs use profile big (profile big has 1 GB of memory per node, 512 requested)"},
+		"another pool":       {big(func(p *hardware.Profile) { p.Pools = []string{"x"} }), "impact: 2 queued jobs and 1 running job use profile big (profile big is not available in pool gpu)"},
 		"another team":       {big(func(p *hardware.Profile) { p.TeamIDs = []string{"team_2"} }), "impact: 2 queued jobs and 1 running job use profile big (profile big is for projects of other teams)"},
 		"the jobs' own team": {big(func(p *hardware.Profile) { p.TeamIDs = []string{"team_1"} }), ""},
-		"for a shorter time": {
+		"shorter running limit": {
 			big(func(p *hardware.Profile) { p.MaxRunningS = &limit }),
-			"impact: 1 queued job and 1 running job use profile big (profile big runs for 60 seconds at most, 100 are asked for)",
+			"impact: 1 queued job and 1 running job use profile big (profile big allows a running limit of at most 60 seconds, 100 requested)",
 		},
 	} {
 		before, after := big(), c.after
@@ -53,15 +53,15 @@ func TestWhatAChangeTakesFromLiveJobs(t *testing.T) {
 			require.Empty(t, effects, name)
 			continue
 		}
-		require.Equal(t, c.want, hardware.Words(effects), name)
+		require.Equal(t, c.want, hardware.DescribeImpact(effects), name)
 		for _, e := range effects {
-			require.IsIncreasing(t, append([]string{""}, e.Waiting...), "in one order, each job once")
+			require.IsIncreasing(t, append([]string{""}, e.Waiting...), "sorted, each job once")
 		}
 	}
 }
 
-// What a job was refused already is no news of this change.
-func TestWhatWasRefusedBeforeIsNoImpact(t *testing.T) {
+// A request that the old configuration already refuses is not affected by the change.
+func TestImpactIgnoresAlreadyRefusedRequests(t *testing.T) {
 	t.Parallel()
 	before := big(func(p *hardware.Profile) { p.GPUsPerNode = 1 })
 	uses := []hardware.Use{{JobID: "job_1", Pools: []job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8, Profile: "big"}}}}
@@ -70,7 +70,7 @@ func TestWhatWasRefusedBeforeIsNoImpact(t *testing.T) {
 	require.Empty(t, hardware.Impact(&before, &hardware.Config{}, uses))
 }
 
-func TestADigestNamesTheChangeAndWhomItMeets(t *testing.T) {
+func TestDigestCoversChangeAndJobs(t *testing.T) {
 	t.Parallel()
 	digest := func(version int64, document string, effects ...hardware.Effect) string {
 		d, err := hardware.Digest(version, []byte(document), effects)
@@ -82,17 +82,17 @@ func TestADigestNamesTheChangeAndWhomItMeets(t *testing.T) {
 	require.Equal(t, same, digest(1, `{"b":2,"a":1}`, one))
 	other := one
 	other.Waiting = []string{"job_2"}
-	began := one
-	began.Waiting, began.Placed = []string{}, []string{"job_1"}
+	placed := one
+	placed.Waiting, placed.Placed = []string{}, []string{"job_1"}
 	for name, d := range map[string]string{
 		"another version": digest(2, `{"a":1,"b":2}`, one), "another document": digest(1, `{"a":1}`, one),
-		"another job": digest(1, `{"a":1,"b":2}`, other), "a job that began": digest(1, `{"a":1,"b":2}`, began),
+		"another job": digest(1, `{"a":1,"b":2}`, other), "job placed": digest(1, `{"a":1,"b":2}`, placed),
 	} {
 		require.NotEqual(t, same, d, name)
 	}
 }
 
-func TestAProfileFillsInWhatIsNotAskedFor(t *testing.T) {
+func TestProfile_Fill(t *testing.T) {
 	t.Parallel()
 	c := big()
 	p, ok := c.Profile("big")

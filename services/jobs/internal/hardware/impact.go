@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Use is a live job that named profiles.
+// Use is a live job that names profiles.
 type Use struct {
 	JobID    string
 	Waiting  bool
@@ -27,8 +27,8 @@ type Effect struct {
 	Placed  []string `json:"placed"`
 }
 
-// Impact is what a configuration takes from live jobs: profiles that they named and would be refused now. What
-// they were refused already before counts as nothing. The effects come in the order of their profiles.
+// Impact returns the effects of a change on live jobs: requests for profiles that before admits and after refuses.
+// The effects are sorted by profile.
 func Impact(before, after *Config, uses []Use) []Effect {
 	found := map[[2]string]*Effect{}
 	var effects []*Effect
@@ -63,9 +63,9 @@ func Impact(before, after *Config, uses []Use) []Effect {
 	return out
 }
 
-// lost says why a request that the configuration admitted is admitted no more, or nothing.
+// lost returns why after refuses a request that before admits, or "" if nothing changes for the request.
 func lost(before, after *Config, pool job.Pool, u Use) string {
-	ask := Ask{Pool: pool, TeamID: u.TeamID, RunningS: u.RunningS}
+	ask := ProfileRequest{Pool: pool, TeamID: u.TeamID, RunningS: u.RunningS}
 	if was, ok := before.Profile(pool.Profile); pool.Profile == "" || !ok || was.Refusal(ask) != "" {
 		return ""
 	}
@@ -76,8 +76,8 @@ func lost(before, after *Config, pool job.Pool, u Use) string {
 	return now.Refusal(ask)
 }
 
-// Words tells an impact to people.
-func Words(effects []Effect) string {
+// Words describes an impact in one sentence.
+func DescribeImpact(effects []Effect) string {
 	parts := make([]string, 0, len(effects))
 	for _, e := range effects {
 		var jobs []string
@@ -103,15 +103,15 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Digest names what a confirmation is of: the change, from which version on, and whom it meets.
+// Digest identifies what a sender confirms: the version being replaced, the new document, and the effects.
 func Digest(version int64, document []byte, effects []Effect) (string, error) {
 	raw, err := json.Marshal(map[string]any{"from": version, "to": json.RawMessage(document), "effects": effects})
 	if err != nil {
-		return "", fmt.Errorf("write an impact: %w", err)
+		return "", fmt.Errorf("encode an impact: %w", err)
 	}
 	digest, err := canon.Digest(raw)
 	if err != nil {
-		return "", fmt.Errorf("write an impact: %w", err)
+		return "", fmt.Errorf("encode an impact: %w", err)
 	}
 	return digest, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Server answers HardwareService.
+// Server implements HardwareService.
 type Server struct {
 	jobsv1.UnimplementedHardwareServiceServer
 	Copy    *Copy
@@ -24,14 +24,14 @@ type Server struct {
 	Teams   Teams
 }
 
-// Teams finds teams: an authpeerv1.AccountPeerServiceClient.
+// Teams looks up teams: an authpeerv1.AccountPeerServiceClient.
 type Teams interface {
 	GetTeam(ctx context.Context, in *authpeerv1.GetTeamRequest, opts ...grpc.CallOption) (*authpeerv1.Team, error)
 }
 
-// GetHardware shows what the caller may ask for.
+// GetHardware returns the part of the configuration that the caller may request.
 func (s *Server) GetHardware(ctx context.Context, _ *jobsv1.GetHardwareRequest) (*jobsv1.HardwareConfig, error) {
-	caller := authn.Of(ctx)
+	caller := authn.CallerOf(ctx)
 	v, err := s.Copy.Current(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *Server) GetHardware(ctx context.Context, _ *jobsv1.GetHardwareRequest) 
 	return configToProto(&open), nil
 }
 
-// GetHardwareConfig shows the whole configuration.
+// GetHardwareConfig returns the whole configuration.
 func (s *Server) GetHardwareConfig(ctx context.Context, _ *jobsv1.GetHardwareConfigRequest) (*jobsv1.HardwareConfig, error) {
 	v, err := s.Copy.Current(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Server) PutHardwareConfig(ctx context.Context, req *jobsv1.PutHardwareC
 	v, err := s.Changes.Replace(ctx, r)
 	if impact, ok := errors.AsType[*ImpactError](err); ok {
 		if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-impact", impact.Digest)); err != nil {
-			return nil, fmt.Errorf("tell the impact's digest: %w", err)
+			return nil, fmt.Errorf("set the impact header: %w", err)
 		}
 		return nil, fault.New(fault.Conflict, "impact", "%s", impact)
 	}
@@ -76,7 +76,7 @@ func (s *Server) PutHardwareConfig(ctx context.Context, req *jobsv1.PutHardwareC
 	return configToProto(&v.Config), tag(ctx, v)
 }
 
-// resolve finds the teams that profiles name, and tells those that are not there.
+// resolve looks up the teams that profiles name, and returns a fault for each unknown one.
 func (s *Server) resolve(ctx context.Context, c *Config) (faults []fault.Field, err error) {
 	ids := map[string]string{}
 	for i := range c.Profiles {
@@ -94,7 +94,7 @@ func (s *Server) resolve(ctx context.Context, c *Config) (faults []fault.Field, 
 				ids[key] = id
 			}
 			if id == "" {
-				faults = append(faults, fault.At(fault.TypeValue, "there is no team "+key, "profiles", i, "teams", n))
+				faults = append(faults, fault.At(fault.TypeValue, "no such team: "+key, "profiles", i, "teams", n))
 				continue
 			}
 			p.TeamIDs = append(p.TeamIDs, id)
@@ -103,15 +103,15 @@ func (s *Server) resolve(ctx context.Context, c *Config) (faults []fault.Field, 
 	return faults, nil
 }
 
-// tag tells the version of a configuration as its ETag.
+// tag sets the ETag header to the version of a configuration.
 func tag(ctx context.Context, v *Version) error {
 	if err := grpc.SetHeader(ctx, metadata.Pairs("etag", strconv.Quote(strconv.FormatInt(v.Number, 10)))); err != nil {
-		return fmt.Errorf("tell the version: %w", err)
+		return fmt.Errorf("set the ETag header: %w", err)
 	}
 	return nil
 }
 
-// version reads If-Match: one ETag of ours, or `*` for whichever is in force.
+// version parses If-Match: an ETag of the configuration, or `*` for whichever version is in force.
 func version(match string) (*int64, error) {
 	if match == "" || match == "*" {
 		return nil, nil

@@ -14,35 +14,35 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
 // SubjectConfig names the configuration in the event and audit tables.
 const SubjectConfig = "hardware_config"
 
-// SettleArgs asks for what follows a change: every instance has it, then the audit row.
+// SettleArgs are the arguments of the queue job that settles a change: it waits until every instance has the version,
+// then writes the audit row.
 type SettleArgs struct {
 	Version int64 `json:"version"`
 }
 
-// Kind names the job in the queue.
+// Kind returns the job's name in the queue.
 func (SettleArgs) Kind() string { return "settle_hardware" }
 
 const (
-	// settleTries is how often it is tried: for days, since a change without its audit row is never done.
+	// settleTries is the number of tries. They last for days, because a change without its audit row is never settled.
 	settleTries = 20_000
-	// lookEvery is how soon one who waits looks again without a wake-up.
+	// lookEvery is how often await checks again without a wake-up.
 	lookEvery = 250 * time.Millisecond
 )
 
-// Settler does what follows a change. It may be done by several at once and again after a crash: the
-// configuration is marked in the transaction of its audit row.
+// Settler settles changes. Several may work on the same change at once, or again after a crash: the configuration is
+// marked as settled in the transaction of its audit row.
 type Settler struct {
 	river.WorkerDefaults[SettleArgs]
 	Pool   *pgxpool.Pool
 	Store  Store
-	Hub    *wake.Hub
+	Hub    *pg.NotifyHub
 	Clock  clock.Clock
 	Audit  *audit.Log
 	Events *event.Log
@@ -79,15 +79,15 @@ func (s *Settler) settle(ctx context.Context, tx pgx.Tx, number int64) error {
 	if err != nil {
 		return err
 	}
-	return wake.Notify(ctx, tx, topic.HardwareTaken)
+	return pg.Notify(ctx, tx, db.HardwareTakenTopic)
 }
 
-// NextRetry spaces the tries: what an instance that cannot answer holds up is its lease at most.
+// NextRetry retries after one second: an unreachable instance delays a change by at most its lease.
 func (s *Settler) NextRetry(*river.Job[SettleArgs]) time.Time { return s.Clock.Now().Add(time.Second) }
 
-// await looks until ok says so or ctx ends, whenever an instance has moved and from time to time.
-func await(ctx context.Context, hub *wake.Hub, clk clock.Clock, ok func(ctx context.Context) (bool, error)) error {
-	moved := hub.Wait(topic.HardwareTaken)
+// await calls ok until it returns true or an error, or ctx ends. It calls it on every wake-up and every lookEvery.
+func await(ctx context.Context, hub *pg.NotifyHub, clk clock.Clock, ok func(ctx context.Context) (bool, error)) error {
+	moved := hub.Wait(db.HardwareTakenTopic)
 	defer moved.Close()
 	tick := clk.NewTicker(lookEvery)
 	defer tick.Stop()

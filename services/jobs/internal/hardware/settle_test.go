@@ -17,68 +17,68 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/platform/queue"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// yard is a database and the instances over it.
-type yard struct {
+// bench is a database and the instances that use it.
+type bench struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	ids  *id.Source
 }
 
-func newYard(t *testing.T) *yard {
+func newBench(t *testing.T) *bench {
 	t.Helper()
-	return &yard{
+	return &bench{
 		t: t, ids: id.NewSource(clock.Real(), rand.Reader),
 		pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"),
 	}
 }
 
-// instance is one process of the service, as far as this package goes.
+// instance is the part of one process of the service that this package covers.
 type instance struct {
 	*hardware.Copy
 	*hardware.Changes
 
 	settler *hardware.Settler
-	queue   *queue.Client
-	hub     *wake.Hub
+	queue   *bgjob.Client
+	hub     *pg.NotifyHub
 	stop    func()
 }
 
-// instance makes one that does nothing yet.
-func (y *yard) instance() *instance {
-	y.t.Helper()
-	log, hub := slog.New(slog.DiscardHandler), wake.NewHub()
-	trail := audit.NewLog(clock.Real(), y.ids, "jobs")
+// instance creates an instance whose loops do not run yet.
+func (b *bench) instance() *instance {
+	b.t.Helper()
+	log, hub := slog.New(slog.DiscardHandler), pg.NewNotifyHub()
+	trail := audit.NewLog(clock.Real(), b.ids, "jobs")
 	i := &instance{hub: hub, stop: func() {}}
-	i.settler = &hardware.Settler{Pool: y.pool, Hub: hub, Clock: clock.Real(), Audit: trail, Events: event.NewLog(clock.Real(), y.ids, "jobs")}
+	i.settler = &hardware.Settler{Pool: b.pool, Hub: hub, Clock: clock.Real(), Audit: trail, Events: event.NewLog(clock.Real(), b.ids, "jobs")}
 	workers := river.NewWorkers()
-	require.NoError(y.t, river.AddWorkerSafely(workers, i.settler))
+	require.NoError(b.t, river.AddWorkerSafely(workers, i.settler))
 	var err error
-	i.queue, err = queue.New(y.pool, queue.Config{Schema: "jobs", Workers: workers, Log: log})
-	require.NoError(y.t, err)
+	i.queue, err = bgjob.New(b.pool, bgjob.Config{Schema: "jobs", Workers: workers, Log: log})
+	require.NoError(b.t, err)
 	i.Copy = &hardware.Copy{
-		Pool: y.pool, Hub: hub, Clock: clock.Real(), Mono: clock.Monotonic(), Replica: y.ids.New(id.Replica), Log: log,
+		Pool: b.pool, Hub: hub, Clock: clock.Real(), Mono: clock.Monotonic(), Replica: b.ids.New(id.Replica), Log: log,
 	}
-	i.Changes = &hardware.Changes{Pool: y.pool, Hub: hub, Clock: clock.Real(), Audit: trail, Queue: i.queue}
+	i.Changes = &hardware.Changes{Pool: b.pool, Hub: hub, Clock: clock.Real(), Audit: trail, Queue: i.queue}
 	return i
 }
 
-// run starts its loops, works those of the queue too where it says so, and waits until it has a lease.
-func (y *yard) run(i *instance, works bool) *instance {
-	y.t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(y.t.Context()))
+// run starts an instance's loops, including the queue's if works is set, and waits until it has a lease.
+func (b *bench) run(i *instance, works bool) *instance {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	var loops sync.WaitGroup
-	loops.Go(func() { _ = i.hub.Listen(ctx, y.pool) })
+	loops.Go(func() { _ = i.hub.Listen(ctx, b.pool) })
 	loops.Go(func() { _ = i.Copy.Run(ctx) })
 	if works {
 		loops.Go(func() { _ = i.queue.Run(ctx) })
@@ -87,23 +87,23 @@ func (y *yard) run(i *instance, works bool) *instance {
 		cancel()
 		loops.Wait()
 	}
-	y.t.Cleanup(i.stop)
-	y.eventually("it has a lease", func() bool { return y.count(`hardware_replica WHERE id = $1 AND until > now()`, i.Replica) == 1 })
+	b.t.Cleanup(i.stop)
+	b.eventually("the instance has a lease", func() bool { return b.count(`hardware_replica WHERE id = $1 AND until > now()`, i.Replica) == 1 })
 	return i
 }
 
-func (y *yard) eventually(what string, ok func() bool) {
-	y.t.Helper()
-	require.Eventually(y.t, ok, time.Minute, 10*time.Millisecond, what)
+func (b *bench) eventually(what string, ok func() bool) {
+	b.t.Helper()
+	require.Eventually(b.t, ok, time.Minute, 10*time.Millisecond, what)
 }
 
-func (y *yard) count(from string, args ...any) (n int) {
-	y.t.Helper()
-	require.NoError(y.t, y.pool.QueryRow(y.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
+func (b *bench) count(from string, args ...any) (n int) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
 }
 
-// with is a configuration that is told from others by its one series.
+// with returns a configuration that differs from others by its single series.
 func with(n int) hardware.Config {
 	return hardware.Config{
 		Series:   []hardware.Series{{Key: fmt.Sprintf("s%d", n), Model: "m", Aliases: []string{}}},
@@ -111,98 +111,99 @@ func with(n int) hardware.Config {
 	}
 }
 
-func (y *yard) replace(i *instance, n int) {
-	y.t.Helper()
-	v, err := i.Replace(y.t.Context(), hardware.Request{Config: with(n)})
-	require.NoError(y.t, err)
-	require.EqualValues(y.t, n, v.Number)
+func (b *bench) replace(i *instance, n int) {
+	b.t.Helper()
+	v, err := i.Replace(b.t.Context(), hardware.Request{Config: with(n)})
+	require.NoError(b.t, err)
+	require.EqualValues(b.t, n, v.Number)
 }
 
-func (y *yard) reads(i *instance) int64 {
-	y.t.Helper()
-	v, err := i.Current(y.t.Context())
-	require.NoError(y.t, err)
+func (b *bench) reads(i *instance) int64 {
+	b.t.Helper()
+	v, err := i.Current(b.t.Context())
+	require.NoError(b.t, err)
 	return v.Number
 }
 
-// Once a change was answered, the next read on any instance is the new one, and the audit has its row.
-func TestTheNextReadOnEveryInstanceIsTheNewOne(t *testing.T) {
+// Once Replace has returned, the next read on any instance returns the new version, and the audit row exists.
+func TestReplaceVisibleOnAllInstances(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	instances := []*instance{y.run(y.instance(), true), y.run(y.instance(), true), y.run(y.instance(), false)}
+	b := newBench(t)
+	instances := []*instance{b.run(b.instance(), true), b.run(b.instance(), true), b.run(b.instance(), false)}
 	for n := 1; n <= 20; n++ {
-		y.replace(instances[n%3], n)
+		b.replace(instances[n%3], n)
 		for _, i := range instances {
-			require.EqualValues(t, n, y.reads(i))
+			require.EqualValues(t, n, b.reads(i))
 		}
-		require.Equal(t, n, y.count(`audit WHERE action = 'hardware.replace'`))
+		require.Equal(t, n, b.count(`audit WHERE action = 'hardware.replace'`))
 	}
-	require.Equal(t, 20, y.count(`event WHERE type = 'hardware.replaced'`))
+	require.Equal(t, 20, b.count(`event WHERE type = 'hardware.replaced'`))
 }
 
-// An instance that hangs answers nothing older either: the change waits for the end of its lease.
-func TestAnInstanceThatHangsHoldsAChangeUpNoLongerThanItsLease(t *testing.T) {
+// A hung instance serves nothing older either: the change waits for the end of its lease.
+func TestReplaceWaitsForLeaseOfHungInstance(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	one, hangs := y.run(y.instance(), true), y.instance()
+	b := newBench(t)
+	one, hangs := b.run(b.instance(), true), b.instance()
 	require.NoError(t, hangs.Renew(t.Context()))
-	require.Zero(t, y.reads(hangs))
-	y.replace(one, 1)
-	require.EqualValues(t, 1, y.reads(hangs), "its lease is over")
-	require.Equal(t, 1, y.count(`audit WHERE action = 'hardware.replace'`))
+	require.Zero(t, b.reads(hangs))
+	b.replace(one, 1)
+	require.EqualValues(t, 1, b.reads(hangs), "its lease has ended")
+	require.Equal(t, 1, b.count(`audit WHERE action = 'hardware.replace'`))
 }
 
-// While an instance has an older one under its lease the change is not answered, and who waited too long is
-// told that it is stored.
-func TestAChangeThatIsNotSettledInTimeSaysSo(t *testing.T) {
+// While an instance has a lease on an older version, Replace does not succeed. After its deadline it reports that the
+// change is stored but unsettled.
+func TestReplaceReportsUnsettled(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	one := y.run(y.instance(), true)
-	_, err := y.pool.Exec(t.Context(), `INSERT INTO hardware_replica (id, version, until) VALUES ('rep_far', 0, now() + interval '1 day')`)
+	b := newBench(t)
+	one := b.run(b.instance(), true)
+	_, err := b.pool.Exec(t.Context(), `INSERT INTO hardware_replica (id, version, until) VALUES ('rep_far', 0, now() + interval '1 day')`)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err = one.Replace(ctx, hardware.Request{Config: with(1)})
 	require.True(t, fault.HasCode(err, "unsettled"), "%v", err)
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
-	require.Equal(t, 1, y.count(`hardware_head WHERE version = 1`), "it is stored")
-	require.Zero(t, y.count(`audit WHERE action = 'hardware.replace'`), "the audit row comes after every instance")
-	_, err = y.pool.Exec(t.Context(), `UPDATE hardware_replica SET version = 1 WHERE id = 'rep_far'`)
+	require.Equal(t, 1, b.count(`hardware_head WHERE version = 1`), "the version is stored")
+	require.Zero(t, b.count(`audit WHERE action = 'hardware.replace'`), "the audit row comes after every instance")
+	_, err = b.pool.Exec(t.Context(), `UPDATE hardware_replica SET version = 1 WHERE id = 'rep_far'`)
 	require.NoError(t, err)
 	v, err := one.Replace(t.Context(), hardware.Request{Config: with(1)})
-	require.NoError(t, err, "the same again waits for the change that brought it")
+	require.NoError(t, err, "an unchanged configuration waits for the change that stored it")
 	require.EqualValues(t, 1, v.Number)
-	require.Equal(t, 1, y.count(`audit WHERE action = 'hardware.replace'`))
+	require.Equal(t, 1, b.count(`audit WHERE action = 'hardware.replace'`))
 }
 
-// failing inserts nothing: the commit fails with it.
+// failing fails every insert, so the transaction is rolled back.
 type failing struct{}
 
 func (failing) InsertTx(context.Context, pgx.Tx, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error) {
 	return nil, errors.New("the process died")
 }
 
-// Wherever a process dies between the steps, another finishes the change, once.
-func TestACrashBetweenTheStepsIsMadeGoodOnce(t *testing.T) {
+// Wherever a process dies between the steps, another one finishes the change, exactly once.
+func TestReplaceCrashRecovery(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	first := y.instance() // nothing of it runs: it stores, and dies
+	b := newBench(t)
+	first := b.instance() // its loops do not run: it stores the change and dies
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := first.Replace(ctx, hardware.Request{Config: with(1)})
 	require.True(t, fault.HasCode(err, "unsettled"), "after the store: %v", err)
-	require.EqualValues(t, 1, y.reads(first))
-	require.Zero(t, y.count(`audit WHERE action = 'hardware.replace'`))
+	require.EqualValues(t, 1, b.reads(first))
+	require.Zero(t, b.count(`audit WHERE action = 'hardware.replace'`))
 
-	dead := y.instance()
+	dead := b.instance()
 	dead.Changes.Queue = failing{}
 	_, err = dead.Replace(t.Context(), hardware.Request{Config: with(2)})
 	require.ErrorContains(t, err, "the process died", "before the commit")
-	require.EqualValues(t, 1, y.reads(dead), "it left nothing behind")
+	require.EqualValues(t, 1, b.reads(dead), "the failed change left nothing behind")
 
-	y.run(y.instance(), true)
-	y.eventually("the change is finished", func() bool { return y.count(`audit WHERE action = 'hardware.replace'`) == 1 })
-	// After the audit row and before the queue knew of it, the step is done again; and by many at once.
+	b.run(b.instance(), true)
+	b.eventually("the change is finished", func() bool { return b.count(`audit WHERE action = 'hardware.replace'`) == 1 })
+	// If the process dies after the audit row but before the queue job is marked done, the step is repeated, possibly
+	// by several processes at once.
 	var again sync.WaitGroup
 	for range 8 {
 		again.Go(func() {
@@ -212,25 +213,25 @@ func TestACrashBetweenTheStepsIsMadeGoodOnce(t *testing.T) {
 		})
 	}
 	again.Wait()
-	require.Equal(t, 1, y.count(`audit WHERE action = 'hardware.replace'`))
-	require.Equal(t, 1, y.count(`event WHERE type = 'hardware.replaced'`))
+	require.Equal(t, 1, b.count(`audit WHERE action = 'hardware.replace'`))
+	require.Equal(t, 1, b.count(`event WHERE type = 'hardware.replaced'`))
 }
 
-func TestAnInstanceThatLeavesIsNotWaitedFor(t *testing.T) {
+func TestReplaceIgnoresStoppedInstance(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	one, two := y.run(y.instance(), true), y.run(y.instance(), false)
+	b := newBench(t)
+	one, two := b.run(b.instance(), true), b.run(b.instance(), false)
 	two.stop()
-	require.Zero(t, y.count(`hardware_replica WHERE id = $1`, two.Replica))
-	y.replace(one, 1)
-	require.EqualValues(t, 1, y.reads(two), "without a lease the rows are asked")
+	require.Zero(t, b.count(`hardware_replica WHERE id = $1`, two.Replica))
+	b.replace(one, 1)
+	require.EqualValues(t, 1, b.reads(two), "without a lease it reads the rows")
 }
 
-// Changes at once are one after the other, each with its number, its audit row and what it replaced.
-func TestManyChangesAtOnce(t *testing.T) {
+// Concurrent changes are serialized. Each has its own number and an audit row with the document it replaced.
+func TestConcurrentReplaces(t *testing.T) {
 	t.Parallel()
-	y := newYard(t)
-	instances := []*instance{y.run(y.instance(), true), y.run(y.instance(), true)}
+	b := newBench(t)
+	instances := []*instance{b.run(b.instance(), true), b.run(b.instance(), true)}
 	var all sync.WaitGroup
 	for n := range 10 {
 		all.Go(func() {
@@ -240,13 +241,13 @@ func TestManyChangesAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Equal(t, 10, y.count(`hardware_config WHERE version > 0 AND settled_at IS NOT NULL`))
-	require.Equal(t, 10, y.count(`audit a JOIN hardware_config c ON c.version::text = a.target_id AND a.after::text = c.document::text
+	require.Equal(t, 10, b.count(`hardware_config WHERE version > 0 AND settled_at IS NOT NULL`))
+	require.Equal(t, 10, b.count(`audit a JOIN hardware_config c ON c.version::text = a.target_id AND a.after::text = c.document::text
 		JOIN hardware_config b ON b.version = c.version - 1 AND a.before::text = b.document::text WHERE a.action = 'hardware.replace'`))
 	for _, i := range instances {
-		require.EqualValues(t, 10, y.reads(i))
+		require.EqualValues(t, 10, b.reads(i))
 	}
-	// Of those who change the same version, one does.
+	// Of several changes to the same version, exactly one succeeds.
 	var won, lost int
 	results := make(chan error, 6)
 	ten := int64(10)

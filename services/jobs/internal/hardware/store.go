@@ -25,17 +25,17 @@ type Store struct{}
 
 const headSelect = `SELECT c.version, c.document FROM hardware_head h JOIN hardware_config c ON c.version = h.version`
 
-// Head answers the configuration in force.
+// Head returns the configuration in force.
 func (s Store) Head(ctx context.Context, q pg.Querier) (*Version, error) {
 	return scanVersion(q.QueryRow(ctx, headSelect))
 }
 
-// Lock answers the configuration in force and lets no other take its place until the transaction ends.
+// Lock returns the configuration in force and keeps it from being replaced until the transaction ends.
 func (s Store) Lock(ctx context.Context, tx pgx.Tx) (*Version, error) {
 	return s.held(ctx, tx, "UPDATE")
 }
 
-// Share is Lock for those who only rely on it: many may at once.
+// Share is Lock with a shared lock, for transactions that only rely on the configuration.
 func (s Store) Share(ctx context.Context, tx pgx.Tx) (*Version, error) {
 	return s.held(ctx, tx, "SHARE")
 }
@@ -45,7 +45,7 @@ func (s Store) held(ctx context.Context, tx pgx.Tx, how string) (*Version, error
 	if err := tx.QueryRow(ctx, `SELECT version FROM hardware_head FOR `+how).Scan(&number); err != nil {
 		return nil, fmt.Errorf("lock the hardware configuration: %w", err)
 	}
-	// Its own statement: the one that waited for the lock may see the version of before.
+	// A separate statement: the one that waited for the lock may still see the old version.
 	return scanVersion(tx.QueryRow(ctx, headSelect))
 }
 
@@ -60,11 +60,11 @@ func scanVersion(row pgx.Row) (*Version, error) {
 	return &v, nil
 }
 
-// Insert puts the next configuration in force; the present one is locked.
+// Insert puts the next configuration in force. The caller holds the lock.
 func (s Store) Insert(ctx context.Context, tx pgx.Tx, number int64, document []byte, by audit.Actor, now time.Time) error {
 	actor, err := json.Marshal(by)
 	if err != nil {
-		return fmt.Errorf("write who changes the hardware configuration: %w", err)
+		return fmt.Errorf("encode the actor of the hardware configuration: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO hardware_config (version, document, actor, stored_at) VALUES ($1, $2, $3, $4)`,
 		number, document, actor, now)
@@ -77,23 +77,23 @@ func (s Store) Insert(ctx context.Context, tx pgx.Tx, number int64, document []b
 	return nil
 }
 
-// Uses answers the live jobs that named profiles.
+// Uses returns the live jobs that name profiles.
 func (s Store) Uses(ctx context.Context, q pg.Querier) ([]Use, error) {
 	rows, err := q.Query(ctx, `SELECT id, state = 'queued', team_id, running_s, pools FROM job
 		WHERE ended_at IS NULL AND EXISTS (SELECT FROM jsonb_array_elements(pools) p WHERE coalesce(p ->> 'profile', '') <> '')
 		ORDER BY id`)
 	if err != nil {
-		return nil, fmt.Errorf("list the jobs that named profiles: %w", err)
+		return nil, fmt.Errorf("list the jobs that name profiles: %w", err)
 	}
 	uses, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Use])
 	if err != nil {
-		return nil, fmt.Errorf("list the jobs that named profiles: %w", err)
+		return nil, fmt.Errorf("list the jobs that name profiles: %w", err)
 	}
 	return uses, nil
 }
 
-// Settle marks a configuration as settled, once; it answers who stored it, it and the one before, or false
-// where that was done already.
+// Settle marks a configuration as settled. It returns who stored it, its document and the previous document. first is
+// false if it was already settled.
 func (s Store) Settle(ctx context.Context, tx pgx.Tx, number int64) (by audit.Actor, after, before json.RawMessage, first bool, err error) {
 	var actor []byte
 	err = tx.QueryRow(ctx, `UPDATE hardware_config SET settled_at = clock_timestamp() WHERE version = $1 AND settled_at IS NULL
@@ -105,22 +105,22 @@ func (s Store) Settle(ctx context.Context, tx pgx.Tx, number int64) (by audit.Ac
 		return by, nil, nil, false, fmt.Errorf("settle the hardware configuration: %w", err)
 	}
 	if err := json.Unmarshal(actor, &by); err != nil {
-		return by, nil, nil, false, fmt.Errorf("read who changed the hardware configuration: %w", err)
+		return by, nil, nil, false, fmt.Errorf("decode the actor of the hardware configuration: %w", err)
 	}
 	return by, after, before, true, nil
 }
 
-// Settled says whether every instance has a configuration and the audit its row.
+// Settled reports whether every instance has a configuration and its audit row is written.
 func (s Store) Settled(ctx context.Context, q pg.Querier, number int64) (done bool, err error) {
 	err = q.QueryRow(ctx, `SELECT settled_at IS NOT NULL FROM hardware_config WHERE version = $1`, number).Scan(&done)
 	if err != nil {
-		return false, fmt.Errorf("look whether the hardware configuration is settled: %w", err)
+		return false, fmt.Errorf("check whether the hardware configuration is settled: %w", err)
 	}
 	return done, nil
 }
 
-// Renew lets an instance answer from its copy of a version for a lease from now on. In the transaction it has
-// shared the lock of the version, so that a change either waits for the instance or is what the instance has.
+// Renew lets an instance serve its copy of a version until the lease ends. The transaction holds the shared lock of the
+// version, so a change either sees this lease and waits for it, or is already the version that the instance has.
 func (s Store) Renew(ctx context.Context, tx pgx.Tx, replica string, number int64, lease time.Duration) error {
 	_, err := tx.Exec(ctx, `INSERT INTO hardware_replica (id, version, until) VALUES ($1, $2, clock_timestamp() + $3)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, until = excluded.until`, replica, number, lease)
@@ -130,18 +130,18 @@ func (s Store) Renew(ctx context.Context, tx pgx.Tx, replica string, number int6
 	return nil
 }
 
-// Leave gives an instance's lease back.
+// Leave deletes an instance's lease.
 func (s Store) Leave(ctx context.Context, q pg.Querier, replica string) error {
 	if _, err := q.Exec(ctx, `DELETE FROM hardware_replica WHERE id = $1`, replica); err != nil {
-		return fmt.Errorf("give back the lease of the hardware configuration: %w", err)
+		return fmt.Errorf("release the lease of the hardware configuration: %w", err)
 	}
 	return nil
 }
 
-// Behind counts the instances that may still answer from an older version, and forgets those that are long gone.
+// Behind counts the instances that may still serve an older version. It also deletes leases that ended an hour ago.
 func (s Store) Behind(ctx context.Context, q pg.Querier, number int64) (n int, err error) {
 	if _, err := q.Exec(ctx, `DELETE FROM hardware_replica WHERE until < clock_timestamp() - interval '1 hour'`); err != nil {
-		return 0, fmt.Errorf("forget old instances: %w", err)
+		return 0, fmt.Errorf("delete old instances: %w", err)
 	}
 	err = q.QueryRow(ctx, `SELECT count(*) FROM hardware_replica WHERE version < $1 AND until > clock_timestamp()`, number).Scan(&n)
 	if err != nil {

@@ -12,34 +12,35 @@ type Attempt struct {
 	JobID    string
 	Number   int
 	State    State
-	NodeID   string // of rank 0
-	Held     int    // GPUs of the job's owner and team, given back once
-	Phase    string // what the executor is doing
+	NodeID   string // the node of rank 0
+	Held     int    // GPUs charged to the job's owner and team; released once
+	Phase    string // the executor's phase
 	ExitCode *int
 
 	EndReason string
 	Message   string
 
-	// ReportedEnd is the terminal lifecycle event that the training sent, empty before.
+	// ReportedEnd is the terminal lifecycle event that the training sent, or empty.
 	ReportedEnd     string
 	ReportedMessage string
 
-	// ResumedFrom is the artifact that it began from, empty for none.
+	// ResumedFrom is the checkpoint artifact that the attempt started from, or empty.
 	ResumedFrom string
 
 	CreatedAt          time.Time
 	StartingAt         *time.Time
 	ReportedStartingAt *time.Time
-	ExecutorRunningAt  *time.Time // the executor's own mark
-	RunningAt          *time.Time // the reported running: the billing start
-	ListensAt          *time.Time // since when the training asks for signals
+	ExecutorRunningAt  *time.Time // set from the executor's report
+	RunningAt          *time.Time // when the training reported running; billing starts here
+	ListensAt          *time.Time // when the training first polled for signals
 	EndedAt            *time.Time
 }
 
-// Over says whether the attempt has ended.
+// Over reports whether the attempt has ended.
 func (a *Attempt) Over() bool { return a.EndedAt != nil }
 
-// Place begins the next attempt of a queued job: the scheduler has found its nodes.
+// Place creates the next attempt of a queued job once the scheduler has found nodes for it. It returns false
+// if the job cannot move to scheduled.
 func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
 	if !CanMove(j.State, Scheduled) {
 		return nil, false
@@ -57,14 +58,14 @@ func (j *Job) Place(attemptID, nodeID string, now time.Time) (*Attempt, bool) {
 	return a, true
 }
 
-// Withdraw takes back the placement of an attempt that never began: its number is free again.
+// Withdraw undoes the placement of an attempt that never started. The next attempt reuses its number.
 func (j *Job) Withdraw(now time.Time) {
 	j.State, j.Attempt, j.ScheduledAt = Queued, j.Attempt-1, nil
-	j.Queue = Queue{Reason: WaitPoolCapacity, Detail: "the node that it was placed on was lost", Since: now}
+	j.Queue = Queue{Reason: WaitPoolCapacity, Detail: "the node became unavailable before the attempt started", Since: now}
 }
 
-// Observe applies what the executor was seen doing. It answers what changed, in words of the event
-// list, or nothing.
+// Observe applies the executor's state to the job and the attempt. It returns the type of the resulting event,
+// or an empty string if nothing changed that has an event.
 func (j *Job) Observe(a *Attempt, g gang.Gang, now time.Time) (event string) {
 	if a.Over() {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-func TestObserveMarksOnceAndNeverGoesBack(t *testing.T) {
+func TestJob_Observe_setsTimesOnce(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
 	require.Empty(t, j.Observe(a, gang.Gang{Phase: gang.PhasePending}, at()))

@@ -1,12 +1,13 @@
-// Package job owns jobs and their attempts: the state machine, how an end is judged, and the events of
-// every change. What its nodes were seen doing is package gang's, the watch over it package watch's.
+// Package job owns jobs and their attempts: the state machine, the outcome of an attempt, and the event of
+// every change. Package gang combines the states of a job's nodes, package watch streams a job's changes, and
+// package desk serves the API.
 //
-// The files of the domain (job.go, attempt.go, outcome.go, lifecycle.go, stop.go) are pure: they change
-// values and know no time, row or message but those handed in. store*.go alone speak SQL and guard every
-// change of state in it. Who asks and how a job is shown is package desk's.
+// The domain files (job.go, attempt.go, outcome.go, lifecycle.go, stop.go, pause.go, reason.go) are pure: they
+// change values and get times, rows and messages as arguments. Only store*.go use SQL, and they check every
+// state change in SQL.
 //
-// It promises: a state moves only along Edges; each change is one transaction with its event; the
-// events of a job are numbered from 1 without a gap; what an attempt holds is given back once.
+// The package guarantees: a state moves only along Edges; each change is one transaction with its event; the
+// events of a job are numbered from 1 without a gap; the GPUs that an attempt holds are released once.
 package job
 
 import (
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// State is where a job stands.
+// State is the state of a job or an attempt.
 type State string
 
 // The states. The last three are terminal.
@@ -36,17 +37,16 @@ func States() []State {
 	return []State{Queued, Scheduled, Starting, Running, Pausing, Paused, Stopping, Succeeded, Failed, Stopped}
 }
 
-// Terminal says whether nothing follows.
+// Terminal reports whether s is final.
 func (s State) Terminal() bool { return s == Succeeded || s == Failed || s == Stopped }
 
-// Placed says whether an attempt is under way and holds its place and quota.
+// Placed reports whether an attempt is active and holds its nodes and its quota.
 func (s State) Placed() bool {
 	return s == Scheduled || s == Starting || s == Running || s == Pausing || s == Stopping
 }
 
-// Edges are the moves that exist. An agent that was cut off reports late, so an attempt may be seen
-// further on than the next state; it may never be seen further back. A pause that is given up leads back
-// to running.
+// Edges returns the allowed state changes. They may skip states, because an agent that was disconnected
+// reports late. An attempt never moves back, except that an abandoned pause returns the job to running.
 func Edges() map[State][]State {
 	return map[State][]State{
 		Queued:    {Scheduled, Stopped, Failed},
@@ -59,10 +59,10 @@ func Edges() map[State][]State {
 	}
 }
 
-// CanMove says whether an edge leads from one state to the other.
+// CanMove reports whether Edges allows the change.
 func CanMove(from, to State) bool { return slices.Contains(Edges()[from], to) }
 
-// Sources are the states that an edge leads from to this one.
+// Sources returns the states from which a job can move to the given one.
 func Sources(to State) []State {
 	var from []State
 	for _, s := range States() {
@@ -73,7 +73,7 @@ func Sources(to State) []State {
 	return from
 }
 
-// Queue reasons: why a queued job waits.
+// Queue reasons explain why a queued job waits.
 const (
 	WaitNew          = "new"
 	WaitAccountQuota = "account_quota"
@@ -83,7 +83,7 @@ const (
 	WaitBackoff      = "backoff"
 )
 
-// Pool is a part of a job's gang: nodes of one pool that play one role.
+// Pool is a part of a job's gang: nodes of one pool with one role.
 type Pool struct {
 	Pool        string `json:"pool"`
 	Role        string `json:"role"`
@@ -91,10 +91,10 @@ type Pool struct {
 	GPUsPerNode int    `json:"gpus_per_node"`
 	CPU         int    `json:"cpu"`
 	MemoryGB    int    `json:"memory_gb"`
-	Profile     string `json:"profile"` // of the hardware configuration, empty for none
+	Profile     string `json:"profile"` // hardware profile, or empty
 }
 
-// Queue tells why and since when a job waits.
+// Queue describes why and since when a job waits.
 type Queue struct {
 	Position int       `json:"position"`
 	Reason   string    `json:"reason"`
@@ -102,15 +102,15 @@ type Queue struct {
 	Since    time.Time `json:"since"`
 }
 
-// Signal is what the training was last asked: to save for a pause, or to stop.
+// Signal is the last signal sent to the training: save for a pause, or stop.
 type Signal struct {
 	ID       string     `json:"id"`
 	Deadline *time.Time `json:"deadline"`
 	AckedAt  *time.Time `json:"acked_at"`
 }
 
-// Status is what changes of a job. Every event carries the one it led to, so that a watch can show
-// each change as it was.
+// Status is the changeable part of a job. Every event carries the status after its change, so that a watch
+// can replay each change exactly.
 type Status struct {
 	State      State      `json:"state"`
 	EndReason  string     `json:"end_reason"`
@@ -123,7 +123,7 @@ type Status struct {
 	Retries    int        `json:"retries"`
 	Signal     Signal     `json:"signal"`
 	PausedAt   *time.Time `json:"paused_at"`
-	// Checkpoint is the newest one that training can go on from.
+	// Checkpoint is the newest checkpoint that training can resume from.
 	Checkpoint        *Checkpoint `json:"checkpoint"`
 	ScheduledAt       *time.Time  `json:"scheduled_at"`
 	StartingAt        *time.Time  `json:"starting_at"`
@@ -132,7 +132,7 @@ type Status struct {
 	EndedAt           *time.Time  `json:"ended_at"`
 }
 
-// Parent is a run that another came from.
+// Parent is the run that another run was created from.
 type Parent struct {
 	Kind  string `json:"kind"`
 	RunID string `json:"run_id"`
@@ -150,35 +150,36 @@ type Job struct {
 	ID, RunID, Name    string
 	OwnerID, OwnerName string
 	ProjectID, Project string
-	TeamID             string // of the project when it was admitted, empty where it has none
+	TeamID             string // the project's team at admission, or empty
 	Visibility         string
-	VisibilityVersion  int64 // of its project, when it is inserted
+	VisibilityVersion  int64 // the project's visibility version at insertion
 	Labels             map[string]string
 	Priority           int
 	Spec               []byte // canonical JSON of the resolved spec
 	SpecDigest         string
-	Template           []byte // the agent's spec without what each attempt adds
+	Template           []byte // the agent's spec without the fields set for each attempt
 	Pools              []Pool
 	GPUs               int
 	RetryMax           int
-	// RetryOn are the classes of ends that are tried again, nil for all; RetryCodes exit codes that are, too.
+	// RetryOn lists the retry classes that are retried, nil for all. RetryCodes lists exit codes that are also
+	// retried.
 	RetryOn    []string
 	RetryCodes []int32
-	BackoffS   int    // before the first further attempt, 0 for a second
-	RetryFrom  string // ResumeLatest or ResumeNone; empty is latest
-	// Resumable says that the recipe saves and takes up its state.
+	BackoffS   int    // seconds before the first retry; 0 means 1
+	RetryFrom  string // ResumeLatest or ResumeNone; empty means ResumeLatest
+	// Resumable means that the recipe saves its state and can resume from it.
 	Resumable                   bool
 	CheckpointGraceS            int
-	CheckpointNeeded            bool // for a pause
+	CheckpointNeeded            bool // a pause requires a checkpoint
 	RunningS, StartingS, QueueS int
-	// OwnCommand is a command of the user's own, which need not report its lifecycle.
+	// OwnCommand means that the job runs the user's own command, which need not report its lifecycle.
 	OwnCommand bool
 	CreatedAt  time.Time
-	Seq        int64 // number of the newest event
+	Seq        int64 // sequence number of the newest event
 	Status
 }
 
-// Nodes is how many nodes the gang has.
+// Nodes returns the number of nodes in the gang.
 func (j *Job) Nodes() int {
 	n := 0
 	for _, p := range j.Pools {
@@ -187,7 +188,7 @@ func (j *Job) Nodes() int {
 	return n
 }
 
-// Demand is how many GPUs the pools hold at once.
+// Demand returns the total number of GPUs in the pools.
 func Demand(pools []Pool) int {
 	n := 0
 	for _, p := range pools {

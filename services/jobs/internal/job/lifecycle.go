@@ -6,7 +6,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Lifecycle events that a training reports.
+// Lifecycle events that the training reports.
 const (
 	ReportStarting  = "starting"
 	ReportRunning   = "running"
@@ -14,18 +14,18 @@ const (
 	ReportFailed    = "failed"
 )
 
-// Report applies a reported lifecycle event to the job's attempt. Order may skip but never go back:
-// starting after running, and anything after a terminal event, is a conflict; the same event again
-// changes nothing. now is the billing clock: the first `running` starts the bill.
+// Report applies a reported lifecycle event to the job's attempt. Events may be skipped but not reordered:
+// starting after running, and a different event after a terminal one, are conflicts. A repeated event
+// changes nothing. now is the billing clock: the first running event starts the billing.
 func (j *Job) Report(a *Attempt, event, message string, now time.Time) (applied bool, err error) {
 	terminal := event == ReportSucceeded || event == ReportFailed
 	switch {
 	case a.ReportedEnd != "" && a.ReportedEnd == event:
 		return false, nil
 	case a.ReportedEnd != "":
-		return false, lifecycleConflict("%s was reported already: %s cannot follow", a.ReportedEnd, event)
+		return false, lifecycleConflict("%s was already reported; %s cannot follow", a.ReportedEnd, event)
 	case a.Over():
-		return false, lifecycleConflict("attempt %d has ended: %s cannot follow", a.Number, event)
+		return false, lifecycleConflict("attempt %d has ended; %s cannot follow", a.Number, event)
 	case terminal:
 		a.ReportedEnd, a.ReportedMessage = event, message
 		return true, nil
@@ -40,7 +40,7 @@ func (j *Job) Report(a *Attempt, event, message string, now time.Time) (applied 
 
 func (j *Job) reportStarting(a *Attempt, now time.Time) (bool, error) {
 	if a.RunningAt != nil {
-		return false, lifecycleConflict("running was reported already: %s cannot follow", ReportStarting)
+		return false, lifecycleConflict("running was already reported; %s cannot follow", ReportStarting)
 	}
 	if a.ReportedStartingAt != nil {
 		return false, nil

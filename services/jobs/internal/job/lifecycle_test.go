@@ -20,7 +20,7 @@ func placed() (*job.Job, *job.Attempt) {
 	return j, &job.Attempt{Number: 1, State: job.Scheduled}
 }
 
-func TestReportsInEveryOrder(t *testing.T) {
+func TestJob_Report_eventOrder(t *testing.T) {
 	t.Parallel()
 	for events, want := range map[string]struct {
 		last  string // applied, same or conflict
@@ -64,7 +64,7 @@ func TestReportsInEveryOrder(t *testing.T) {
 	}
 }
 
-func TestTheFirstRunningStartsTheBillOnce(t *testing.T) {
+func TestFirstRunningReportStartsBilling(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
 	_, err := j.Report(a, "running", "", at())
@@ -73,10 +73,10 @@ func TestTheFirstRunningStartsTheBillOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, at(), *a.RunningAt)
 	require.Equal(t, at(), *j.RunningAt)
-	require.Nil(t, a.ExecutorRunningAt, "the executor's mark is its own")
+	require.Nil(t, a.ExecutorRunningAt, "the executor has not reported running")
 }
 
-func TestReportsToAnEndedAttemptAndUnknownEvents(t *testing.T) {
+func TestJob_Report_endedAttemptOrUnknownEvent(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
 	_, err := j.Report(a, "paused", "", at())
@@ -97,7 +97,7 @@ func TestReportsToAnEndedAttemptAndUnknownEvents(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
-func TestStoppingKeepsItsStateWhateverIsReported(t *testing.T) {
+func TestStoppingJobStaysStoppingOnReport(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
 	changed, err := j.Stop(job.ReasonUserStop, at())
@@ -110,11 +110,11 @@ func TestStoppingKeepsItsStateWhateverIsReported(t *testing.T) {
 	require.NotNil(t, a.RunningAt)
 	changed, err = j.Stop(job.ReasonAdminStop, at())
 	require.NoError(t, err)
-	require.False(t, changed, "stopping again changes nothing")
+	require.False(t, changed, "a repeated stop changes nothing")
 	require.Equal(t, job.ReasonUserStop, j.StopReason)
 }
 
-func TestStopOfWaitingAndEndedJobs(t *testing.T) {
+func TestJob_Stop_queuedOrEndedJob(t *testing.T) {
 	t.Parallel()
 	j := &job.Job{ID: "job_1", Status: job.Status{State: job.Queued}}
 	_, err := j.Stop(job.ReasonUserStop, at())
@@ -130,7 +130,7 @@ func TestStopOfWaitingAndEndedJobs(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestJob_Overdue_limits(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
 	require.Empty(t, j.Overdue(at().Add(9*time.Second)))

@@ -13,59 +13,62 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// matrix is the state machine whole: what each event makes of a job in each state. `.` leaves it as it
-// is, `!` is a conflict, `-` cannot happen: there is no attempt, or it has ended.
+// matrix is the complete state machine: the state that each event (row) leads to from each state (column).
+// `.` means no change, `!` a conflict, `-` that the case cannot occur because there is no live attempt.
+// Prefixes of exit events: last_ means no retries are left, never_ that the spec does not retry the reason,
+// code_ that it retries exit code 1, sent_x_ that the training reported x, saved_ that a checkpoint was
+// registered, acked_ that it was also acknowledged.
 const matrix = `
-                         queued     scheduled  starting   running    pausing    paused     stopping   succeeded  failed     stopped
-place                    scheduled  .          .          .          .          .          .          .          .          .
-stop                     stopped    stopping   stopping   stopping   stopping   stopped    .          !          !          !
-pause                    !          !          !          pausing    .          !          !          !          !          !
-resume                   !          !          !          !          !          queued     !          !          !          !
-checkpoint               .          .          .          .          .          .          .          .          .          .
-ack                      !          !          !          !          .          !          !          !          !          !
-grace_over               .          .          .          .          running    .          .          .          .          .
-grace_over_with_one      .          .          .          .          .          .          .          .          .          .
-expire                   failed     .          .          .          .          .          .          .          .          .
-overdue                  .          stopping   stopping   stopping   .          .          .          .          .          .
-report_starting          -          starting   .          !          !          !          .          !          !          !
-report_running           -          running    running    .          .          !          .          !          !          !
-report_succeeded         -          .          .          .          .          !          .          !          !          !
-report_failed            -          .          .          .          .          !          .          !          !          !
-seen_pending             -          .          .          .          .          .          .          .          .          .
-seen_preparing           -          starting   .          .          .          .          .          .          .          .
-seen_running             -          starting   .          .          .          .          .          .          .          .
-exit_0                   -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
-exit_1                   -          failed     failed     failed     failed     -          stopped    -          -          -
-exit_signal              -          failed     failed     failed     failed     -          stopped    -          -          -
-exit_lost                -          queued     queued     queued     paused     -          stopped    -          -          -
-exit_stopped             -          queued     queued     queued     paused     -          stopped    -          -          -
-exit_fetch               -          queued     queued     queued     queued     -          stopped    -          -          -
-exit_env_build           -          failed     failed     failed     failed     -          stopped    -          -          -
-exit_oom_host            -          failed     failed     failed     failed     -          stopped    -          -          -
-exit_start               -          failed     failed     failed     failed     -          stopped    -          -          -
-saved_exit_0             -          succeeded  succeeded  succeeded  paused     -          stopped    -          -          -
-saved_exit_1             -          failed     failed     failed     failed     -          stopped    -          -          -
-acked_exit_0             -          -          -          -          paused     -          -          -          -          -
-acked_exit_1             -          -          -          -          paused     -          -          -          -          -
-acked_exit_signal        -          -          -          -          paused     -          -          -          -          -
-acked_exit_oom_host      -          -          -          -          paused     -          -          -          -          -
-acked_said_failed_exit_1 -          -          -          -          paused     -          -          -          -          -
-acked_said_succeeded_exit_0 -       -          -          -          succeeded  -          -          -          -          -
-last_exit_lost           -          failed     failed     failed     paused     -          stopped    -          -          -
-last_exit_fetch          -          failed     failed     failed     failed     -          stopped    -          -          -
-last_exit_stopped        -          failed     failed     failed     paused     -          stopped    -          -          -
-never_exit_lost          -          failed     failed     failed     paused     -          stopped    -          -          -
-code_exit_1              -          queued     queued     queued     queued     -          stopped    -          -          -
-code_last_exit_1         -          failed     failed     failed     failed     -          stopped    -          -          -
-code_said_failed_exit_1  -          failed     failed     failed     failed     -          stopped    -          -          -
-said_succeeded_exit_1    -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
-said_succeeded_exit_lost -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
-said_failed_exit_0       -          failed     failed     failed     failed     -          stopped    -          -          -
-said_failed_exit_stopped -          queued     queued     queued     paused     -          stopped    -          -          -
+                            queued     scheduled  starting   running    pausing    paused     stopping   succeeded  failed     stopped
+place                       scheduled  .          .          .          .          .          .          .          .          .
+stop                        stopped    stopping   stopping   stopping   stopping   stopped    .          !          !          !
+pause                       !          !          !          pausing    .          !          !          !          !          !
+resume                      !          !          !          !          !          queued     !          !          !          !
+checkpoint                  .          .          .          .          .          .          .          .          .          .
+ack                         !          !          !          !          .          !          !          !          !          !
+grace_over                  .          .          .          .          running    .          .          .          .          .
+grace_over_with_one         .          .          .          .          .          .          .          .          .          .
+expire                      failed     .          .          .          .          .          .          .          .          .
+overdue                     .          stopping   stopping   stopping   .          .          .          .          .          .
+report_starting             -          starting   .          !          !          !          .          !          !          !
+report_running              -          running    running    .          .          !          .          !          !          !
+report_succeeded            -          .          .          .          .          !          .          !          !          !
+report_failed               -          .          .          .          .          !          .          !          !          !
+seen_pending                -          .          .          .          .          .          .          .          .          .
+seen_preparing              -          starting   .          .          .          .          .          .          .          .
+seen_running                -          starting   .          .          .          .          .          .          .          .
+exit_0                      -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+exit_1                      -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_signal                 -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_lost                   -          queued     queued     queued     paused     -          stopped    -          -          -
+exit_stopped                -          queued     queued     queued     paused     -          stopped    -          -          -
+exit_fetch                  -          queued     queued     queued     queued     -          stopped    -          -          -
+exit_env_build              -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_oom_host               -          failed     failed     failed     failed     -          stopped    -          -          -
+exit_start                  -          failed     failed     failed     failed     -          stopped    -          -          -
+saved_exit_0                -          succeeded  succeeded  succeeded  paused     -          stopped    -          -          -
+saved_exit_1                -          failed     failed     failed     failed     -          stopped    -          -          -
+acked_exit_0                -          -          -          -          paused     -          -          -          -          -
+acked_exit_1                -          -          -          -          paused     -          -          -          -          -
+acked_exit_signal           -          -          -          -          paused     -          -          -          -          -
+acked_exit_oom_host         -          -          -          -          paused     -          -          -          -          -
+acked_sent_failed_exit_1    -          -          -          -          paused     -          -          -          -          -
+acked_sent_succeeded_exit_0 -          -          -          -          succeeded  -          -          -          -          -
+last_exit_lost              -          failed     failed     failed     paused     -          stopped    -          -          -
+last_exit_fetch             -          failed     failed     failed     failed     -          stopped    -          -          -
+last_exit_stopped           -          failed     failed     failed     paused     -          stopped    -          -          -
+never_exit_lost             -          failed     failed     failed     paused     -          stopped    -          -          -
+code_exit_1                 -          queued     queued     queued     queued     -          stopped    -          -          -
+code_last_exit_1            -          failed     failed     failed     failed     -          stopped    -          -          -
+code_sent_failed_exit_1     -          failed     failed     failed     failed     -          stopped    -          -          -
+sent_succeeded_exit_1       -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+sent_succeeded_exit_lost    -          succeeded  succeeded  succeeded  succeeded  -          stopped    -          -          -
+sent_failed_exit_0          -          failed     failed     failed     failed     -          stopped    -          -          -
+sent_failed_exit_stopped    -          queued     queued     queued     paused     -          stopped    -          -          -
 `
 
-// in makes a job in a state by the events that lead there, with its attempt.
-func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
+// jobIn returns a job in the given state and its attempt. It gets there through real events.
+func jobIn(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 	t.Helper()
 	j := &job.Job{
 		ID: "job_1", RetryMax: retryMax, RunningS: 100, StartingS: 100, QueueS: 100, Resumable: true,
@@ -108,18 +111,18 @@ func in(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 	return j, a
 }
 
-// saved is a checkpoint of an attempt.
+// saved returns a checkpoint of an attempt.
 func saved(number int, when time.Time) job.Checkpoint {
 	return job.Checkpoint{ArtifactID: "art_1", Attempt: number, Format: "npz", CreatedAt: when}
 }
 
-// later is when everything that can be overdue is.
+// later returns a time at which every limit has passed.
 func later() time.Time { return at().Add(200 * time.Second) }
 
-// happen lets an event happen to a job.
-func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
+// applyEvent applies an event of the matrix to a job.
+func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 	t.Helper()
-	event = strings.TrimPrefix(event, "never_") // its spec tries nothing again: cellHolds saw to it
+	event = strings.TrimPrefix(event, "never_") // checkCell has disabled retries in the spec
 	if rest, ok := strings.CutPrefix(event, "code_"); ok {
 		j.RetryCodes, event = []int32{1}, rest
 	}
@@ -135,8 +138,8 @@ func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 		}
 		event = rest
 	}
-	if said, rest, ok := strings.Cut(strings.TrimPrefix(event, "said_"), "_exit"); ok && strings.HasPrefix(event, "said_") {
-		_, err := j.Report(a, said, "", later())
+	if sent, rest, ok := strings.Cut(strings.TrimPrefix(event, "sent_"), "_exit"); ok && strings.HasPrefix(event, "sent_") {
+		_, err := j.Report(a, sent, "", later())
 		require.NoError(t, err)
 		event = "exit" + rest
 	}
@@ -150,11 +153,11 @@ func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 	case "checkpoint":
 		number := j.Attempt
 		require.Equal(t, !j.State.Terminal(), j.Register(saved(number, later())))
-		require.False(t, j.Register(saved(number, later())), "once")
+		require.False(t, j.Register(saved(number, later())), "a repeat is not newer")
 	case "ack":
 		if j.State == job.Pausing {
 			_, err := j.Ack("sig_1", later())
-			require.True(t, fault.HasCode(err, "checkpoint"), "nothing is saved yet: %v", err)
+			require.True(t, fault.HasCode(err, "checkpoint"), "no checkpoint is registered yet: %v", err)
 			j.Register(saved(a.Number, later()))
 		}
 		_, err := j.Ack("sig_1", later())
@@ -164,11 +167,11 @@ func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 			j.Register(saved(j.Attempt, at()))
 		}
 		switch j.GraceOver(later()) {
-		case job.GraceGivenUp:
+		case job.GraceAbandoned:
 			j.KeepRunning(a)
-		case job.GraceKills:
+		case job.GraceForced:
 			require.Equal(t, "over_with_one", what)
-		case job.GraceHolds:
+		case job.GraceActive:
 			require.NotEqual(t, job.Pausing, j.State)
 		}
 	case "place":
@@ -197,16 +200,16 @@ func happen(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 		}
 		j.End(a, exit, job.Judge(j, a, exit), later())
 	default:
-		require.FailNow(t, "an event that nobody knows", event)
+		require.FailNow(t, "unknown event", event)
 	}
 	return nil
 }
 
-func TestTheStateMachineWhole(t *testing.T) {
+func TestStateMachineMatrix(t *testing.T) {
 	t.Parallel()
 	lines := strings.Split(strings.TrimSpace(matrix), "\n")
 	states := strings.Fields(lines[0])
-	require.Len(t, states, len(job.States()), "every state has its column")
+	require.Len(t, states, len(job.States()), "every state has a column")
 	for _, line := range lines[1:] {
 		cells := strings.Fields(line)
 		require.Len(t, cells, len(states)+1, line)
@@ -216,26 +219,26 @@ func TestTheStateMachineWhole(t *testing.T) {
 			}
 			t.Run(cells[0]+"/"+states[i], func(t *testing.T) {
 				t.Parallel()
-				cellHolds(t, job.State(states[i]), cells[0], cell)
+				checkCell(t, job.State(states[i]), cells[0], cell)
 			})
 		}
 	}
 }
 
-// cellHolds makes one event happen in one state and holds what became of the job against the matrix
-// and against the table of edges.
-func cellHolds(t *testing.T, from job.State, event, want string) {
+// checkCell applies one event in one state and checks the resulting job against the matrix and against
+// job.Edges.
+func checkCell(t *testing.T, from job.State, event, want string) {
 	t.Helper()
 	retries := 3
 	if strings.Contains(event, "last_") {
 		retries = 0
 	}
-	j, a := in(t, from, retries)
+	j, a := jobIn(t, from, retries)
 	if strings.HasPrefix(event, "never_") {
 		j.RetryOn = []string{job.RetryPreempted}
 	}
 	before := *j
-	err := happen(t, event, j, a)
+	err := applyEvent(t, event, j, a)
 	switch want {
 	case "!":
 		require.True(t, fault.Is(err, fault.Conflict), "%v", err)
@@ -246,7 +249,7 @@ func cellHolds(t *testing.T, from job.State, event, want string) {
 	}
 	require.NoError(t, err)
 	require.Equal(t, job.State(want), j.State)
-	require.True(t, j.State == from || job.CanMove(from, j.State), "the move is an edge")
+	require.True(t, j.State == from || job.CanMove(from, j.State), "the state change is not in Edges")
 	require.Equal(t, j.State.Terminal(), j.EndedAt != nil)
 	require.Equal(t, j.State.Terminal(), j.EndReason != "")
 	require.Equal(t, j.State == job.Paused, j.PausedAt != nil)
@@ -254,40 +257,39 @@ func cellHolds(t *testing.T, from job.State, event, want string) {
 		require.Equal(t, job.WaitNew, j.Queue.Reason)
 		require.Equal(t, later(), j.Queue.Since)
 		require.Nil(t, j.NotBefore)
-		require.Nil(t, j.RunningAt, "the next attempt has not run")
+		require.Nil(t, j.RunningAt, "the next attempt has not run yet")
 		return
 	}
 	if j.State == job.Queued && from != job.Queued {
 		require.Equal(t, job.WaitBackoff, j.Queue.Reason)
 		require.True(t, later().Before(*j.NotBefore))
-		require.Nil(t, j.RunningAt, "the next attempt has not run")
-		require.Equal(t, 1, j.Attempt, "its number grows when it is placed")
+		require.Nil(t, j.RunningAt, "the next attempt has not run yet")
+		require.Equal(t, 1, j.Attempt, "the attempt number grows at the next placement")
 	}
 	if from.Terminal() {
-		require.Equal(t, before.Status, j.Status, "what has ended stays as it ended")
+		require.Equal(t, before.Status, j.Status, "an ended job does not change")
 	}
 }
 
-// A terminal event that was reported is repeated by a client that lost the answer, also after the end
-// and also when the job was stopped meanwhile.
-func TestTheSameTerminalReportIsAcceptedForEver(t *testing.T) {
+// A client that lost the response repeats its terminal event, possibly after the job has ended.
+func TestJob_Report_repeatedTerminalEventAccepted(t *testing.T) {
 	t.Parallel()
-	for _, said := range []string{job.ReportSucceeded, job.ReportFailed} {
+	for _, reported := range []string{job.ReportSucceeded, job.ReportFailed} {
 		for _, exit := range []gang.Exit{{}, {Code: 1}, {Code: -1, Reason: gang.ExitLost}} {
-			t.Run(fmt.Sprintf("%s, exit %d %s", said, exit.Code, exit.Reason), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, exit %d %s", reported, exit.Code, exit.Reason), func(t *testing.T) {
 				t.Parallel()
-				j, a := in(t, job.Running, 0)
-				applied, err := j.Report(a, said, "its words", at())
+				j, a := jobIn(t, job.Running, 0)
+				applied, err := j.Report(a, reported, "first message", at())
 				require.NoError(t, err)
 				require.True(t, applied)
 				j.End(a, exit, job.Judge(j, a, exit), at())
 				ended := *j
-				applied, err = j.Report(a, said, "other words", later())
+				applied, err = j.Report(a, reported, "second message", later())
 				require.NoError(t, err)
 				require.False(t, applied)
-				require.Equal(t, "its words", a.ReportedMessage)
+				require.Equal(t, "first message", a.ReportedMessage)
 				for _, other := range []string{job.ReportStarting, job.ReportRunning, job.ReportSucceeded, job.ReportFailed} {
-					if other != said {
+					if other != reported {
 						_, err = j.Report(a, other, "", later())
 						require.True(t, fault.HasCode(err, "lifecycle"), "%s: %v", other, err)
 					}
@@ -298,11 +300,11 @@ func TestTheSameTerminalReportIsAcceptedForEver(t *testing.T) {
 	}
 }
 
-// The bill of an attempt begins with its own `running`; the executor's mark and another attempt's
-// `running` are not it.
-func TestEachAttemptHasABillOfItsOwn(t *testing.T) {
+// The billing of an attempt starts with its own running event, not with the executor's report nor with the
+// running event of another attempt.
+func TestBillingStartsPerAttempt(t *testing.T) {
 	t.Parallel()
-	j, first := in(t, job.Running, 1)
+	j, first := jobIn(t, job.Running, 1)
 	lost := gang.Exit{Code: -1, Reason: gang.ExitLost}
 	j.End(first, lost, job.Judge(j, first, lost), at().Add(time.Minute))
 	second, ok := j.Place("att_2", "nod_2", at().Add(2*time.Minute))

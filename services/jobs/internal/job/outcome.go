@@ -9,13 +9,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// What a finished run is warned of.
+// Warnings on a finished job.
 const (
 	WarnExitAfterSuccess = "nonzero_exit_after_success"
 	WarnNoReport         = "no_terminal_report"
 )
 
-// Outcome is the judgement of an ended attempt.
+// Outcome is what the end of an attempt means for its job.
 type Outcome struct {
 	State   State // terminal, or Queued for another attempt
 	Reason  string
@@ -23,23 +23,24 @@ type Outcome struct {
 	Warning string
 }
 
-// Judge decides what an ended attempt means for its job. The reported end is the training's word,
-// the exit the executor's; neither alone is the truth:
-//   - a stop that was asked for ends as stopped, whatever the process said on its way out;
-//   - a pause that was asked for ends as paused, unless the training reached its goal or broke first;
-//   - reported success stands, since a crash in the teardown takes nothing back;
-//   - a process that was taken away is tried again, also when it reported its own death;
-//   - then a reported failure wins over any exit code, and without a report the exit code decides.
+// Judge decides what an ended attempt means for its job. The training reports an end and the executor reports
+// an exit; neither is sufficient alone. The first rule that applies decides:
+//   - a job that is stopping ends as stopped, whatever the process reported;
+//   - a job that is pausing ends as paused, unless the training succeeded or failed first;
+//   - reported success stands, because a crash during teardown does not undo it;
+//   - an attempt that its agent stopped is retried, even if it reported its own failure;
+//   - a reported failure takes precedence over any exit code;
+//   - without a report the exit code decides.
 func Judge(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	switch {
 	case j.State == Stopping:
-		return Outcome{State: Stopped, Reason: j.StopReason, Message: stopWords(j)}
+		return Outcome{State: Stopped, Reason: j.StopReason, Message: stopMessage(j)}
 	case j.State == Pausing:
 		return judgePause(j, a, exit)
 	case a.ReportedEnd == string(Succeeded):
 		return succeeded(exit)
 	case exit.Reason == gang.ExitStopped:
-		return again(j, ReasonExecutorLost, words(exit, "the agent that ran it was stopped"))
+		return again(j, ReasonExecutorLost, messageOr(exit, "the node's agent stopped the attempt"))
 	case a.ReportedEnd == string(Failed):
 		return reportedFailure(a, exit)
 	}
@@ -55,33 +56,33 @@ func succeeded(exit gang.Exit) Outcome {
 }
 
 func reportedFailure(a *Attempt, exit gang.Exit) Outcome {
-	return Outcome{State: Failed, Reason: ReasonUserError, Message: failureWords(a, exit)}
+	return Outcome{State: Failed, Reason: ReasonUserError, Message: failureMessage(a, exit)}
 }
 
 func judgeExit(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	switch exit.Reason {
 	case gang.ExitLost:
-		return again(j, ReasonExecutorLost, words(exit, "its processes went away with their machine"))
+		return again(j, ReasonExecutorLost, messageOr(exit, "the node lost the job's processes"))
 	case gang.ExitFetch:
-		return again(j, ReasonEnvBuild, words(exit, "its files could not be fetched"))
+		return again(j, ReasonEnvBuild, messageOr(exit, "the job's files could not be fetched"))
 	case gang.ExitEnvBuild:
-		return Outcome{State: Failed, Reason: ReasonEnvBuild, Message: words(exit, "its environment could not be built")}
+		return Outcome{State: Failed, Reason: ReasonEnvBuild, Message: messageOr(exit, "the job's environment could not be built")}
 	case gang.ExitOOMHost:
-		return Outcome{State: Failed, Reason: ReasonOOMHost, Message: words(exit, "it used more memory than its limit")}
+		return Outcome{State: Failed, Reason: ReasonOOMHost, Message: messageOr(exit, "the job exceeded its memory limit")}
 	case gang.ExitStart:
-		return Outcome{State: Failed, Reason: ReasonUserError, Message: words(exit, "its command could not be started")}
+		return Outcome{State: Failed, Reason: ReasonUserError, Message: messageOr(exit, "the job's command could not be started")}
 	}
 	if exit.Code == 0 && exit.Signal == 0 {
 		return Outcome{State: Succeeded, Reason: ReasonCompleted, Warning: WarnNoReport}
 	}
-	out := Outcome{State: Failed, Reason: ReasonUserError, Message: words(exit, exitWords(exit))}
+	out := Outcome{State: Failed, Reason: ReasonUserError, Message: messageOr(exit, exitMessage(exit))}
 	if exit.Signal == 0 && slices.Contains(j.RetryCodes, int32(exit.Code)) && j.Retries < j.RetryMax && a.ReportedEnd == "" {
-		out.State = Queued // the spec names this code
+		out.State = Queued // the spec lists this exit code for retry
 	}
 	return out
 }
 
-// again tries once more where the spec has that reason tried again, and tries are left.
+// again requeues the job if its spec retries this reason and retries are left. Otherwise the job fails.
 func again(j *Job, reason, message string) Outcome {
 	if j.retries(reason) {
 		return Outcome{State: Queued, Reason: reason, Message: message}
@@ -94,7 +95,8 @@ const (
 	lastBackoff  = time.Minute
 )
 
-// Backoff is the pause before the retry n of a job, the first of which waits this many seconds, or one.
+// Backoff returns the delay before retry n. The first retry waits first seconds, at least 1; the delay then
+// doubles up to a minute, or stays at first if that is longer.
 func Backoff(n, first int) time.Duration {
 	d := max(firstBackoff, seconds(first))
 	last := max(lastBackoff, d)
@@ -106,7 +108,7 @@ func Backoff(n, first int) time.Duration {
 	return d
 }
 
-// End applies an outcome: the attempt is over, the job ends or waits for its next attempt.
+// End applies an outcome: it ends the attempt, and ends, pauses or requeues the job.
 func (j *Job) End(a *Attempt, exit gang.Exit, out Outcome, now time.Time) {
 	a.EndedAt, a.EndReason, a.Message = &now, out.Reason, out.Message
 	code := exit.Code
@@ -140,32 +142,33 @@ func (j *Job) finish(to State, reason, message string, now time.Time) {
 	j.Queue = Queue{Since: j.Queue.Since}
 }
 
-func words(exit gang.Exit, otherwise string) string {
+func messageOr(exit gang.Exit, otherwise string) string {
 	if exit.Message != "" {
 		return exit.Message
 	}
 	return otherwise
 }
 
-func exitWords(exit gang.Exit) string {
+func exitMessage(exit gang.Exit) string {
 	if exit.Signal != 0 {
-		return fmt.Sprintf("the command was ended by signal %d", exit.Signal)
+		return fmt.Sprintf("the command was killed by signal %d", exit.Signal)
 	}
 	return fmt.Sprintf("the command ended with exit code %d", exit.Code)
 }
 
-func failureWords(a *Attempt, exit gang.Exit) string {
+func failureMessage(a *Attempt, exit gang.Exit) string {
 	if a.ReportedMessage != "" {
 		return a.ReportedMessage
 	}
 	if exit.Code == 0 && exit.Signal == 0 {
-		return "the training reported that it failed"
+		return "the training reported a failure"
 	}
-	return words(exit, exitWords(exit))
+	return messageOr(exit, exitMessage(exit))
 }
 
-// Words makes text of an agent or a training storable: valid UTF-8 without NUL, its last limit bytes.
-func Words(s string, limit int) string {
+// Words makes text from an agent or a training storable: it keeps the last limit bytes and removes invalid
+// UTF-8 and NUL.
+func StorableText(s string, limit int) string {
 	if len(s) > limit {
 		s = s[len(s)-limit:]
 	}

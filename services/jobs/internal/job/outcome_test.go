@@ -12,7 +12,7 @@ import (
 
 func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
 
-func TestJudgeIsTheLifecycleTable(t *testing.T) {
+func TestJudge_outcomeTable(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		state    job.State
@@ -21,25 +21,25 @@ func TestJudgeIsTheLifecycleTable(t *testing.T) {
 		number   int
 		want     job.Outcome
 	}{
-		"succeeded and 0":          {job.Running, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed"}},
-		"succeeded and 1":          {job.Running, "succeeded", gang.Exit{Code: 1}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"succeeded and killed":     {job.Running, "succeeded", gang.Exit{Code: -1, Signal: 9}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"succeeded and taken away": {job.Running, "succeeded", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
-		"no report and 0":          {job.Running, "", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnNoReport}},
-		"no report and 3":          {job.Starting, "", gang.Exit{Code: 3}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command ended with exit code 3"}},
-		"no report and signal":     {job.Starting, "", gang.Exit{Code: -1, Signal: 11}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command was ended by signal 11"}},
-		"failed and 0":             {job.Running, "failed", gang.Exit{}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
-		"failed and lost":          {job.Running, "failed", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
-		"agent stopped, failed":    {job.Running, "failed", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the agent that ran it was stopped"}},
-		"agent stopped":            {job.Running, "", gang.Exit{Code: -1, Reason: "stopped"}, 3, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the agent that ran it was stopped"}},
-		"lost":                     {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "its processes went away with their machine"}},
-		"lost, no attempts left":   {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 4, job.Outcome{State: job.Failed, Reason: "executor_lost", Message: "its processes went away with their machine"}},
-		"fetch":                    {job.Starting, "", gang.Exit{Code: -1, Reason: "fetch", Message: "no route"}, 1, job.Outcome{State: job.Queued, Reason: "env_build", Message: "no route"}},
-		"environment":              {job.Starting, "", gang.Exit{Code: -1, Reason: "env_build", Message: "no numpy"}, 1, job.Outcome{State: job.Failed, Reason: "env_build", Message: "no numpy"}},
-		"memory":                   {job.Running, "", gang.Exit{Code: -1, Signal: 9, Reason: "oom_host"}, 1, job.Outcome{State: job.Failed, Reason: "oom_host", Message: "it used more memory than its limit"}},
-		"no such command":          {job.Starting, "", gang.Exit{Code: -1, Reason: "start"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "its command could not be started"}},
-		"stopping and succeeded":   {job.Stopping, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
-		"stopping and lost":        {job.Stopping, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
+		"succeeded and 0":        {job.Running, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed"}},
+		"succeeded and 1":        {job.Running, "succeeded", gang.Exit{Code: 1}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"succeeded and killed":   {job.Running, "succeeded", gang.Exit{Code: -1, Signal: 9}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"succeeded and stopped":  {job.Running, "succeeded", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnExitAfterSuccess}},
+		"no report and 0":        {job.Running, "", gang.Exit{}, 1, job.Outcome{State: job.Succeeded, Reason: "completed", Warning: job.WarnNoReport}},
+		"no report and 3":        {job.Starting, "", gang.Exit{Code: 3}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command ended with exit code 3"}},
+		"no report and signal":   {job.Starting, "", gang.Exit{Code: -1, Signal: 11}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the command was killed by signal 11"}},
+		"failed and 0":           {job.Running, "failed", gang.Exit{}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
+		"failed and lost":        {job.Running, "failed", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "loss is NaN"}},
+		"agent stopped, failed":  {job.Running, "failed", gang.Exit{Code: -1, Reason: "stopped"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node's agent stopped the attempt"}},
+		"agent stopped":          {job.Running, "", gang.Exit{Code: -1, Reason: "stopped"}, 3, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node's agent stopped the attempt"}},
+		"lost":                   {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Queued, Reason: "executor_lost", Message: "the node lost the job's processes"}},
+		"lost, no attempts left": {job.Starting, "", gang.Exit{Code: -1, Reason: "lost"}, 4, job.Outcome{State: job.Failed, Reason: "executor_lost", Message: "the node lost the job's processes"}},
+		"fetch":                  {job.Starting, "", gang.Exit{Code: -1, Reason: "fetch", Message: "no route"}, 1, job.Outcome{State: job.Queued, Reason: "env_build", Message: "no route"}},
+		"environment":            {job.Starting, "", gang.Exit{Code: -1, Reason: "env_build", Message: "no numpy"}, 1, job.Outcome{State: job.Failed, Reason: "env_build", Message: "no numpy"}},
+		"out of memory":          {job.Running, "", gang.Exit{Code: -1, Signal: 9, Reason: "oom_host"}, 1, job.Outcome{State: job.Failed, Reason: "oom_host", Message: "the job exceeded its memory limit"}},
+		"command not started":    {job.Starting, "", gang.Exit{Code: -1, Reason: "start"}, 1, job.Outcome{State: job.Failed, Reason: "user_error", Message: "the job's command could not be started"}},
+		"stopping and succeeded": {job.Stopping, "succeeded", gang.Exit{}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
+		"stopping and lost":      {job.Stopping, "", gang.Exit{Code: -1, Reason: "lost"}, 1, job.Outcome{State: job.Stopped, Reason: "user_stop", Message: "stopped by its owner"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,12 +49,12 @@ func TestJudgeIsTheLifecycleTable(t *testing.T) {
 				a.ReportedMessage = "loss is NaN"
 			}
 			require.Equal(t, c.want, job.Judge(j, a, c.exit))
-			require.True(t, job.CanMove(c.state, c.want.State), "the outcome must be an edge")
+			require.True(t, job.CanMove(c.state, c.want.State), "the outcome is not in Edges")
 		})
 	}
 }
 
-func TestEndRequeuesOrFinishes(t *testing.T) {
+func TestJob_End_requeuesOrFinishes(t *testing.T) {
 	t.Parallel()
 	now := at()
 	j := &job.Job{Status: job.Status{State: job.Running, Attempt: 2, ScheduledAt: &now, StartingAt: &now, RunningAt: &now, ExecutorRunningAt: &now}}
@@ -62,8 +62,8 @@ func TestEndRequeuesOrFinishes(t *testing.T) {
 	j.End(a, gang.Exit{Code: -1, Reason: "lost"}, job.Outcome{State: job.Queued, Reason: "executor_lost"}, now)
 	require.Equal(t, job.Queued, j.State)
 	require.Equal(t, job.Failed, a.State)
-	require.Equal(t, 2, j.Attempt, "the number grows with the next placement")
-	require.Equal(t, now.Add(time.Second), *j.NotBefore, "the first retry")
+	require.Equal(t, 2, j.Attempt, "the attempt number grows at the next placement")
+	require.Equal(t, now.Add(time.Second), *j.NotBefore, "the backoff of the first retry")
 	require.Equal(t, 1, j.Retries)
 	require.Equal(t, job.WaitBackoff, j.Queue.Reason)
 	require.Nil(t, j.RunningAt)
@@ -81,7 +81,7 @@ func TestEndRequeuesOrFinishes(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestBackoffGrowsToItsCap(t *testing.T) {
+func TestBackoff_growsToCap(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, time.Second, job.Backoff(1, 0))
 	require.Equal(t, 2*time.Second, job.Backoff(2, 1))
@@ -91,13 +91,13 @@ func TestBackoffGrowsToItsCap(t *testing.T) {
 	require.Equal(t, 10*time.Second, job.Backoff(1, 10))
 	require.Equal(t, 40*time.Second, job.Backoff(3, 10))
 	require.Equal(t, time.Minute, job.Backoff(4, 10))
-	require.Equal(t, time.Hour, job.Backoff(1, 3600), "a longer pause than the cap is the user's own")
+	require.Equal(t, time.Hour, job.Backoff(1, 3600), "a configured first delay above the cap is kept")
 	require.Equal(t, time.Hour, job.Backoff(9, 3600))
 }
 
-func TestWordsAreStorable(t *testing.T) {
+func TestWords_storable(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "tail", job.Words("a long text with a tail", 4))
-	require.Equal(t, "ab", job.Words("a\x00b\xff", 10))
-	require.Equal(t, "é", job.Words("éé", 3), "no half of a character is kept")
+	require.Equal(t, "tail", job.StorableText("a long text with a tail", 4))
+	require.Equal(t, "ab", job.StorableText("a\x00b\xff", 10))
+	require.Equal(t, "é", job.StorableText("éé", 3), "a character cut in half is dropped")
 }

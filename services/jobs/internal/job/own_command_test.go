@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-func TestLimitsOfACommandThatReportsNothing(t *testing.T) {
+func TestJob_Overdue_ownCommandWithoutReports(t *testing.T) {
 	t.Parallel()
 	started, reported := at().Add(5*time.Second), at().Add(60*time.Second)
 	cases := map[string]struct {
@@ -17,11 +17,11 @@ func TestLimitsOfACommandThatReportsNothing(t *testing.T) {
 		after              time.Duration
 		want               string
 	}{
-		"never started":           {nil, nil, 10 * time.Second, job.ReasonStartTimeout},
-		"started, past the start": {&started, nil, 104 * time.Second, ""},
-		"started, past its time":  {&started, nil, 105 * time.Second, job.ReasonTimeLimit},
-		"reported after all":      {&started, &reported, 159 * time.Second, ""},
-		"past what it reported":   {&started, &reported, 160 * time.Second, job.ReasonTimeLimit},
+		"never started":                  {nil, nil, 10 * time.Second, job.ReasonStartTimeout},
+		"started, within its time":       {&started, nil, 104 * time.Second, ""},
+		"started, past its time":         {&started, nil, 105 * time.Second, job.ReasonTimeLimit},
+		"reported late":                  {&started, &reported, 159 * time.Second, ""},
+		"past its time since the report": {&started, &reported, 160 * time.Second, job.ReasonTimeLimit},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -33,5 +33,5 @@ func TestLimitsOfACommandThatReportsNothing(t *testing.T) {
 	}
 	j, _ := placed()
 	j.ExecutorRunningAt = &started
-	require.Equal(t, job.ReasonStartTimeout, j.Overdue(at().Add(time.Minute)), "a recipe's training owes its report")
+	require.Equal(t, job.ReasonStartTimeout, j.Overdue(at().Add(time.Minute)), "a recipe must report running")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Checkpoint is a registered artifact from which training can go on.
+// Checkpoint is a registered artifact that training can resume from.
 type Checkpoint struct {
 	ArtifactID string    `json:"artifact_id"`
 	Attempt    int       `json:"attempt"`
@@ -21,12 +21,12 @@ type Checkpoint struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
-// holdsState says whether a checkpoint of this format has all that training goes on from. GGUF is the
-// weights alone, to be served.
+// holdsState reports whether a checkpoint of this format has the full training state. GGUF files hold only
+// weights for serving.
 func holdsState(format string) bool { return format != "gguf" }
 
-// Register keeps a checkpoint of the job's attempt in mind where it is newer than the one before. It
-// answers whether that is news.
+// Register records a checkpoint if training can resume from it and it is newer than the recorded one. It
+// reports whether it did.
 func (j *Job) Register(c Checkpoint) bool {
 	last := j.Checkpoint
 	newer := last == nil || c.Attempt > last.Attempt || c.Attempt == last.Attempt && c.CreatedAt.After(last.CreatedAt)
@@ -38,8 +38,8 @@ func (j *Job) Register(c Checkpoint) bool {
 	return true
 }
 
-// Pause asks a running job for a checkpoint, after which what runs is ended. Asking again changes nothing.
-// A job that could only lose what it has done is refused, unless its spec allows that.
+// Pause requests a checkpoint from a running job; its processes are stopped afterwards. A repeated call changes
+// nothing. A job that could not save its work is refused, unless its spec allows a pause without a checkpoint.
 func (j *Job) Pause(a *Attempt, signalID string, now time.Time) (changed bool, err error) {
 	switch {
 	case j.State == Pausing:
@@ -48,7 +48,7 @@ func (j *Job) Pause(a *Attempt, signalID string, now time.Time) (changed bool, e
 		return false, fault.New(fault.Conflict, "job_state", "only a running job can be paused: job %s is %s", j.ID, j.State)
 	case j.CheckpointNeeded && j.Checkpoint == nil && !j.Resumable && a.ListensAt == nil:
 		return false, fault.New(fault.Conflict, "checkpoint",
-			"checkpoint: job %s has none to go on from and does not ask for signals, so a pause would lose its work", j.ID)
+			"checkpoint: job %s has no checkpoint to resume from and does not listen for signals; a pause would lose its work", j.ID)
 	}
 	deadline := now.Add(seconds(j.CheckpointGraceS))
 	j.State, a.State = Pausing, Pausing
@@ -56,53 +56,53 @@ func (j *Job) Pause(a *Attempt, signalID string, now time.Time) (changed bool, e
 	return true, nil
 }
 
-// Ack takes the training's word that it has done what a signal asked. It answers whether that is news: of the
-// second half of a pause and of an end it is none.
+// Ack records that the training has carried out a signal. It reports whether the job changed. Acknowledging
+// the pause that follows a saved checkpoint, or the stop of an ended job, changes nothing.
 func (j *Job) Ack(signalID string, now time.Time) (changed bool, err error) {
-	switch asked := j.Asks(); {
-	case signalID != "" && signalID == asked.ID && asked.ID != j.Signal.ID:
+	switch current := j.CurrentSignal(); {
+	case signalID != "" && signalID == current.ID && current.ID != j.Signal.ID:
 		return false, nil
 	case signalID != j.Signal.ID || signalID == "" || (j.State != Pausing && j.State != Stopping):
-		return false, fault.New(fault.Conflict, "signal", "signal: %s is not what the run is asked now", signalID)
+		return false, fault.New(fault.Conflict, "signal", "signal: %s is not the run's current signal", signalID)
 	case j.Signal.AckedAt != nil:
 		return false, nil
 	case j.State == Pausing && j.CheckpointNeeded && j.Checkpoint == nil:
-		return false, fault.New(fault.Conflict, "checkpoint", "checkpoint: none is registered that training can go on from")
+		return false, fault.New(fault.Conflict, "checkpoint", "checkpoint: no checkpoint to resume from is registered")
 	}
 	j.Signal.AckedAt = &now
 	return true, nil
 }
 
-// GraceEnd is what a pause comes to whose checkpoint has not come.
+// GraceEnd is what happens to a pause that is still waiting for its checkpoint.
 type GraceEnd int
 
-// The ends.
+// The values of GraceEnd.
 const (
-	GraceHolds   GraceEnd = iota
-	GraceKills            // what runs is ended; the job goes on from the last checkpoint
-	GraceGivenUp          // there is none, and one is needed: the job runs on
+	GraceActive    GraceEnd = iota // the grace period is not over
+	GraceForced                    // stop the processes; the job later resumes from its last checkpoint, if any
+	GraceAbandoned                 // a checkpoint is required and there is none: the job keeps running
 )
 
-// GraceOver judges a pause whose checkpoint has not come in time.
+// GraceOver decides what happens to a pause whose checkpoint is not acknowledged by the deadline.
 func (j *Job) GraceOver(now time.Time) GraceEnd {
 	if j.State != Pausing || j.Signal.AckedAt != nil || j.Signal.Deadline == nil || now.Before(*j.Signal.Deadline) {
-		return GraceHolds
+		return GraceActive
 	}
 	if j.CheckpointNeeded && j.Checkpoint == nil {
-		return GraceGivenUp
+		return GraceAbandoned
 	}
-	return GraceKills
+	return GraceForced
 }
 
-// KeepRunning takes back a pause.
+// KeepRunning cancels a pause.
 func (j *Job) KeepRunning(a *Attempt) {
 	j.State, a.State = Running, Running
 	j.Signal = Signal{}
 }
 
-// NoCheckpointWords tells why a job that was to be paused runs on.
+// NoCheckpointWords is the message of an event that cancels a pause.
 func (j *Job) NoCheckpointWords() string {
-	return fmt.Sprintf("no checkpoint was registered within %d seconds: the job goes on", j.CheckpointGraceS)
+	return fmt.Sprintf("no checkpoint was registered within %d seconds; the job keeps running", j.CheckpointGraceS)
 }
 
 // Resume puts a paused job back into the queue.
@@ -116,14 +116,14 @@ func (j *Job) Resume(now time.Time) error {
 	return nil
 }
 
-// forgetAttempt clears the marks of an attempt that is over: the next one has its own.
+// forgetAttempt clears the timestamps of the ended attempt; the next attempt sets its own.
 func (j *Job) forgetAttempt() {
 	j.ScheduledAt, j.StartingAt, j.ExecutorRunningAt, j.RunningAt = nil, nil, nil, nil
 }
 
-// judgePause decides what the end of an attempt means whose job is being paused: paused where it was ended
-// for that, or ended by itself after it had saved; and otherwise what it would have meant without the pause.
-// A training that reached its goal first has reached it.
+// judgePause decides the outcome of an attempt whose job is pausing. The job is paused if the attempt
+// acknowledged the checkpoint, was stopped or lost, or exited cleanly after saving. Otherwise the end counts as
+// it would without the pause. Reported success takes precedence.
 func judgePause(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	taken := exit.Reason == gang.ExitStopped || exit.Reason == gang.ExitLost
 	clean := a.ReportedEnd == "" && exit.Code == 0 && exit.Signal == 0 && exit.Reason == ""
@@ -138,15 +138,15 @@ func judgePause(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	return judgeExit(j, a, exit)
 }
 
-// savedSince says whether the attempt has registered a checkpoint since the pause was asked for.
+// savedSince reports whether the attempt has registered a checkpoint since the pause was requested.
 func (j *Job) savedSince(a *Attempt) bool {
 	c := j.Checkpoint
 	return c != nil && c.Attempt == a.Number && j.Signal.Deadline != nil &&
 		!c.CreatedAt.Before(j.Signal.Deadline.Add(-seconds(j.CheckpointGraceS)))
 }
 
-// Asked is what the training of a run is asked to do now.
-type Asked struct {
+// Asked is the current signal to the training of a run.
+type PendingSignal struct {
 	Signal   string
 	ID       string
 	Deadline *time.Time
@@ -160,20 +160,20 @@ const (
 	SignalStop       = "stop"
 )
 
-// Asks answers what the training is asked to do now.
-func (j *Job) Asks() Asked {
+// Asks returns the current signal to the training.
+func (j *Job) CurrentSignal() PendingSignal {
 	switch {
 	case j.State == Pausing && j.Signal.AckedAt == nil:
-		return Asked{Signal: SignalCheckpoint, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
+		return PendingSignal{Signal: SignalCheckpoint, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
 	case j.State == Pausing:
-		return Asked{Signal: SignalPause, ID: j.Signal.ID + pauseSuffix, Deadline: j.Signal.Deadline}
+		return PendingSignal{Signal: SignalPause, ID: j.Signal.ID + pauseSuffix, Deadline: j.Signal.Deadline}
 	case j.State == Stopping:
-		return Asked{Signal: SignalStop, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
+		return PendingSignal{Signal: SignalStop, ID: j.Signal.ID, Deadline: j.Signal.Deadline}
 	case j.State.Terminal():
-		return Asked{Signal: SignalStop, ID: string(j.State)}
+		return PendingSignal{Signal: SignalStop, ID: string(j.State)}
 	}
-	return Asked{Signal: SignalNone}
+	return PendingSignal{Signal: SignalNone}
 }
 
-// pauseSuffix tells the second half of a pause from the first.
+// pauseSuffix distinguishes the ID of the pause signal from that of the checkpoint signal before it.
 const pauseSuffix = ".saved"

@@ -11,19 +11,19 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// A pause that could only lose work is refused; each thing that can save it lets it through.
-func TestWhatCanBePaused(t *testing.T) {
+// A pause that would lose work is refused. Each way to save the work allows the pause.
+func TestJob_Pause_preconditions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(j *job.Job, a *job.Attempt)
 		code   string
 	}{
-		"nothing can save it":     {func(*job.Job, *job.Attempt) {}, "checkpoint"},
-		"its recipe saves":        {func(j *job.Job, _ *job.Attempt) { j.Resumable = true }, ""},
-		"it asks for signals":     {func(_ *job.Job, a *job.Attempt) { now := at(); a.ListensAt = &now }, ""},
-		"it has saved":            {func(j *job.Job, _ *job.Attempt) { j.Register(saved(1, at())) }, ""},
-		"its owner needs nothing": {func(j *job.Job, _ *job.Attempt) { j.CheckpointNeeded = false }, ""},
-		"weights to serve are no state": {func(j *job.Job, _ *job.Attempt) {
+		"no way to save":          {func(*job.Job, *job.Attempt) {}, "checkpoint"},
+		"resumable recipe":        {func(j *job.Job, _ *job.Attempt) { j.Resumable = true }, ""},
+		"listens for signals":     {func(_ *job.Job, a *job.Attempt) { now := at(); a.ListensAt = &now }, ""},
+		"has a checkpoint":        {func(j *job.Job, _ *job.Attempt) { j.Register(saved(1, at())) }, ""},
+		"checkpoint not required": {func(j *job.Job, _ *job.Attempt) { j.CheckpointNeeded = false }, ""},
+		"GGUF weights only": {func(j *job.Job, _ *job.Attempt) {
 			c := saved(1, at())
 			c.Format = "gguf"
 			j.Register(c)
@@ -31,7 +31,7 @@ func TestWhatCanBePaused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j, a := in(t, job.Running, 0)
+			j, a := jobIn(t, job.Running, 0)
 			j.Resumable = false
 			c.change(j, a)
 			changed, err := j.Pause(a, "sig_1", at())
@@ -42,33 +42,33 @@ func TestWhatCanBePaused(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.True(t, changed)
-			require.Equal(t, job.Asked{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(at().Add(time.Minute))}, j.Asks())
+			require.Equal(t, job.PendingSignal{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(at().Add(time.Minute))}, j.CurrentSignal())
 			changed, err = j.Pause(a, "sig_2", at())
 			require.NoError(t, err)
-			require.False(t, changed, "asking again changes nothing")
-			require.Equal(t, "sig_1", j.Asks().ID)
+			require.False(t, changed, "a repeated pause changes nothing")
+			require.Equal(t, "sig_1", j.CurrentSignal().ID)
 		})
 	}
 }
 
-func TestOnlyANewerCheckpointIsGoneOnFrom(t *testing.T) {
+func TestJob_Register_onlyNewerCheckpoint(t *testing.T) {
 	t.Parallel()
-	j, _ := in(t, job.Running, 3)
+	j, _ := jobIn(t, job.Running, 3)
 	first := saved(1, at().Add(time.Minute))
 	require.True(t, j.Register(first))
-	require.False(t, j.Register(saved(1, at())), "an older one that was told late")
-	require.False(t, j.Register(first), "the same again")
+	require.False(t, j.Register(saved(1, at())), "an older checkpoint that arrives late")
+	require.False(t, j.Register(first), "the same checkpoint again")
 	next := saved(2, at())
 	next.ArtifactID = "art_2"
-	require.True(t, j.Register(next), "a newer attempt's, whatever the clocks say")
-	require.False(t, j.Register(saved(1, at().Add(time.Hour))), "an older attempt's never")
+	require.True(t, j.Register(next), "a newer attempt's checkpoint, even with an earlier time")
+	require.False(t, j.Register(saved(1, at().Add(time.Hour))), "an older attempt's checkpoint")
 	require.Equal(t, "art_2", j.Checkpoint.ArtifactID)
 }
 
-// What is asked goes from one signal to the next, and an answer counts only for what is asked now.
-func TestAPauseAsksForACheckpointAndThenForTheEnd(t *testing.T) {
+// A pause first signals checkpoint, then pause. Only the current signal can be acknowledged.
+func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 	t.Parallel()
-	j, a := in(t, job.Pausing, 0)
+	j, a := jobIn(t, job.Pausing, 0)
 	_, err := j.Ack("sig_9", at())
 	require.True(t, fault.HasCode(err, "signal"), "%v", err)
 	_, err = j.Ack("", at())
@@ -80,57 +80,57 @@ func TestAPauseAsksForACheckpointAndThenForTheEnd(t *testing.T) {
 	changed, err = j.Ack("sig_1", later())
 	require.NoError(t, err)
 	require.False(t, changed)
-	require.Equal(t, job.SignalPause, j.Asks().Signal)
-	require.NotEqual(t, "sig_1", j.Asks().ID, "who knows the first half is told of the second")
+	require.Equal(t, job.SignalPause, j.CurrentSignal().Signal)
+	require.NotEqual(t, "sig_1", j.CurrentSignal().ID, "the second signal needs a new ID, so that clients notice it")
 	acked := *j.Signal.AckedAt
-	changed, err = j.Ack(j.Asks().ID, later())
-	require.NoError(t, err, "what is asked can be answered")
+	changed, err = j.Ack(j.CurrentSignal().ID, later())
+	require.NoError(t, err, "the current signal can be acknowledged")
 	require.False(t, changed)
 	require.Equal(t, acked, *j.Signal.AckedAt)
-	require.Equal(t, job.GraceHolds, j.GraceOver(later()), "it was answered")
+	require.Equal(t, job.GraceActive, j.GraceOver(later()), "the checkpoint was acknowledged")
 	exit := gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}
 	j.End(a, exit, job.Judge(j, a, exit), at())
 	require.Equal(t, job.Paused, j.State)
 	require.Equal(t, job.Paused, a.State)
 	require.Empty(t, a.EndReason)
-	require.Equal(t, job.SignalNone, j.Asks().Signal)
+	require.Equal(t, job.SignalNone, j.CurrentSignal().Signal)
 	require.NoError(t, j.Resume(later()))
 	next, ok := j.Place("att_2", "nod_1", later())
 	require.True(t, ok)
 	require.Equal(t, 2, next.Number)
 	require.Equal(t, "art_1", next.ResumedFrom)
-	require.Zero(t, j.Retries, "a pause takes nothing from the tries")
+	require.Zero(t, j.Retries, "a pause does not count as a retry")
 }
 
-func TestAStopIsASignalToo(t *testing.T) {
+func TestStopIsSignalled(t *testing.T) {
 	t.Parallel()
-	j, a := in(t, job.Pausing, 0)
+	j, a := jobIn(t, job.Pausing, 0)
 	_, err := j.Stop(job.ReasonUserStop, at())
 	require.NoError(t, err)
-	require.Equal(t, job.Asked{Signal: job.SignalStop, ID: "stop.1", Deadline: new(at().Add(job.StopGrace))}, j.Asks())
+	require.Equal(t, job.PendingSignal{Signal: job.SignalStop, ID: "stop.1", Deadline: new(at().Add(job.StopGrace))}, j.CurrentSignal())
 	_, err = j.Ack("sig_1", at())
 	require.True(t, fault.HasCode(err, "signal"), "the pause is over: %v", err)
 	_, err = j.Ack("stop.1", at())
 	require.NoError(t, err)
 	exit := gang.Exit{}
 	j.End(a, exit, job.Judge(j, a, exit), at())
-	require.Equal(t, job.SignalStop, j.Asks().Signal, "what has ended is asked to be gone")
-	changed, err := j.Ack(j.Asks().ID, later())
+	require.Equal(t, job.SignalStop, j.CurrentSignal().Signal, "the training of an ended job is signalled to stop")
+	changed, err := j.Ack(j.CurrentSignal().ID, later())
 	require.NoError(t, err)
 	require.False(t, changed)
 }
 
-// Where the spec says that further attempts begin at the beginning, those after a pause do not.
-func TestWhereAFurtherAttemptBegins(t *testing.T) {
+// With retry.resume "none" a retry starts from scratch, but a resume after a pause still uses the checkpoint.
+func TestNextAttemptResumePoint(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{job.ResumeLatest, job.ResumeNone} {
-		j, a := in(t, job.Running, 3)
+		j, a := jobIn(t, job.Running, 3)
 		j.RetryFrom = from
 		require.True(t, j.Register(saved(1, at())))
 		lost := gang.Exit{Code: -1, Reason: gang.ExitLost}
 		j.End(a, lost, job.Judge(j, a, lost), at())
 		require.Equal(t, from == job.ResumeLatest, j.Checkpoint != nil)
-		require.Equal(t, from == job.ResumeLatest, j.Register(saved(1, later())), "one that comes late")
+		require.Equal(t, from == job.ResumeLatest, j.Register(saved(1, later())), "a checkpoint that arrives after the end")
 		a, _ = j.Place("att_2", "nod_1", later())
 		require.Equal(t, from == job.ResumeLatest, a.ResumedFrom != "")
 		_, err := j.Report(a, job.ReportRunning, "", later())
@@ -146,15 +146,15 @@ func TestWhereAFurtherAttemptBegins(t *testing.T) {
 	}
 }
 
-func TestEveryReasonHasItsFate(t *testing.T) {
+func TestFates_complete(t *testing.T) {
 	t.Parallel()
-	fates := job.Fates()
-	require.Len(t, fates, 22, "the closed list of areas-training 2.3")
+	fates := job.EndReasons()
+	require.Len(t, fates, 22, "the list in areas-training 2.3 is closed")
 	for reason, fate := range fates {
 		require.True(t, fate.State.Terminal(), reason)
 		require.Contains(t, []string{"", job.RetryInfra, job.RetryPreempted}, fate.Class, reason)
 		if fate.Class != "" {
-			require.Equal(t, job.Failed, fate.State, "%s: what is tried again has failed once no try is left", reason)
+			require.Equal(t, job.Failed, fate.State, "%s: a retried reason fails the job when no retries are left", reason)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package job
 
 import "slices"
 
-// End reasons, a closed list: why a job or an attempt ended. Those that no part of this installation can
-// cause yet stand in the list all the same: a reader of the API meets no other.
+// End reasons: why a job or an attempt ended. The list is closed: the API returns no other reasons. It includes
+// reasons that nothing produces yet.
 const (
 	ReasonCompleted         = "completed"
 	ReasonUserError         = "user_error"
@@ -29,28 +29,28 @@ const (
 	ReasonControlPlaneFault = "control_plane"
 )
 
-// Retry classes: what kind of end a spec has tried again.
+// Retry classes: the kinds of ends that a spec can retry.
 const (
 	RetryInfra     = "infra"
 	RetryPreempted = "preempted"
 )
 
-// Where a further attempt begins.
+// Where a retry starts.
 const (
 	ResumeLatest = "latest"
 	ResumeNone   = "none"
 )
 
-// Fate is what an end reason means: the state that it leads to, and the class in which it is tried again,
-// empty where it never is.
-type Fate struct {
+// Fate is what an end reason leads to: the state, and the retry class, which is empty if the reason is never
+// retried.
+type EndReason struct {
 	State State
 	Class string
 }
 
-// Fates is the table of all end reasons.
-func Fates() map[string]Fate {
-	return map[string]Fate{
+// Fates returns the fate of every end reason.
+func EndReasons() map[string]EndReason {
+	return map[string]EndReason{
 		ReasonCompleted:         {Succeeded, ""},
 		ReasonUserError:         {Failed, ""},
 		ReasonOOMHost:           {Failed, ""},
@@ -76,8 +76,8 @@ func Fates() map[string]Fate {
 	}
 }
 
-// retries says whether the job's spec has an end of this reason tried again, and tries are left.
+// retries reports whether the job's spec retries this reason and retries are left.
 func (j *Job) retries(reason string) bool {
-	class := Fates()[reason].Class
+	class := EndReasons()[reason].Class
 	return class != "" && j.Retries < j.RetryMax && (j.RetryOn == nil || slices.Contains(j.RetryOn, class))
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// StopGrace is what the processes of an attempt get to end by themselves.
+// StopGrace is how long the processes of an attempt have to exit by themselves.
 const StopGrace = 30 * time.Second
 
-// Stop asks for the end of a job. A queued or paused one ends at once: there is nothing to kill. A placed one
-// is stopping until the executor has confirmed that no process is left. Asking again while it stops
-// changes nothing; a job that has ended is a conflict.
+// Stop stops a job. A queued or paused job ends at once, because it has no processes. A placed job is stopping
+// until the executor confirms that no process is left. A repeated call while the job is stopping changes
+// nothing; a job that has ended is a conflict.
 func (j *Job) Stop(reason string, now time.Time) (changed bool, err error) {
 	switch {
 	case j.State.Terminal():
-		return false, fault.New(fault.Conflict, "job_ended", "job %s has ended already: it is %s", j.ID, j.State)
+		return false, fault.New(fault.Conflict, "job_ended", "job %s has already ended: it is %s", j.ID, j.State)
 	case j.State == Stopping:
 		return false, nil
 	case j.State == Queued || j.State == Paused:
 		j.StopReason = reason
-		j.finish(Stopped, reason, stopWords(j), now)
+		j.finish(Stopped, reason, stopMessage(j), now)
 		return true, nil
 	}
 	j.State, j.StopReason = Stopping, reason
@@ -30,18 +30,18 @@ func (j *Job) Stop(reason string, now time.Time) (changed bool, err error) {
 	return true, nil
 }
 
-// ExpireQueue fails a job that waited longer than it may.
+// ExpireQueue fails a job that has waited longer than its queue limit. It reports whether it did.
 func (j *Job) ExpireQueue(now time.Time) bool {
 	if j.State != Queued || now.Before(j.Queue.Since.Add(seconds(j.QueueS))) {
 		return false
 	}
-	j.finish(Failed, ReasonQueueTimeout, fmt.Sprintf("it waited in the queue for more than %d seconds", j.QueueS), now)
+	j.finish(Failed, ReasonQueueTimeout, fmt.Sprintf("the job waited in the queue for more than %d seconds", j.QueueS), now)
 	return true
 }
 
-// Overdue names the limit that a placed job has passed, or nothing. What a job may run counts from its
-// report of `running`; a command of the user's own may never report, and counts from the executor's mark
-// until it does.
+// Overdue returns the end reason of the limit that a placed job has passed, or an empty string. The running time
+// counts from the reported running event. A user's own command may never report; until it does, its running
+// time counts from the executor's start of the process.
 func (j *Job) Overdue(now time.Time) string {
 	began := j.RunningAt
 	if began == nil && j.OwnCommand {
@@ -58,12 +58,12 @@ func (j *Job) Overdue(now time.Time) string {
 	return ""
 }
 
-func stopWords(j *Job) string {
+func stopMessage(j *Job) string {
 	switch j.StopReason {
 	case ReasonTimeLimit:
-		return fmt.Sprintf("it ran for more than %d seconds", j.RunningS)
+		return fmt.Sprintf("the job ran for more than %d seconds", j.RunningS)
 	case ReasonStartTimeout:
-		return fmt.Sprintf("no `running` was reported within %d seconds of its placement", j.StartingS)
+		return fmt.Sprintf("`running` was not reported within %d seconds of placement", j.StartingS)
 	case ReasonAdminStop:
 		return "stopped by an admin"
 	}

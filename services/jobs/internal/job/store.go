@@ -12,20 +12,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // SubjectKind names jobs in the event and audit tables.
 const SubjectKind = "job"
 
-// Store reads jobs; with a transaction it also writes them.
+// Store reads and writes jobs. Writes need a transaction.
 type Store struct {
 	Events *event.Log
 	Closer Closer
 }
 
-// Closer queues, in the transaction that ends a job, that the streams of its run are closed.
+// Closer queues the closing of a run's streams, in the transaction that ends the job.
 type Closer interface {
 	CloseRun(ctx context.Context, tx pgx.Tx, runID string) error
 }
@@ -54,10 +54,10 @@ func scanJob(row pgx.Row) (*Job, error) {
 	return &j, nil
 }
 
-// visible is the ownership filter of every read; its arguments are Scope's three.
+// visible is the ownership filter of every read. $1 to $3 are the fields of authn.Scope.
 const visible = `($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
-// Get answers a job that the scope sees; one that it does not see is as absent as one that is not.
+// Get returns a job that the scope may see. A job outside the scope is Absent, as if it did not exist.
 func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Job, error) {
 	j, err := scanJob(q.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND id = $4`,
 		scope.Admin, scope.UserID, scope.Projects, id))
@@ -70,7 +70,7 @@ func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id str
 	return j, nil
 }
 
-// OfRun answers the job of a run that the scope sees.
+// OfRun returns the job of a run that the scope may see.
 func (s *Store) OfRun(ctx context.Context, q pg.Querier, scope authn.Scope, runID string) (*Job, error) {
 	j, err := scanJob(q.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND run_id = $4`,
 		scope.Admin, scope.UserID, scope.Projects, runID))
@@ -83,7 +83,7 @@ func (s *Store) OfRun(ctx context.Context, q pg.Querier, scope authn.Scope, runI
 	return j, nil
 }
 
-// IDOfRun answers the job of a run.
+// IDOfRun returns the ID of the job of a run.
 func (s *Store) IDOfRun(ctx context.Context, q pg.Querier, runID string) (string, error) {
 	var id string
 	err := q.QueryRow(ctx, `SELECT id FROM job WHERE run_id = $1`, runID).Scan(&id)
@@ -96,32 +96,32 @@ func (s *Store) IDOfRun(ctx context.Context, q pg.Querier, runID string) (string
 	return id, nil
 }
 
-// Look answers a job for the service itself.
+// Look returns a job without a visibility check, for the service itself.
 func (s *Store) Look(ctx context.Context, q pg.Querier, id string) (*Job, error) {
 	return s.Get(ctx, q, authn.Scope{Admin: true, Projects: []string{}}, id)
 }
 
-// Signalled answers what runs are asked for something, by the run's id with the id of the asking.
+// Signalled returns the current signal's ID of each run that is pausing or stopping, by run ID.
 func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string, error) {
 	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE state IN ('pausing', 'stopping') ORDER BY run_id LIMIT $1`, maxSignalled)
 	if err != nil {
-		return nil, fmt.Errorf("list what runs are asked: %w", err)
+		return nil, fmt.Errorf("list signalled runs: %w", err)
 	}
 	jobs, err := collectJobs(rows)
 	if err != nil {
 		return nil, err
 	}
-	asked := make(map[string]string, len(jobs))
+	signals := make(map[string]string, len(jobs))
 	for _, j := range jobs {
-		asked[j.RunID] = j.Asks().ID
+		signals[j.RunID] = j.CurrentSignal().ID
 	}
-	return asked, nil
+	return signals, nil
 }
 
-// maxSignalled bounds what is told at once; who is left out asks by itself in time.
+// maxSignalled bounds one list. Runs beyond it learn their signal when they poll.
 const maxSignalled = 10_000
 
-// Lock loads a job for a change and keeps other changes out until the transaction ends.
+// Lock loads a job for a change and blocks other changes until the transaction ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {
 	j, err := scanJob(tx.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE id = $1 FOR UPDATE`, id))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -133,7 +133,7 @@ func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {
 	return j, nil
 }
 
-// Statuses answers the statuses that the events after a number led to, oldest first.
+// Statuses returns the job's status after each event with a number greater than after, oldest first.
 func (s *Store) Statuses(ctx context.Context, q pg.Querier, id string, after int64, limit int) ([]Status, error) {
 	rows, err := q.Query(ctx, `SELECT data FROM event WHERE subject_kind = $1 AND subject_id = $2
 		ORDER BY seq LIMIT $3 OFFSET $4`, SubjectKind, id, limit, after)
@@ -153,16 +153,17 @@ func (s *Store) Statuses(ctx context.Context, q pg.Querier, id string, after int
 	return statuses, nil
 }
 
-// Filter says which jobs are listed; what is empty lets every job through.
+// Filter selects jobs. Empty fields match every job.
 type Filter struct {
 	State   State
-	Project string // key or id
+	Project string // key or ID
 	Owner   string // user name
 	Labels  []string
 	Text    string
 }
 
-// labels are the pairs that a job must have, each as an object, and the names that it must have with any value.
+// labels splits the label filters into name=value pairs, each encoded as a JSON object, and names that match any
+// value.
 func (f *Filter) labels() (pairs, names []string, err error) {
 	pairs, names = []string{}, []string{}
 	for _, l := range f.Labels {
@@ -173,15 +174,15 @@ func (f *Filter) labels() (pairs, names []string, err error) {
 		}
 		pair, err := json.Marshal(map[string]string{name: value})
 		if err != nil {
-			return nil, nil, fmt.Errorf("write a label: %w", err)
+			return nil, nil, fmt.Errorf("encode a label: %w", err)
 		}
 		pairs = append(pairs, string(pair))
 	}
 	return pairs, names, nil
 }
 
-// List answers the jobs that the scope sees and the filter lets through, newest first.
-func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filter, p page.Page) ([]*Job, error) {
+// List returns the jobs that the scope may see and the filter matches, newest first.
+func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Filter, p request.Page) ([]*Job, error) {
 	pairs, names, err := f.labels()
 	if err != nil {
 		return nil, err
@@ -191,7 +192,7 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 			AND labels @> ALL($7::text[]::jsonb[]) AND labels ?& $8
 			AND ($9 = '' OR position(lower($9) IN lower(name)) > 0 OR id = $9 OR run_id = $9)
 		ORDER BY created_at DESC, id DESC LIMIT $10 OFFSET $11`,
-		scope.Admin, scope.UserID, scope.Projects, f.State, f.Project, f.Owner, pairs, names, f.Text, p.Ask(), p.Offset)
+		scope.Admin, scope.UserID, scope.Projects, f.State, f.Project, f.Owner, pairs, names, f.Text, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}

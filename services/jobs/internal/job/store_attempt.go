@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, message, exit_code, phase,
@@ -40,10 +40,10 @@ func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number 
 	return a, nil
 }
 
-// Attempts answers the attempts of a job, oldest first.
-func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p page.Page) ([]*Attempt, error) {
+// Attempts returns the attempts of a job, oldest first.
+func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p request.Page) ([]*Attempt, error) {
 	rows, err := q.Query(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 ORDER BY number LIMIT $2 OFFSET $3`,
-		jobID, p.Ask(), p.Offset)
+		jobID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
@@ -64,7 +64,7 @@ func (s *Store) InsertAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error 
 	return nil
 }
 
-// SaveAttempt writes a changed attempt of a locked job; one that is over is never written again.
+// SaveAttempt writes a changed attempt of a locked job. An attempt that has ended is a conflict.
 func (s *Store) SaveAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
 	tag, err := tx.Exec(ctx, `UPDATE attempt SET state = $2, end_reason = $3, message = $4, exit_code = $5, phase = $6,
 			reported_end = $7, reported_message = $8, starting_at = $9, reported_starting_at = $10,
@@ -81,7 +81,7 @@ func (s *Store) SaveAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
 	return nil
 }
 
-// Release gives back what an attempt holds, once, and answers how many GPUs that were.
+// Release clears the GPUs that an attempt holds and returns their number. A repeated call returns 0.
 func (s *Store) Release(ctx context.Context, tx pgx.Tx, attemptID string) (int, error) {
 	var held int
 	err := tx.QueryRow(ctx, `WITH before AS (SELECT id, held FROM attempt WHERE id = $1 AND held > 0 FOR UPDATE)
@@ -90,12 +90,12 @@ func (s *Store) Release(ctx context.Context, tx pgx.Tx, attemptID string) (int, 
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("release what an attempt holds: %w", err)
+		return 0, fmt.Errorf("release the GPUs of an attempt: %w", err)
 	}
 	return held, nil
 }
 
-// DeleteAttempt removes an attempt that never began.
+// DeleteAttempt deletes an attempt that never started.
 func (s *Store) DeleteAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM attempt WHERE id = $1 AND starting_at IS NULL AND ended_at IS NULL`, a.ID); err != nil {
 		return fmt.Errorf("delete attempt: %w", err)
@@ -103,13 +103,13 @@ func (s *Store) DeleteAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error 
 	return nil
 }
 
-// Listens keeps in mind since when an attempt's training asks for signals. It takes no lock of the job: who
-// asks every minute must not wait for who moves it.
-func (s *Store) Listens(ctx context.Context, q pg.Querier, jobID string, number int) error {
+// Listens records when an attempt's training first polled for signals. It does not lock the job: frequent polls
+// must not wait for state changes.
+func (s *Store) MarkListening(ctx context.Context, q pg.Querier, jobID string, number int) error {
 	_, err := q.Exec(ctx, `UPDATE attempt SET listens_at = clock_timestamp()
 		WHERE job_id = $1 AND number = $2 AND listens_at IS NULL AND ended_at IS NULL`, jobID, number)
 	if err != nil {
-		return fmt.Errorf("note that an attempt listens: %w", err)
+		return fmt.Errorf("record that an attempt listens for signals: %w", err)
 	}
 	return nil
 }

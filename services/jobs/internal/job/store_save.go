@@ -11,20 +11,20 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
-// Cause is what a change is told with.
+// Cause describes a change in its event.
 type Cause struct {
-	Type      string // of the event; `job.<state>` where empty
-	ActorKind string // the caller's, or the service's own, where empty
+	Type      string // event type; job.<state> if empty
+	ActorKind string // if empty, the caller or the service itself
 	ActorID   string
 	Reason    string
 	Message   string
 }
 
-// Insert admits a job with its run and its first event.
+// Insert stores a new job with its run and its first event.
 func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cause Cause) error {
 	j.Seq = 1
 	_, err := tx.Exec(ctx, `INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility,
@@ -42,7 +42,7 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	if err != nil {
 		return fmt.Errorf("insert job: %w", err)
 	}
-	var parents any // null where there are none
+	var parents any // NULL if there are none
 	if len(run.Parents) > 0 {
 		parents = run.Parents
 	}
@@ -54,20 +54,20 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	if err != nil {
 		return fmt.Errorf("insert run: %w", err)
 	}
-	return s.tell(ctx, tx, j, "", cause)
+	return s.appendEvent(ctx, tx, j, "", cause)
 }
 
-// RunFacts are what a run keeps for good besides what it shares with its job.
+// RunFacts are the permanent facts of a run that its job does not have.
 type RunFacts struct {
 	RecipeLock   []byte
 	Bindings     []byte
 	RecipeDigest string
 	Parents      []Parent
-	Protected    bool // it reads a protected dataset
+	Protected    bool // the run reads a protected dataset
 }
 
-// Save writes a changed job, its run and its event. It refuses, in SQL, a move that is no edge and
-// a change that another one overtook.
+// Save writes a changed job, its run and its event. The SQL rejects a state change that Edges does not allow,
+// and a change to a job that was changed after it was loaded.
 func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause Cause) error {
 	from := []State{before}
 	if j.State != before {
@@ -84,7 +84,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 		j.NotBefore, j.ScheduledAt, j.StartingAt, j.ExecutorRunningAt, j.RunningAt, j.EndedAt,
 		j.Retries, j.Signal.ID, j.Signal.Deadline, j.Signal.AckedAt, j.PausedAt, j.Checkpoint).Scan(&j.Seq)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fault.New(fault.Conflict, "job_state", "job %s cannot become %s from its present state", j.ID, j.State)
+		return fault.New(fault.Conflict, "job_state", "job %s cannot become %s from its current state", j.ID, j.State)
 	}
 	if err != nil {
 		return fmt.Errorf("save job: %w", err)
@@ -97,32 +97,33 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 	}
 	if j.State.Terminal() {
 		if err := s.Closer.CloseRun(ctx, tx, j.RunID); err != nil {
-			return fmt.Errorf("queue the close of a run: %w", err)
+			return fmt.Errorf("queue the closing of a run: %w", err)
 		}
 	}
-	return s.tell(ctx, tx, j, before, cause)
+	return s.appendEvent(ctx, tx, j, before, cause)
 }
 
-// SaveFacts writes what may be changed of a locked job besides its status, in its run too. Save follows it.
+// SaveFacts writes the name, labels, priority and limits of a locked job, and the name of its run. The caller
+// must call Save afterwards.
 func (s *Store) SaveFacts(ctx context.Context, tx pgx.Tx, j *Job) error {
 	_, err := tx.Exec(ctx, `UPDATE job SET name = $2, labels = $3, priority = $4, running_s = $5, starting_s = $6, queued_s = $7
 		WHERE id = $1`, j.ID, j.Name, j.Labels, j.Priority, j.RunningS, j.StartingS, j.QueueS)
 	if err != nil {
-		return fmt.Errorf("save what was changed of a job: %w", err)
+		return fmt.Errorf("save the changed fields of a job: %w", err)
 	}
 	if _, err := tx.Exec(ctx, `UPDATE run SET name = $2 WHERE id = $1`, j.RunID, j.Name); err != nil {
-		return fmt.Errorf("save what was changed of a run: %w", err)
+		return fmt.Errorf("save the changed fields of a run: %w", err)
 	}
 	return nil
 }
 
-// tell appends the event of a change and wakes who waits for it.
-func (s *Store) tell(ctx context.Context, tx pgx.Tx, j *Job, before State, cause Cause) error {
+// appendEvent appends the event of a change and wakes the watchers.
+func (s *Store) appendEvent(ctx context.Context, tx pgx.Tx, j *Job, before State, cause Cause) error {
 	status := j.Status
 	status.Warnings = notNil(status.Warnings)
 	data, err := json.Marshal(status)
 	if err != nil {
-		return fmt.Errorf("write the status of a job: %w", err)
+		return fmt.Errorf("encode the status of a job: %w", err)
 	}
 	if cause.Type == "" {
 		cause.Type = "job." + string(j.State)
@@ -140,15 +141,15 @@ func (s *Store) tell(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 	if err != nil {
 		return fmt.Errorf("append the event of a job: %w", err)
 	}
-	if err := wake.Notify(ctx, tx, topic.Job(j.ID)); err != nil {
+	if err := pg.Notify(ctx, tx, db.JobTopic(j.ID)); err != nil {
 		return err
 	}
-	if asks(before) || asks(j.State) {
-		if err := wake.Notify(ctx, tx, topic.Signals); err != nil {
+	if signals(before) || signals(j.State) {
+		if err := pg.Notify(ctx, tx, db.SignalsTopic); err != nil {
 			return err
 		}
 	}
-	return wake.Notify(ctx, tx, topic.Queue)
+	return pg.Notify(ctx, tx, db.QueueTopic)
 }
 
 func notNil(s []string) []string {
@@ -158,5 +159,5 @@ func notNil(s []string) []string {
 	return s
 }
 
-// asks says whether the training of a job in this state is asked for something.
-func asks(s State) bool { return s == Pausing || s == Stopping }
+// signals reports whether the training of a job in this state has a signal to carry out.
+func signals(s State) bool { return s == Pausing || s == Stopping }

@@ -18,15 +18,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// closes counts the closes that were queued.
+// closes records the runs whose closing was queued.
 type closes struct {
 	mu   sync.Mutex
 	runs []string
@@ -76,7 +76,7 @@ func (b *bench) tx(t *testing.T, fn func(ctx context.Context, tx pgx.Tx) error) 
 	require.NoError(t, pg.InTx(t.Context(), b.pool, fn))
 }
 
-// put writes a state past all guards.
+// put writes a state without any checks.
 func (b *bench) put(t *testing.T, jobID string, state job.State) {
 	t.Helper()
 	var ended *time.Time
@@ -90,8 +90,8 @@ func (b *bench) put(t *testing.T, jobID string, state job.State) {
 	require.NoError(t, err)
 }
 
-// TestTheTableOfEdgesAndTheSQLAgree tries every move between two states on real rows.
-func TestTheTableOfEdgesAndTheSQLAgree(t *testing.T) {
+// TestStore_Save_enforcesEdges tries every state change on real rows.
+func TestStore_Save_enforcesEdges(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, from := range job.States() {
@@ -118,18 +118,18 @@ func TestTheTableOfEdgesAndTheSQLAgree(t *testing.T) {
 				return b.store.Save(ctx, tx, locked, from, job.Cause{})
 			})
 			if job.CanMove(from, to) {
-				require.NoError(t, err, "%s to %s is an edge", from, to)
+				require.NoError(t, err, "%s to %s must be allowed", from, to)
 				continue
 			}
-			require.True(t, fault.Is(err, fault.Conflict), "%s to %s is no edge: %v", from, to, err)
+			require.True(t, fault.Is(err, fault.Conflict), "%s to %s must be refused: %v", from, to, err)
 		}
 	}
 	for _, from := range job.States() {
-		require.Equal(t, from.Terminal(), len(job.Edges()[from]) == 0, "nothing follows a terminal state")
+		require.Equal(t, from.Terminal(), len(job.Edges()[from]) == 0, "a terminal state has no edges")
 	}
 }
 
-func TestAJobComesBackAsItWasStored(t *testing.T) {
+func TestStore_Insert_roundTrip(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert(t)
@@ -137,13 +137,13 @@ func TestAJobComesBackAsItWasStored(t *testing.T) {
 	require.NoError(t, err)
 	j.Warnings = []string{}
 	require.Empty(t, cmp.Diff(j, got))
-	// Every part of the status survives the event that carries it.
+	// The event carries every part of the status.
 	statuses, err := b.store.Statuses(t.Context(), b.pool, j.ID, 0, 10)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]job.Status{got.Status}, statuses))
 }
 
-func TestAnOvertakenChangeIsRefused(t *testing.T) {
+func TestStore_Save_staleJobConflicts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert(t)
@@ -158,7 +158,7 @@ func TestAnOvertakenChangeIsRefused(t *testing.T) {
 	require.True(t, fault.Is(move(&stale), fault.Conflict))
 }
 
-func TestEventsAreNumberedWithoutAGapUnderConcurrency(t *testing.T) {
+func TestJobEventNumbersHaveNoGapsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert(t)
@@ -181,7 +181,7 @@ func TestEventsAreNumberedWithoutAGapUnderConcurrency(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	events, err := event.List(t.Context(), b.pool, job.SubjectKind, j.ID, page.Page{Limit: 500})
+	events, err := event.List(t.Context(), b.pool, job.SubjectKind, j.ID, request.Page{Limit: 500})
 	require.NoError(t, err)
 	require.Len(t, events, 41)
 	for i, e := range events {
@@ -197,7 +197,7 @@ func TestEventsAreNumberedWithoutAGapUnderConcurrency(t *testing.T) {
 	require.Len(t, tail, 2)
 }
 
-func TestWhatAnAttemptHoldsIsGivenBackOnce(t *testing.T) {
+func TestStore_Release_onlyOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert(t)
@@ -224,7 +224,7 @@ func TestWhatAnAttemptHoldsIsGivenBackOnce(t *testing.T) {
 	require.Equal(t, 4, sum)
 }
 
-func TestAnEndedAttemptIsNeverWrittenAgain(t *testing.T) {
+func TestStore_SaveAttempt_endedAttemptConflicts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert(t)
@@ -235,19 +235,19 @@ func TestAnEndedAttemptIsNeverWrittenAgain(t *testing.T) {
 	b.tx(t, func(ctx context.Context, tx pgx.Tx) error { return b.store.SaveAttempt(ctx, tx, a) })
 	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error { return b.store.SaveAttempt(ctx, tx, a) })
 	require.True(t, fault.Is(err, fault.Conflict))
-	got, err := b.store.Attempts(t.Context(), b.pool, j.ID, page.Page{Limit: 10})
+	got, err := b.store.Attempts(t.Context(), b.pool, j.ID, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Empty(t, cmp.Diff(a, got[0]))
 }
 
-func TestOnlyTheEndQueuesAClose(t *testing.T) {
+func TestStore_Save_queuesCloseOnlyAtEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert(t)
 	b.tx(t, func(ctx context.Context, tx pgx.Tx) error {
 		if _, ok := j.Place("att_1", "nod_1", clock.Real().Now()); !ok {
-			t.Error("not placed")
+			t.Error("the job was not placed")
 		}
 		return b.store.Save(ctx, tx, j, job.Queued, job.Cause{})
 	})

@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// TestRandomLivesKeepToTheEdges lets everything happen to jobs in any order and holds each step
-// against the table.
-func TestRandomLivesKeepToTheEdges(t *testing.T) {
+// TestRandomEventsFollowEdges applies random events to jobs and checks each step against
+// job.Edges.
+func TestRandomEventsFollowEdges(t *testing.T) {
 	t.Parallel()
 	ends := map[job.State]int{}
 	for seed := range uint64(2000) {
@@ -34,23 +34,23 @@ func TestRandomLivesKeepToTheEdges(t *testing.T) {
 			require.Equal(t, j.State.Terminal(), j.EndedAt != nil, "seed %d", seed)
 			require.Equal(t, j.State.Terminal(), j.EndReason != "", "seed %d", seed)
 			require.LessOrEqual(t, j.Attempt, was+1, "seed %d", seed)
-			require.LessOrEqual(t, j.Retries, j.RetryMax, "seed %d: no more tries than allowed", seed)
+			require.LessOrEqual(t, j.Retries, j.RetryMax, "seed %d: too many retries", seed)
 			require.Equal(t, j.State == job.Paused, j.PausedAt != nil, "seed %d", seed)
 			if j.State == job.Paused {
-				require.True(t, a.Over(), "seed %d: nothing of a paused job lives", seed)
+				require.True(t, a.Over(), "seed %d: a paused job has no live attempt", seed)
 			}
 			if j.State.Placed() {
-				require.False(t, a.Over(), "seed %d: a placed job has a living attempt", seed)
+				require.False(t, a.Over(), "seed %d: a placed job has a live attempt", seed)
 			}
 		}
 		ends[j.State]++
 	}
 	for _, s := range []job.State{job.Succeeded, job.Failed, job.Stopped, job.Paused} {
-		require.Positive(t, ends[s], "the walk must reach %s", s)
+		require.Positive(t, ends[s], "no walk ended in %s", s)
 	}
 }
 
-// step does one random thing to a job.
+// step applies one random event to a job.
 func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt {
 	events := []string{job.ReportStarting, job.ReportRunning, job.ReportSucceeded, job.ReportFailed}
 	reasons := []string{"", "", gang.ExitLost, gang.ExitStopped, gang.ExitEnvBuild, gang.ExitFetch, gang.ExitOOMHost, gang.ExitStart}
@@ -84,7 +84,7 @@ func step(r *rand.Rand, j *job.Job, a *job.Attempt, now time.Time) *job.Attempt 
 		j.Register(job.Checkpoint{ArtifactID: "art_1", Attempt: j.Attempt, Format: "npz", CreatedAt: now})
 		_, _ = j.Ack("sig_1", now)
 	case 11:
-		if j.GraceOver(now) == job.GraceGivenUp {
+		if j.GraceOver(now) == job.GraceAbandoned {
 			j.KeepRunning(a)
 		}
 	case 12:

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// schema is the part of JSON Schema that the hyperparameters of recipes are written in.
+// schema is the part of JSON Schema that describes the hyperparameters of recipes.
 type schema struct {
 	Properties           map[string]property `json:"properties"`
 	Required             []string            `json:"required"`
@@ -29,7 +29,7 @@ type property struct {
 	MaxLength *int              `json:"maxLength"`
 }
 
-// ParamError is a fault of the user's values, in words.
+// ParamError describes an invalid parameter value.
 type ParamError struct{ text string }
 
 // Error implements error.
@@ -37,7 +37,8 @@ func (e *ParamError) Error() string { return e.text }
 
 func badParam(format string, args ...any) error { return &ParamError{fmt.Sprintf(format, args...)} }
 
-// CheckParams checks a flat object of parameters. A fault of the schema itself is not the user's.
+// CheckParams checks a flat object of parameters against a schema. Invalid parameters give a *ParamError; a broken
+// schema gives another error, because it is not the user's fault.
 func CheckParams(rawSchema, rawParams []byte) error {
 	var s schema
 	if len(rawSchema) > 0 {
@@ -58,7 +59,7 @@ func CheckParams(rawSchema, rawParams []byte) error {
 		p, known := s.Properties[name]
 		if !known {
 			if s.AdditionalProperties != nil && !*s.AdditionalProperties {
-				return badParam("%s is no parameter of the recipe%s", name, didYouMean(name, s.Properties))
+				return badParam("%s is not a parameter of the recipe%s", name, didYouMean(name, s.Properties))
 			}
 			continue
 		}
@@ -69,7 +70,7 @@ func CheckParams(rawSchema, rawParams []byte) error {
 	return nil
 }
 
-// flat reads an object whose values hold no object.
+// flat decodes an object whose values contain no objects.
 func flat(raw []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -78,7 +79,7 @@ func flat(raw []byte) (map[string]any, error) {
 		return nil, badParam("not a JSON object")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, badParam("not one JSON object")
+		return nil, badParam("not a single JSON object")
 	}
 	params, ok := v.(map[string]any)
 	if !ok {
@@ -86,7 +87,7 @@ func flat(raw []byte) (map[string]any, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !isFlat(params[name]) {
-			return nil, badParam("%s is an object; parameters are flat, with dots in their names", name)
+			return nil, badParam("%s contains an object; parameters are flat, with dots in their names", name)
 		}
 	}
 	return params, nil
@@ -129,12 +130,12 @@ func (p property) bounds(name string, n json.Number) error {
 	}
 	if p.Minimum != nil {
 		if low, ok := rational(*p.Minimum); ok && value.Cmp(low) < 0 {
-			return badParam("%s must be at least %s, it is %s", name, *p.Minimum, n)
+			return badParam("%s must be at least %s, got %s", name, *p.Minimum, n)
 		}
 	}
 	if p.Maximum != nil {
 		if high, ok := rational(*p.Maximum); ok && value.Cmp(high) > 0 {
-			return badParam("%s must be at most %s, it is %s", name, *p.Maximum, n)
+			return badParam("%s must be at most %s, got %s", name, *p.Maximum, n)
 		}
 	}
 	return nil
@@ -150,7 +151,8 @@ func (p property) length(name string, n int) error {
 	return nil
 }
 
-// hasType knows the types of JSON Schema; a number without a fraction is an integer, also as 3.0.
+// hasType reports whether a value has a JSON Schema type. A number without a fraction is an integer, even if
+// written as 3.0.
 func hasType(v any, want string) bool {
 	switch v := v.(type) {
 	case json.Number:
@@ -168,10 +170,10 @@ func hasType(v any, want string) bool {
 	return false
 }
 
-// maxDigits bounds the digits and the exponent of a number: exact arithmetic with more costs memory.
+// maxDigits bounds the length and the exponent of a number, because exact arithmetic on larger ones costs memory.
 const maxDigits = 400
 
-// rational is a number's exact value; one that no double can hold is none.
+// rational returns a number's exact value. It fails for numbers outside the range of a double.
 func rational(n json.Number) (*big.Rat, bool) {
 	if _, err := strconv.ParseFloat(string(n), 64); err != nil || len(n) > maxDigits {
 		return nil, false
@@ -204,7 +206,7 @@ func equalJSON(raw json.RawMessage, v any) bool {
 	return want == v
 }
 
-// didYouMean offers a name that differs only in case or in its group.
+// didYouMean suggests a known name that differs only in case or in the part before the last dot.
 func didYouMean(name string, known map[string]property) string {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	for _, k := range slices.Sorted(maps.Keys(known)) {

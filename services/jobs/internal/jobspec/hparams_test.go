@@ -18,7 +18,7 @@ const testSchema = `{
 	}
 }`
 
-func TestParamsAgainstTheirSchema(t *testing.T) {
+func TestCheckParams(t *testing.T) {
 	t.Parallel()
 	for params, want := range map[string]string{
 		`{"model.layers": 2}`:                                  "",
@@ -30,20 +30,20 @@ func TestParamsAgainstTheirSchema(t *testing.T) {
 		`{"model.layers": 2.5}`:  "model.layers must be of type integer",
 		`{"model.layers": "2"}`:  "model.layers must be of type integer",
 		`{"model.layers": null}`: "model.layers must be of type integer",
-		`{"model.layers": 0}`:    "model.layers must be at least 1, it is 0",
-		`{"model.layers": 9}`:    "model.layers must be at most 8, it is 9",
-		`{"model.layers": 2, "optim.lr": 0.10000000000000000001}`: "optim.lr must be at most 0.1, it is 0.10000000000000000001",
+		`{"model.layers": 0}`:    "model.layers must be at least 1, got 0",
+		`{"model.layers": 9}`:    "model.layers must be at most 8, got 9",
+		`{"model.layers": 2, "optim.lr": 0.10000000000000000001}`: "optim.lr must be at most 0.1, got 0.10000000000000000001",
 		`{"model.layers": 2, "optim.lr": 1e999}`:                  "optim.lr must be of type number",
 		`{"model.layers": 2, "optim.lr": 1e-99999999}`:            "optim.lr must be of type number",
 		`{"model.layers": 2, "optim.name": "lion"}`:               `optim.name must be one of "adam", "sgd"`,
 		`{"model.layers": 2, "val.k": 2}`:                         "val.k must be one of 1, 5, 10",
 		`{"model.layers": 2, "train.amp": 1}`:                     "train.amp must be of type boolean",
-		`{"model.layers": 2, "nope": 1}`:                          "nope is no parameter of the recipe",
-		`{"model.layers": 2, "Optim.LR": 1}`:                      "Optim.LR is no parameter of the recipe; did you mean optim.lr?",
-		`{"model": {"layers": 2}}`:                                "model is an object; parameters are flat, with dots in their names",
-		`{"model.layers": 2, "model.sizes": [{"a": 1}]}`:          "model.sizes is an object; parameters are flat, with dots in their names",
+		`{"model.layers": 2, "nope": 1}`:                          "nope is not a parameter of the recipe",
+		`{"model.layers": 2, "Optim.LR": 1}`:                      "Optim.LR is not a parameter of the recipe; did you mean optim.lr?",
+		`{"model": {"layers": 2}}`:                                "model contains an object; parameters are flat, with dots in their names",
+		`{"model.layers": 2, "model.sizes": [{"a": 1}]}`:          "model.sizes contains an object; parameters are flat, with dots in their names",
 		`[1]`:        "not a JSON object",
-		`{"a": 1} x`: "not one JSON object",
+		`{"a": 1} x`: "not a single JSON object",
 		`nope`:       "not a JSON object",
 	} {
 		err := CheckParams([]byte(testSchema), []byte(params))
@@ -53,14 +53,14 @@ func TestParamsAgainstTheirSchema(t *testing.T) {
 		}
 		require.EqualError(t, err, want, params)
 	}
-	require.NoError(t, CheckParams(nil, []byte(`{"anything": [1, "x", null]}`)), "no schema, no rule")
+	require.NoError(t, CheckParams(nil, []byte(`{"anything": [1, "x", null]}`)), "without a schema anything is allowed")
 }
 
 func FuzzCheckParams(f *testing.F) {
 	f.Add(`{"model.layers": 2}`)
 	f.Add(`{"model.layers": 1e400}`)
 	f.Fuzz(func(t *testing.T, params string) {
-		// Whatever comes, it is a fault in words or none; it never panics.
+		// CheckParams must not panic on any input.
 		_ = CheckParams([]byte(testSchema), []byte(params))
 	})
 }

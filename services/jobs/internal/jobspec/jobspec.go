@@ -1,9 +1,8 @@
-// Package jobspec is the dialect service/v1 in which jobs are submitted: its spec with every default
-// filled in, the one stored form of it, and the check of its hyperparameters against a recipe's schema.
+// Package jobspec implements the submission dialect service/v1: the spec with its defaults, its stored canonical
+// form, and the check of hyperparameters against a recipe's schema.
 //
-// It promises that two submissions which mean the same have the same form and digest, and that no field
-// of the contract is lost on the way; it knows no recipe, row or pool, and asks nobody. jobspec_proto.go
-// alone speaks proto.
+// It promises that equivalent submissions have the same form and digest, and that no field of the API is lost. It
+// makes no lookups and knows nothing about recipes, rows or pools. Only jobspec_proto.go uses proto types.
 package jobspec
 
 import (
@@ -17,11 +16,10 @@ import (
 // Dialect is the JobSpec dialect of this control plane.
 const Dialect = "service/v1"
 
-// DefaultProject is where a job belongs whose spec names no project.
+// DefaultProject is the project of a job whose spec names none.
 const DefaultProject = "default"
 
-// Spec is a JobSpec with every default filled in. Its JSON, in canonical form, is what is stored,
-// shown and digested.
+// Spec is a JobSpec with every default filled in. Its canonical JSON form is stored, shown and digested.
 type Spec struct {
 	Name      string            `json:"name"`
 	Project   string            `json:"project"`
@@ -38,25 +36,25 @@ type Spec struct {
 	Limits    Limits            `json:"limits"`
 	Retry     Retry             `json:"retry"`
 	Seed      *int64            `json:"seed"`
-	// Checkpoint is how the job is paused.
+	// Checkpoint controls how the job is paused.
 	Checkpoint Checkpoint `json:"checkpoint"`
 }
 
-// Source is what runs.
+// Source is the code and the command to run.
 type Source struct {
 	Entrypoint string   `json:"entrypoint"`
 	Command    []string `json:"command"`
 	Package    string   `json:"package"`
 }
 
-// RecipeRef names a recipe's version and its lock.
+// RecipeRef is a recipe version with its lock.
 type RecipeRef struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Lock    Lock   `json:"lock"`
 }
 
-// Lock is recipe.lock.json.
+// Lock is the content of recipe.lock.json.
 type Lock struct {
 	API                string    `json:"api"`
 	Name               string    `json:"name"`
@@ -68,7 +66,7 @@ type Lock struct {
 	LockedAt           string    `json:"locked_at"`
 }
 
-// Framework is what a recipe is built on.
+// Framework is the framework that a recipe is built on.
 type Framework struct {
 	Name      string `json:"name"`
 	RuntimeID string `json:"runtime_id"`
@@ -91,14 +89,14 @@ type Resources struct {
 	Pools []job.Pool `json:"pools"`
 }
 
-// Limits end a job that takes too long, in seconds.
+// Limits bound the time, in seconds, that a job may spend running, starting and queued.
 type Limits struct {
 	RunningS  int `json:"running_s"`
 	StartingS int `json:"starting_s"`
 	QueuedS   int `json:"queued_s"`
 }
 
-// Retry is how an attempt that the infrastructure ended is repeated.
+// Retry controls how a failed attempt is repeated.
 type Retry struct {
 	Max       int      `json:"max"`
 	On        []string `json:"on"`
@@ -107,13 +105,13 @@ type Retry struct {
 	Resume    string   `json:"resume"`
 }
 
-// Checkpoint is how a job is paused.
+// Checkpoint controls how a job is paused.
 type Checkpoint struct {
 	GraceS           int  `json:"grace_s"`
 	RequiredForPause bool `json:"required_for_pause"`
 }
 
-// What holds where a spec says nothing.
+// The defaults of a spec.
 const (
 	defaultRole     = "trainer"
 	defaultPriority = 50
@@ -125,10 +123,10 @@ const (
 	defaultGraceS   = 300
 )
 
-// maxSeed keeps a seed exact in JSON, whose numbers are doubles.
+// maxSeed is the largest integer that is exact in JSON, whose numbers are doubles.
 const maxSeed = 1<<53 - 1
 
-// Complete fills in what a spec that was stored by an earlier release lacks.
+// Complete fills in the fields that a spec stored by an earlier release lacks.
 func (s *Spec) Complete() {
 	if s.Checkpoint == (Checkpoint{}) {
 		s.Checkpoint = Checkpoint{GraceS: defaultGraceS, RequiredForPause: true}
@@ -145,14 +143,14 @@ func (s *Spec) Complete() {
 	}
 }
 
-// Canonical is the stored form of a resolved spec and its digest.
+// Canonical returns the stored form of a resolved spec and its digest.
 func (s *Spec) Canonical() (form []byte, digest string, err error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return nil, "", fmt.Errorf("write the spec: %w", err)
+		return nil, "", fmt.Errorf("encode the spec: %w", err)
 	}
 	if form, err = canon.JSON(raw); err != nil {
-		return nil, "", fmt.Errorf("write the spec: %w", err)
+		return nil, "", fmt.Errorf("encode the spec: %w", err)
 	}
 	digest, err = canon.Digest(form)
 	return form, digest, err

@@ -8,8 +8,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// FromProto fills in what a submission leaves out. The seed is drawn later: a refused submission
-// needs none.
+// FromProto converts a submitted spec and fills in its defaults, except the seed: it is drawn later, because a refused
+// submission needs none.
 func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	s := Spec{
 		Name: m.GetName(), Project: or(m.GetProject(), DefaultProject), Labels: notNil(m.GetLabels()), Notes: m.GetNotes(),
@@ -48,7 +48,7 @@ func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	return s, checkSeed(&s)
 }
 
-// Override puts what a clone is given in place of the spec's own.
+// Override replaces the fields of a spec that a clone request sets.
 func Override(s *Spec, m *jobsv1.CloneJobRequest) error {
 	s.Name, s.Project = or(m.GetName(), s.Name), or(m.GetProject(), s.Project)
 	if len(m.GetHparams()) > 0 {

@@ -32,7 +32,7 @@ func fullSpec() *jobsv1.JobSpec {
 	}
 }
 
-// names lists the fields of a message and of those in it, as JSON paths, and says which are unset.
+// names lists the fields of a message and of its nested messages as JSON paths, and those that are unset.
 func names(m protoreflect.Message, prefix string) (all, unset []string) {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
@@ -55,7 +55,7 @@ func names(m protoreflect.Message, prefix string) (all, unset []string) {
 	return all, unset
 }
 
-// paths lists the names of a JSON document in the same way.
+// paths lists the members of a JSON document in the same form.
 func paths(v any, prefix string, stop map[string]bool) []string {
 	var out []string
 	switch v := v.(type) {
@@ -74,7 +74,7 @@ func paths(v any, prefix string, stop map[string]bool) []string {
 	return out
 }
 
-func TestNoFieldOfTheSpecIsForgotten(t *testing.T) {
+func TestFromProtoKeepsEveryField(t *testing.T) {
 	t.Parallel()
 	m := fullSpec()
 	all, unset := names(m.ProtoReflect(), "")
@@ -88,14 +88,14 @@ func TestNoFieldOfTheSpecIsForgotten(t *testing.T) {
 	var doc any
 	require.NoError(t, json.Unmarshal(form, &doc))
 	free := map[string]bool{"labels": true, "hparams": true, "env": true, "bindings.datasets": true}
-	require.ElementsMatch(t, all, paths(doc, "", free), "the stored spec has the fields of the contract, under the same names")
+	require.ElementsMatch(t, all, paths(doc, "", free), "the stored spec has the API's fields under the same names")
 	require.Equal(t, 0, spec.Priority)
 	require.Equal(t, Retry{Max: 0, On: []string{"infra"}, ExitCodes: []int32{33}, BackoffS: 5, Resume: "none"}, spec.Retry)
 	require.Equal(t, Checkpoint{GraceS: 9, RequiredForPause: false}, spec.Checkpoint)
 	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16, Profile: "big"}, spec.Resources.Pools[0])
 }
 
-// intersect keeps the test above honest: every field of the contract is filled in, zero or not.
+// intersect fails the test above if fullSpec leaves a field unset, other than those that hold zero.
 func intersect(unset, zero, all []string) []string {
 	for _, u := range unset {
 		if !slices.Contains(zero, u) {
@@ -110,7 +110,7 @@ func intersect(unset, zero, all []string) []string {
 	return zero
 }
 
-func TestWhatASpecLeavesOutIsFilledIn(t *testing.T) {
+func TestFromProtoDefaults(t *testing.T) {
 	t.Parallel()
 	spec, err := FromProto(&jobsv1.JobSpec{Name: "n", Resources: &jobsv1.Resources{Pools: []*jobsv1.PoolRequest{{Pool: "cpu"}}}})
 	require.NoError(t, err)
@@ -125,28 +125,28 @@ func TestWhatASpecLeavesOutIsFilledIn(t *testing.T) {
 	require.Nil(t, spec.Seed)
 }
 
-func TestEqualSpecsHaveEqualDigests(t *testing.T) {
+func TestSpec_Canonical_equalSpecs(t *testing.T) {
 	t.Parallel()
 	one, err := FromProto(fullSpec())
 	require.NoError(t, err)
-	turned := fullSpec()
-	turned.Hparams = []byte(` {"a": 1.0, "b": 2}`)
-	two, err := FromProto(turned)
+	reordered := fullSpec()
+	reordered.Hparams = []byte(` {"a": 1.0, "b": 2}`)
+	two, err := FromProto(reordered)
 	require.NoError(t, err)
 	_, first, err := one.Canonical()
 	require.NoError(t, err)
 	_, second, err := two.Canonical()
 	require.NoError(t, err)
 	require.Equal(t, first, second)
-	turned.Hparams = []byte(`{"a":1,"b":3}`)
-	three, err := FromProto(turned)
+	reordered.Hparams = []byte(`{"a":1,"b":3}`)
+	three, err := FromProto(reordered)
 	require.NoError(t, err)
 	_, third, err := three.Canonical()
 	require.NoError(t, err)
 	require.NotEqual(t, first, third)
 }
 
-func TestASeedThatJSONCannotHoldIsInvalid(t *testing.T) {
+func TestFromProtoSeedTooLarge(t *testing.T) {
 	t.Parallel()
 	m := fullSpec()
 	seed := int64(1) << 53

@@ -8,14 +8,14 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 )
 
-// PeerServer answers QuotaPeerService.
+// PeerServer implements QuotaPeerService.
 type PeerServer struct {
 	jobspeerv1.UnimplementedQuotaPeerServiceServer
 	Pool   *pgxpool.Pool
 	Ledger Ledger
 }
 
-// GetAccountQuota tells what an account may hold, holds and waits for.
+// GetAccountQuota returns an account's limit, the GPUs it holds and the GPUs its queued jobs request.
 func (s *PeerServer) GetAccountQuota(
 	ctx context.Context, req *jobspeerv1.GetAccountQuotaRequest,
 ) (*jobspeerv1.AccountQuota, error) {

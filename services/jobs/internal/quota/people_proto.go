@@ -5,18 +5,18 @@ import (
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// subject is a holder by the name that people know it by: a username or a team's key.
+// subject is a holder with the name shown to users: a username or a team's key.
 type subject struct{ id, name string }
 
-// AuthPeople are the accounts and teams that auth has.
+// AuthPeople looks up accounts and teams in auth.
 type AuthPeople struct {
 	Client authpeerv1.AccountPeerServiceClient
 }
 
-// named finds a holder by its name. What the name is not of is absent, also where it is an id.
+// named finds a holder by its name. An id is not accepted in place of a name.
 func (p *AuthPeople) named(ctx context.Context, k Kind, name string) (subject, error) {
 	var s subject
 	if k == Team {
@@ -39,16 +39,16 @@ func (p *AuthPeople) named(ctx context.Context, k Kind, name string) (subject, e
 }
 
 // list lists the holders of a kind by name.
-func (p *AuthPeople) list(ctx context.Context, k Kind, pg page.Page) ([]subject, error) {
+func (p *AuthPeople) list(ctx context.Context, k Kind, pg request.Page) ([]subject, error) {
 	var list []subject
 	if k == Team {
-		out, err := p.Client.ListTeams(ctx, &authpeerv1.ListTeamsRequest{Limit: int32(pg.Ask()), Offset: int32(pg.Offset)})
+		out, err := p.Client.ListTeams(ctx, &authpeerv1.ListTeamsRequest{Limit: int32(pg.FetchLimit()), Offset: int32(pg.Offset)})
 		for _, t := range out.GetTeams() {
 			list = append(list, subject{id: t.GetId(), name: t.GetKey()})
 		}
 		return list, err
 	}
-	out, err := p.Client.ListAccounts(ctx, &authpeerv1.ListAccountsRequest{Limit: int32(pg.Ask()), Offset: int32(pg.Offset)})
+	out, err := p.Client.ListAccounts(ctx, &authpeerv1.ListAccountsRequest{Limit: int32(pg.FetchLimit()), Offset: int32(pg.Offset)})
 	for _, a := range out.GetAccounts() {
 		list = append(list, subject{id: a.GetId(), name: a.GetUsername()})
 	}

@@ -1,37 +1,37 @@
-// Package quota owns what accounts and teams may hold and do hold: one row a holder, which the transaction
-// that places or ends an attempt changes with it. It promises that none ever comes to hold more GPUs than its
-// limit, whoever reserves at the same time; the table's own check says so too. A limit that is lowered under
-// what is held ends nothing and lets nothing new in.
+// Package quota owns the GPU limits and holdings of accounts and teams. Each holder has one row, updated in the
+// transaction that places or ends an attempt. It promises that concurrent reservations never exceed a holder's
+// limit; a constraint of the table enforces this too. If a limit is lowered below the GPUs held, nothing is ended,
+// but no new reservation succeeds.
 package quota
 
-// Kind is what may hold GPUs.
+// Kind is a kind of holder.
 type Kind string
 
-// The kinds. No two holders share an id, whatever their kinds.
+// The kinds of holders. Ids are unique across both kinds.
 const (
 	User Kind = "user"
 	Team Kind = "team"
 )
 
-// Holder is whom an attempt counts against: its owner and, where its project belongs to a team, that one too.
+// Holder is what an attempt counts against: its owner and, if its project belongs to a team, that team.
 type Holder struct{ UserID, TeamID string }
 
-// Account is what a holder may hold and does hold.
+// Account is the limit and the holdings of a holder.
 type Account struct {
 	Limit  int
 	Held   int
-	Queued int // GPUs that admitted, waiting jobs ask for
+	Queued int // GPUs that queued jobs request
 }
 
-// Available is what could be placed now.
+// Available returns how many more GPUs could be placed now.
 func (a Account) Available() int { return max(0, a.Limit-a.Held) }
 
-// Admits says whether a demand could ever be held; waiting for others to end is not refused.
+// Admits reports whether a request fits the limit. It ignores what is held, because the job can wait for that.
 func (a Account) Admits(gpus int) bool { return gpus <= a.Limit }
 
-// Ledger reads and writes what is held.
+// Ledger reads and writes the holdings.
 type Ledger struct {
-	// Default is the limit of an account without one of its own, TeamDefault that of a team.
+	// Default is the limit of an account without its own limit, TeamDefault that of a team.
 	Default     int
 	TeamDefault int
 }

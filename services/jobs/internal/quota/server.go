@@ -9,20 +9,18 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
-// The kinds of subjects as routes name them.
+// The kinds of subjects as used in routes.
 const (
 	users = "users"
 	teams = "teams"
 )
 
-// Server answers QuotaService.
+// Server implements QuotaService.
 type Server struct {
 	jobsv1.UnimplementedQuotaServiceServer
 	Pool   *pgxpool.Pool
@@ -31,9 +29,9 @@ type Server struct {
 	Audit  *audit.Log
 }
 
-// GetQuota answers what the caller may hold, holds and waits for.
+// GetQuota returns the caller's limit, the GPUs held and the GPUs that the caller's queued jobs request.
 func (s *Server) GetQuota(ctx context.Context, _ *jobsv1.GetQuotaRequest) (*jobsv1.Quota, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +44,7 @@ func (s *Server) GetQuota(ctx context.Context, _ *jobsv1.GetQuotaRequest) (*jobs
 
 // ListQuotas lists the quotas of all accounts, or of all teams, by name.
 func (s *Server) ListQuotas(ctx context.Context, req *jobsv1.ListQuotasRequest) (*jobsv1.ListQuotasResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +53,7 @@ func (s *Server) ListQuotas(ctx context.Context, req *jobsv1.ListQuotasRequest) 
 	if err != nil {
 		return nil, err
 	}
-	holders, more := page.Cut(holders, p)
+	holders, more := request.CutPage(holders, p)
 	ids := make([]string, len(holders))
 	for i, h := range holders {
 		ids[i] = h.id
@@ -71,9 +69,9 @@ func (s *Server) ListQuotas(ctx context.Context, req *jobsv1.ListQuotasRequest) 
 	return resp, request.SetMore(ctx, more)
 }
 
-// PutQuota sets a limit, or puts the default back. What waits is looked at again at once.
+// PutQuota sets a holder's limit, or restores the default, and wakes the scheduler.
 func (s *Server) PutQuota(ctx context.Context, req *jobsv1.PutQuotaRequest) (*jobsv1.Quota, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +82,8 @@ func (s *Server) PutQuota(ctx context.Context, req *jobsv1.PutQuotaRequest) (*jo
 	}
 	var limit *int
 	if req.GpuLimit != nil {
-		asked := int(req.GetGpuLimit())
-		limit = &asked
+		requested := int(req.GetGpuLimit())
+		limit = &requested
 	}
 	var now Account
 	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -103,7 +101,7 @@ func (s *Server) PutQuota(ctx context.Context, req *jobsv1.PutQuotaRequest) (*jo
 		}); err != nil {
 			return err
 		}
-		return wake.Notify(ctx, tx, topic.Queue)
+		return pg.Notify(ctx, tx, db.QueueTopic)
 	})
 	if err != nil {
 		return nil, err

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
-// people stands in for auth: ann is usr_1, bob is usr_2, crew is team_1.
+// people is a fake of auth: ann is usr_1, bob is usr_2, crew is team_1.
 type people struct {
 	authpeerv1.AccountPeerServiceClient
 }
@@ -34,7 +34,7 @@ func (people) GetAccount(_ context.Context, in *authpeerv1.GetAccountRequest, _ 
 	case "ann", "usr_1":
 		return &authpeerv1.Account{Id: "usr_1", Username: "ann"}, nil
 	case "down":
-		return nil, fault.New(fault.Unavailable, "", "auth is away")
+		return nil, fault.New(fault.Unavailable, "", "auth is unavailable")
 	}
 	return nil, fault.Absentf("user", in.GetAccount())
 }
@@ -68,7 +68,7 @@ func as(ctx context.Context, subject, name string) context.Context {
 	return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: name, Role: authn.RoleOperator})
 }
 
-func TestEachReadsHisQuota(t *testing.T) {
+func TestGetQuotaOfCaller(t *testing.T) {
 	t.Parallel()
 	s, pool := newServer(t)
 	ok, err := reserve(t.Context(), pool, s.Ledger, "usr_1", 3)
@@ -81,12 +81,12 @@ func TestEachReadsHisQuota(t *testing.T) {
 	_, err = s.GetQuota(t.Context(), &jobsv1.GetQuotaRequest{})
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 	peer := &quota.PeerServer{Pool: pool, Ledger: s.Ledger}
-	told, err := peer.GetAccountQuota(t.Context(), &jobspeerv1.GetAccountQuotaRequest{UserId: "usr_1"})
+	account, err := peer.GetAccountQuota(t.Context(), &jobspeerv1.GetAccountQuotaRequest{UserId: "usr_1"})
 	require.NoError(t, err)
-	require.Equal(t, []int32{8, 3, 0, 5}, []int32{told.GetGpuLimit(), told.GetGpuHeld(), told.GetGpuQueued(), told.GetGpuAvailable()})
+	require.Equal(t, []int32{8, 3, 0, 5}, []int32{account.GetGpuLimit(), account.GetGpuHeld(), account.GetGpuQueued(), account.GetGpuAvailable()})
 }
 
-func TestALimitIsPutOnTheRecord(t *testing.T) {
+func TestPutQuotaAudited(t *testing.T) {
 	t.Parallel()
 	s, pool := newServer(t)
 	put := func(kind, subject string, limit *int32) (*jobsv1.Quota, error) {
@@ -103,7 +103,7 @@ func TestALimitIsPutOnTheRecord(t *testing.T) {
 		want := &jobsv1.Quota{SubjectKind: step.kind, Subject: step.subject, GpuLimit: step.want, GpuAvailable: step.want}
 		require.Equal(t, want.String(), got.String())
 	}
-	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "quota.set"}, page.Page{Limit: 10})
+	rows, err := audit.List(t.Context(), pool, audit.Filter{Action: "quota.set"}, request.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 5)
 	require.Equal(t, []string{"user", "usr_1", "usr_9"}, []string{rows[4].TargetKind, rows[4].TargetID, rows[4].Actor.ID})
@@ -121,15 +121,15 @@ func TestALimitIsPutOnTheRecord(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated))
 	var n int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM account`).Scan(&n))
-	require.Equal(t, 2, n, "who is not there has no row")
+	require.Equal(t, 2, n, "unknown subjects get no row")
 }
 
-// What waits for a limit is looked at as soon as the limit is another one.
-func TestANewLimitWakesTheScheduler(t *testing.T) {
+// Jobs that wait for a limit are reconsidered as soon as the limit changes.
+func TestPutQuotaWakesScheduler(t *testing.T) {
 	t.Parallel()
 	s, pool := newServer(t)
-	hub := wake.NewHub()
-	woken := hub.Wait(topic.Queue)
+	hub := pg.NewNotifyHub()
+	woken := hub.Wait(db.QueueTopic)
 	defer woken.Close()
 	listening, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -140,10 +140,10 @@ func TestANewLimitWakesTheScheduler(t *testing.T) {
 		select {
 		case <-woken.C:
 		case <-guard.Done():
-			t.Error("nobody was woken")
+			t.Error("no wake-up arrived")
 		}
 	}
-	await() // the listener wakes everyone when it begins
+	await() // the listener wakes all waiters when it starts
 	limit := int32(9)
 	_, err := s.PutQuota(as(t.Context(), "usr_9", "root"), &jobsv1.PutQuotaRequest{SubjectKind: "users", Subject: "ann", GpuLimit: &limit})
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestANewLimitWakesTheScheduler(t *testing.T) {
 	<-ended
 }
 
-func TestAllQuotasAreListedByName(t *testing.T) {
+func TestListQuotasByName(t *testing.T) {
 	t.Parallel()
 	s, pool := newServer(t)
 	_, err := hold(t.Context(), pool, s.Ledger, quota.Holder{UserID: "usr_2", TeamID: "team_1"}, 5)
@@ -169,7 +169,7 @@ func TestAllQuotasAreListedByName(t *testing.T) {
 	bob := (&jobsv1.Quota{SubjectKind: "users", Subject: "bob", GpuLimit: 8, GpuHeld: 5, GpuAvailable: 3}).String()
 	crew := (&jobsv1.Quota{SubjectKind: "teams", Subject: "crew", GpuLimit: 64, GpuHeld: 5, GpuAvailable: 59}).String()
 	one := int32(1)
-	require.Equal(t, []string{ann, bob}, list("users", nil), "who never held anything is listed too")
+	require.Equal(t, []string{ann, bob}, list("users", nil), "holders that never held anything are listed too")
 	require.Equal(t, []string{bob}, list("users", &one))
 	require.Equal(t, []string{crew}, list("teams", nil))
 	_, err = s.ListQuotas(t.Context(), &jobsv1.ListQuotasRequest{SubjectKind: "users", Limit: new(int32)})

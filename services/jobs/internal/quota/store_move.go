@@ -11,12 +11,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// accountLimit is the check of the table that an account never holds more than its limit.
+// accountLimit is the table constraint that an account never holds more than its limit.
 const accountLimit = "account_limit"
 
-// Move gives what one account holds for jobs to the account that the jobs now belong to; it ends nothing.
-// An account with the default limit may come over it so, and then gets nothing new until it is under it
-// again; one with a limit of its own may not.
+// Move moves the GPUs that an account holds for jobs to the account of their new owner. It ends nothing. An account
+// with the default limit may exceed it this way, and gets nothing new until it is below the limit again. An account
+// with its own limit may not exceed it: Move fails with a conflict.
 func (l Ledger) Move(ctx context.Context, tx pgx.Tx, from, to string, gpus int) error {
 	if gpus == 0 {
 		return nil
@@ -25,7 +25,7 @@ func (l Ledger) Move(ctx context.Context, tx pgx.Tx, from, to string, gpus int) 
 	if err != nil {
 		return fmt.Errorf("open the account: %w", err)
 	}
-	// In one order, so that two moves never wait for each other.
+	// Lock in one order, so that two moves never deadlock.
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE user_id IN ($1, $2) ORDER BY user_id FOR UPDATE`, from, to); err != nil {
 		return fmt.Errorf("lock the accounts: %w", err)
 	}
@@ -37,10 +37,10 @@ func (l Ledger) Move(ctx context.Context, tx pgx.Tx, from, to string, gpus int) 
 		WHERE user_id = $1`, to, gpus)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.ConstraintName == accountLimit {
 		return fault.New(fault.Conflict, "quota",
-			"quota: the new owner would hold %d more GPUs than may be; raise the limit, or stop the jobs that hold them", gpus).Wrap(err)
+			"quota: the new owner's limit does not allow %d more GPUs; raise the limit or stop the jobs that hold them", gpus).Wrap(err)
 	}
 	if err != nil {
-		return fmt.Errorf("move what is held: %w", err)
+		return fmt.Errorf("move held GPUs: %w", err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func holds(t *testing.T, pool *pgxpool.Pool, l quota.Ledger, user string) int {
 	return a.Held
 }
 
-func TestWhatIsHeldMovesWithItsJobs(t *testing.T) {
+func TestLedger_Move(t *testing.T) {
 	t.Parallel()
 	pool, ledger := newPool(t), quota.Ledger{Default: 8}
 	for _, user := range []string{"usr_1", "usr_2"} {
@@ -34,16 +34,16 @@ func TestWhatIsHeldMovesWithItsJobs(t *testing.T) {
 		require.True(t, ok)
 	}
 	require.NoError(t, move(t.Context(), pool, ledger, "usr_1", "usr_2", 6))
-	require.Equal(t, []int{0, 12}, []int{holds(t, pool, ledger, "usr_1"), holds(t, pool, ledger, "usr_2")}, "nothing that runs is ended")
+	require.Equal(t, []int{0, 12}, []int{holds(t, pool, ledger, "usr_1"), holds(t, pool, ledger, "usr_2")}, "nothing is ended")
 	ok, err := reserve(t.Context(), pool, ledger, "usr_2", 1)
 	require.NoError(t, err)
-	require.False(t, ok, "and nothing new comes in over the limit")
-	require.NoError(t, move(t.Context(), pool, ledger, "usr_2", "usr_3", 12), "also to an account that never held anything")
+	require.False(t, ok, "nothing new is admitted above the limit")
+	require.NoError(t, move(t.Context(), pool, ledger, "usr_2", "usr_3", 12), "the target account needs no row")
 	require.Equal(t, 12, holds(t, pool, ledger, "usr_3"))
 	require.NoError(t, move(t.Context(), pool, ledger, "usr_4", "usr_5", 0))
 }
 
-func TestALimitOfItsOwnIsNotOverrun(t *testing.T) {
+func TestLedger_Move_ownLimit(t *testing.T) {
 	t.Parallel()
 	pool, ledger := newPool(t), quota.Ledger{Default: 8}
 	_, err := reserve(t.Context(), pool, ledger, "usr_1", 6)
@@ -53,10 +53,10 @@ func TestALimitOfItsOwnIsNotOverrun(t *testing.T) {
 	err = move(t.Context(), pool, ledger, "usr_1", "usr_2", 6)
 	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "quota"), "%v", err)
 	require.Equal(t, []int{6, 1}, []int{holds(t, pool, ledger, "usr_1"), holds(t, pool, ledger, "usr_2")}, "nothing moved")
-	require.NoError(t, move(t.Context(), pool, ledger, "usr_1", "usr_2", 3), "up to it is")
+	require.NoError(t, move(t.Context(), pool, ledger, "usr_1", "usr_2", 3), "a move up to the limit is allowed")
 }
 
-func TestMovesBothWaysEndAndLoseNothing(t *testing.T) {
+func TestLedger_Move_bothDirectionsConcurrently(t *testing.T) {
 	t.Parallel()
 	pool, ledger := newPool(t), quota.Ledger{Default: 100}
 	for _, user := range []string{"usr_1", "usr_2"} {

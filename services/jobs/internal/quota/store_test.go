@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func newPool(t *testing.T) *pgxpool.Pool {
@@ -28,7 +28,7 @@ func reserve(ctx context.Context, pool *pgxpool.Pool, l quota.Ledger, user strin
 
 var errFull = errors.New("full")
 
-// hold reserves, and gives the transaction up where it may not.
+// hold reserves GPUs and rolls back if the reservation fails.
 func hold(ctx context.Context, pool *pgxpool.Pool, l quota.Ledger, h quota.Holder, gpus int) (bool, error) {
 	err := pg.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error {
 		ok, err := l.Reserve(ctx, tx, h, gpus)
@@ -47,7 +47,7 @@ func release(ctx context.Context, pool *pgxpool.Pool, l quota.Ledger, h quota.Ho
 	return pg.InTx(ctx, pool, func(ctx context.Context, tx pgx.Tx) error { return l.Release(ctx, tx, h, gpus) })
 }
 
-func TestAnAccountNeverHoldsMoreThanItsLimit(t *testing.T) {
+func TestReserveConcurrentlyWithinLimit(t *testing.T) {
 	t.Parallel()
 	pool, ledger := newPool(t), quota.Ledger{Default: 8}
 	var granted atomic.Int64
@@ -64,7 +64,7 @@ func TestAnAccountNeverHoldsMoreThanItsLimit(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.EqualValues(t, 2, granted.Load(), "8 GPUs hold 3 twice")
+	require.EqualValues(t, 2, granted.Load(), "a limit of 8 allows two reservations of 3")
 	a, err := ledger.Account(t.Context(), pool, "usr_1")
 	require.NoError(t, err)
 	require.Equal(t, quota.Account{Limit: 8, Held: 6}, a)
@@ -73,7 +73,7 @@ func TestAnAccountNeverHoldsMoreThanItsLimit(t *testing.T) {
 	require.False(t, a.Admits(9))
 }
 
-func TestTheTableItselfRefusesTooMuch(t *testing.T) {
+func TestAccountTableConstraints(t *testing.T) {
 	t.Parallel()
 	pool, ledger := newPool(t), quota.Ledger{Default: 2}
 	ok, err := reserve(t.Context(), pool, ledger, "usr_1", 2)
@@ -82,10 +82,10 @@ func TestTheTableItselfRefusesTooMuch(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `UPDATE account SET held = held + 1`)
 	require.ErrorContains(t, err, "account_limit")
 	_, err = pool.Exec(t.Context(), `UPDATE account SET held = held - 3`)
-	require.Error(t, err, "nobody holds less than nothing")
+	require.Error(t, err, "holdings cannot be negative")
 }
 
-func TestALoweredLimitLetsNothingNewInAndEndsNothing(t *testing.T) {
+func TestLoweredLimitKeepsHeldGPUs(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	ok, err := reserve(t.Context(), pool, quota.Ledger{Default: 8}, "usr_1", 6)
@@ -105,7 +105,7 @@ func TestALoweredLimitLetsNothingNewInAndEndsNothing(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestALimitOfItsOwnWins(t *testing.T) {
+func TestOwnLimitOverridesDefault(t *testing.T) {
 	t.Parallel()
 	pool, ledger := newPool(t), quota.Ledger{Default: 8}
 	_, err := pool.Exec(t.Context(), `INSERT INTO account (user_id, gpu_limit, set_limit) VALUES ('usr_1', 1, 1)`)
@@ -118,7 +118,7 @@ func TestALimitOfItsOwnWins(t *testing.T) {
 	require.Equal(t, map[string]quota.Account{"usr_1": {Limit: 1}, "usr_2": {Limit: 8}}, accounts)
 }
 
-func TestARolledBackReservationHoldsNothing(t *testing.T) {
+func TestReserveRolledBack(t *testing.T) {
 	t.Parallel()
 	pool, ledger := newPool(t), quota.Ledger{Default: 8}
 	boom := errors.New("boom")

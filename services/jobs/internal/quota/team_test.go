@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func set(ctx context.Context, pool *pgxpool.Pool, l quota.Ledger, k quota.Kind, id string, limit ...int) (before *int, err error) {
@@ -28,16 +28,16 @@ func set(ctx context.Context, pool *pgxpool.Pool, l quota.Ledger, k quota.Kind, 
 	return before, err
 }
 
-func TestAJobCountsAgainstItsOwnerAndItsTeam(t *testing.T) {
+func TestReserveCountsOwnerAndTeam(t *testing.T) {
 	t.Parallel()
 	pool, l := newPool(t), quota.Ledger{Default: 3, TeamDefault: 4}
 	ann, bob := quota.Holder{UserID: "usr_1", TeamID: "team_1"}, quota.Holder{UserID: "usr_2", TeamID: "team_1"}
 	for _, step := range []struct {
-		who  quota.Holder
-		gpus int
-		ok   bool
+		holder quota.Holder
+		gpus   int
+		ok     bool
 	}{{ann, 3, true}, {ann, 1, false}, {bob, 2, false}, {bob, 1, true}, {bob, 1, false}, {quota.Holder{UserID: "usr_2"}, 2, true}} {
-		ok, err := hold(t.Context(), pool, l, step.who, step.gpus)
+		ok, err := hold(t.Context(), pool, l, step.holder, step.gpus)
 		require.NoError(t, err)
 		require.Equal(t, step.ok, ok, "%+v", step)
 	}
@@ -46,14 +46,14 @@ func TestAJobCountsAgainstItsOwnerAndItsTeam(t *testing.T) {
 		require.NoError(t, err)
 		return []int{holds(t, pool, l, "usr_1"), holds(t, pool, l, "usr_2"), team.Held, team.Limit}
 	}
-	require.Equal(t, []int{3, 3, 4, 4}, held(), "what the team refused the account does not hold")
+	require.Equal(t, []int{3, 3, 4, 4}, held(), "the account does not hold what the team's limit refused")
 	require.NoError(t, release(t.Context(), pool, l, bob, 1))
 	require.Equal(t, []int{3, 2, 3, 4}, held())
 	require.NoError(t, release(t.Context(), pool, l, ann, 3))
 	require.Equal(t, []int{0, 2, 0, 4}, held())
 }
 
-func TestALimitIsSetAndPutBack(t *testing.T) {
+func TestLedger_Set(t *testing.T) {
 	t.Parallel()
 	pool, l := newPool(t), quota.Ledger{Default: 8, TeamDefault: 9}
 	before, err := set(t.Context(), pool, l, quota.User, "usr_1", 6)
@@ -67,12 +67,12 @@ func TestALimitIsSetAndPutBack(t *testing.T) {
 	require.Equal(t, 6, *before)
 	a, err := l.Account(t.Context(), pool, "usr_1")
 	require.NoError(t, err)
-	require.Equal(t, quota.Account{Limit: 2, Held: 6}, a, "a limit under what is held ends nothing")
+	require.Equal(t, quota.Account{Limit: 2, Held: 6}, a, "a limit below the holdings ends nothing")
 	require.Zero(t, a.Available())
 	require.NoError(t, release(t.Context(), pool, l, quota.Holder{UserID: "usr_1"}, 4))
 	ok, err = reserve(t.Context(), pool, l, "usr_1", 1)
 	require.NoError(t, err)
-	require.False(t, ok, "and lets nothing new in")
+	require.False(t, ok, "and admits nothing new")
 	before, err = set(t.Context(), pool, l, quota.User, "usr_1")
 	require.NoError(t, err)
 	require.Equal(t, 2, *before)
@@ -90,25 +90,25 @@ func TestALimitIsSetAndPutBack(t *testing.T) {
 	require.Equal(t, "usr_root", by)
 }
 
-// The release before reads the limit by two columns: it holds to what was set.
-func TestTheReleaseBeforeHoldsToALimitThatIsSet(t *testing.T) {
+// The previous release reads the limit from two columns and must get the same value.
+func TestSetLimitReadableByPreviousRelease(t *testing.T) {
 	t.Parallel()
 	pool, l := newPool(t), quota.Ledger{Default: 8}
-	old := func() (limit int) {
+	previousRelease := func() (limit int) {
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT CASE WHEN own_limit THEN gpu_limit ELSE 8 END FROM account`).Scan(&limit))
 		return limit
 	}
 	_, err := set(t.Context(), pool, l, quota.User, "usr_1", 5)
 	require.NoError(t, err)
-	require.Equal(t, 5, old())
+	require.Equal(t, 5, previousRelease())
 	_, err = set(t.Context(), pool, l, quota.User, "usr_1")
 	require.NoError(t, err)
-	require.Equal(t, 8, old())
+	require.Equal(t, 8, previousRelease())
 }
 
-// TestNobodyComesOverHisLimitWhileLimitsChange has 200 reservations at once on two accounts of one team, with
-// ends and changes of limits between them. The table itself tells of every growth over the limit of its moment.
-func TestNobodyComesOverHisLimitWhileLimitsChange(t *testing.T) {
+// TestReserveWithinLimitWhileLimitsChange makes 200 concurrent reservations on two accounts of one team, with
+// releases and limit changes in between. A trigger fails on every increase above the limit in force.
+func TestReserveWithinLimitWhileLimitsChange(t *testing.T) {
 	t.Parallel()
 	d := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations})
 	pool, l := d.Pool("jobs"), quota.Ledger{Default: 8, TeamDefault: 10}

@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// CloseArgs asks for the close of a run's streams.
+// CloseArgs are the arguments of the queue job that closes a run's streams.
 type CloseArgs struct {
 	RunID string `json:"run_id"`
 }
 
-// Kind names the job in the queue.
+// Kind returns the job's name in the queue.
 func (CloseArgs) Kind() string { return "close_run" }
 
 // Inserter adds jobs to the queue in a transaction: a *queue.Client.
@@ -29,20 +29,19 @@ type Inserter interface {
 	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 }
 
-// Closing queues closes.
+// Closing queues the closing of runs.
 type Closing struct{ Queue Inserter }
 
-// closeTries is how often a close is tried: for days, since a run without its eof is never read to
-// its end.
+// closeTries is the number of tries. They last for days, because readers of a run without eof never reach its end.
 const closeTries = 20_000
 
-// CloseRun queues the close of an ended run in the transaction that ends it.
+// CloseRun queues the closing of a run in the transaction that ends it.
 func (c *Closing) CloseRun(ctx context.Context, tx pgx.Tx, runID string) error {
 	_, err := c.Queue.InsertTx(ctx, tx, CloseArgs{RunID: runID}, &river.InsertOpts{MaxAttempts: closeTries})
 	return err
 }
 
-// Closer sets eof on the streams of ended runs. Ingest does it once, however often it is asked.
+// Closer sets eof on the streams of ended runs. The call to ingest is idempotent.
 type Closer struct {
 	river.WorkerDefaults[CloseArgs]
 	Pool   *pgxpool.Pool
@@ -66,12 +65,12 @@ func (c *Closer) Work(ctx context.Context, j *river.Job[CloseArgs]) error {
 	return nil
 }
 
-// CloseTimeout bounds one try. What a killed process was at is tried again soon after it.
+// CloseTimeout bounds one try. A try that was interrupted by a crash is repeated soon after it.
 const CloseTimeout = 10 * time.Second
 
 const maxClosePause = 15 * time.Second
 
-// NextRetry spaces the tries: soon at first, then steadily.
+// NextRetry doubles the pause between tries, up to maxClosePause.
 func (c *Closer) NextRetry(j *river.Job[CloseArgs]) time.Time {
 	pause := time.Second << min(j.Attempt, 4)
 	return c.Clock.Now().Add(min(pause, maxClosePause))

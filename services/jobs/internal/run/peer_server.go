@@ -14,32 +14,31 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/token"
 )
 
-// Reporter applies what a training reports, and tells it what it is asked.
+// Reporter applies what a training process reports, and returns its pending signals.
 type Reporter interface {
 	Report(ctx context.Context, runID string, attempt int, event, message string) (applied bool, err error)
 	Register(ctx context.Context, runID string, c job.Checkpoint) error
-	Next(ctx context.Context, runID string, attempt int) (job.Asked, error)
-	Ack(ctx context.Context, runID string, attempt int, signalID string) (job.Asked, error)
+	Next(ctx context.Context, runID string, attempt int) (job.PendingSignal, error)
+	Ack(ctx context.Context, runID string, attempt int, signalID string) (job.PendingSignal, error)
 }
 
-// PeerServer answers RunPeerService.
+// PeerServer implements RunPeerService.
 type PeerServer struct {
 	jobspeerv1.UnimplementedRunPeerServiceServer
 	Pool     *pgxpool.Pool
 	Runs     Store
-	Tokens   *token.Store
+	Tokens   *ingesttoken.Store
 	Reporter Reporter
 	Jobs     *job.Store
-	Hub      *wake.Hub
+	Hub      *pg.NotifyHub
 	Clock    clock.Clock
 }
 
-// ResolveIngestToken finds the attempt that a token belongs to.
+// ResolveIngestToken returns the grant of an ingest token.
 func (s *PeerServer) ResolveIngestToken(
 	ctx context.Context, req *jobspeerv1.ResolveIngestTokenRequest,
 ) (*jobspeerv1.IngestGrant, error) {
@@ -66,14 +65,15 @@ func (s *PeerServer) ResolveIngestToken(
 func (s *PeerServer) ReportLifecycle(
 	ctx context.Context, req *jobspeerv1.ReportLifecycleRequest,
 ) (*jobspeerv1.ReportLifecycleResponse, error) {
-	applied, err := s.Reporter.Report(ctx, req.GetRunId(), int(req.GetAttempt()), req.GetEvent(), job.Words(req.GetMessage(), maxMessage))
+	applied, err := s.Reporter.Report(ctx, req.GetRunId(), int(req.GetAttempt()), req.GetEvent(), job.StorableText(req.GetMessage(), maxMessage))
 	if err != nil {
 		return nil, err
 	}
 	return &jobspeerv1.ReportLifecycleResponse{Applied: applied}, nil
 }
 
-// GetRunOwner tells whose a run or a job is. The asking service judges its caller by it.
+// GetRunOwner returns the owner and project of a run, found by its own or its job's id. The calling service checks
+// its own caller's access with them.
 func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwnerRequest) (*jobspeerv1.RunOwner, error) {
 	r, err := s.Runs.Get(ctx, s.Pool, authn.Scope{Admin: true, Projects: []string{}}, req.GetId())
 	if err != nil {
@@ -89,11 +89,11 @@ func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwne
 	return m, nil
 }
 
-// maxUsers bounds how many users of a model are named.
+// maxUsers bounds the number of jobs in a response of ListModelUsers.
 const maxUsers = 20
 
-// ListModelUsers names the jobs that are not over and start from a version of a model. What was resolved at the
-// submission counts, whatever word was asked for.
+// ListModelUsers lists the live jobs that start from a model or from one version of it. The version that was resolved
+// at submission counts, not the alias in the spec.
 func (s *PeerServer) ListModelUsers(ctx context.Context, req *jobspeerv1.ListModelUsersRequest) (*jobspeerv1.ListModelUsersResponse, error) {
 	model, _, one := strings.Cut(req.GetRef(), "@")
 	found, err := s.Runs.StartingFrom(ctx, s.Pool, model)
@@ -116,5 +116,5 @@ func (s *PeerServer) ListModelUsers(ctx context.Context, req *jobspeerv1.ListMod
 	return out, nil
 }
 
-// maxMessage bounds the words of a failure, in bytes.
+// maxMessage bounds a reported failure message, in bytes.
 const maxMessage = 4096

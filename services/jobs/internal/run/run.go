@@ -1,5 +1,5 @@
-// Package run owns runs: what is kept of a job's work for good. A run repeats what it must tell, so
-// that it outlives its job.
+// Package run owns runs, the permanent records of jobs. A run copies what it needs from its job, so it outlives
+// the job.
 package run
 
 import (
@@ -15,7 +15,7 @@ type Run struct {
 	JobID                          *string
 	Name, OwnerID, OwnerName       string
 	ProjectID, Project, Visibility string
-	VisibilityVersion              int64 // of its project
+	VisibilityVersion              int64 // the version of Visibility
 	State                          string
 	Attempts                       int
 	RecipeLock, Bindings           []byte
@@ -26,8 +26,8 @@ type Run struct {
 	Parents                        []job.Parent
 }
 
-// Thing is what an id names that a run is asked for by: the run, or its job.
-func Thing(name string) string {
+// Thing returns the kind of the id by which a run was requested: "run" or "job".
+func KindOfID(name string) string {
 	if id.Check(id.Job, name) == nil {
 		return "job"
 	}

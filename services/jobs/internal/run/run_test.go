@@ -19,10 +19,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
@@ -34,8 +34,8 @@ const (
 	fourth = "run_01jd000000000000000000000d"
 )
 
-// newPool makes four runs, the later the newer: alice's in prj_1, bob's in prj_2, bob's for all, and
-// alice's live one.
+// newPool creates four runs, oldest first: alice's in prj_1, bob's in prj_2, bob's visible to all, and alice's live
+// one.
 func newPool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
@@ -54,22 +54,22 @@ func newPool(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-func TestWhoSeesWhichRuns(t *testing.T) {
+func TestRunListVisibility(t *testing.T) {
 	t.Parallel()
 	pool, store := newPool(t), run.Store{}
 	for name, c := range map[string]struct {
 		scope authn.Scope
 		live  bool
-		page  page.Page
+		page  request.Page
 		want  []string
 	}{
-		"an admin, finished":  {authn.Scope{Admin: true, Projects: []string{}}, false, page.Page{Limit: 9}, []string{third, second, first}},
-		"an admin, all":       {authn.Scope{Admin: true, Projects: []string{}}, true, page.Page{Limit: 9}, []string{fourth, third, second, first}},
-		"an owner":            {authn.Scope{UserID: "usr_a", Projects: []string{}}, true, page.Page{Limit: 9}, []string{fourth, third, first}},
-		"a member":            {authn.Scope{UserID: "usr_c", Projects: []string{"prj_2"}}, true, page.Page{Limit: 9}, []string{third, second}},
-		"a stranger":          {authn.Scope{UserID: "usr_c", Projects: []string{}}, true, page.Page{Limit: 9}, []string{third}},
-		"nobody":              {authn.Scope{Projects: []string{}}, true, page.Page{Limit: 9}, []string{}},
-		"one more than asked": {authn.Scope{Admin: true, Projects: []string{}}, true, page.Page{Limit: 1, Offset: 1}, []string{third, second}},
+		"admin, finished runs":    {authn.Scope{Admin: true, Projects: []string{}}, false, request.Page{Limit: 9}, []string{third, second, first}},
+		"admin, all runs":         {authn.Scope{Admin: true, Projects: []string{}}, true, request.Page{Limit: 9}, []string{fourth, third, second, first}},
+		"owner":                   {authn.Scope{UserID: "usr_a", Projects: []string{}}, true, request.Page{Limit: 9}, []string{fourth, third, first}},
+		"member":                  {authn.Scope{UserID: "usr_c", Projects: []string{"prj_2"}}, true, request.Page{Limit: 9}, []string{third, second}},
+		"no role":                 {authn.Scope{UserID: "usr_c", Projects: []string{}}, true, request.Page{Limit: 9}, []string{third}},
+		"anonymous":               {authn.Scope{Projects: []string{}}, true, request.Page{Limit: 9}, []string{}},
+		"one more than the limit": {authn.Scope{Admin: true, Projects: []string{}}, true, request.Page{Limit: 1, Offset: 1}, []string{third, second}},
 	} {
 		got, err := store.List(t.Context(), pool, c.scope, c.live, c.page)
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestWhoSeesWhichRuns(t *testing.T) {
 			require.Equal(t, err == nil, byJob == nil, "%s: %s by its job's id", name, id)
 			require.True(t, err == nil || fault.Is(err, fault.Absent), "%v", err)
 			if c.live && c.page.Limit == 9 {
-				require.Equal(t, err == nil, contains(c.want, id), "%s: what a list shows can be got: %s", name, id)
+				require.Equal(t, err == nil, contains(c.want, id), "%s: Get agrees with List: %s", name, id)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func alice(ctx context.Context) context.Context {
 	return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindUser, Subject: "usr_a"})
 }
 
-func TestTheServerShowsRuns(t *testing.T) {
+func TestServerListAndGetRuns(t *testing.T) {
 	t.Parallel()
 	s := &run.Server{Pool: newPool(t)}
 	all, limit := "all", int32(9)
@@ -129,7 +129,7 @@ func TestTheServerShowsRuns(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 }
 
-// reporter notes what was reported.
+// reporter records the last message.
 type reporter struct {
 	run.Reporter
 	message string
@@ -143,7 +143,7 @@ func (r *reporter) Report(_ context.Context, _ string, attempt int, _, message s
 	return true, nil
 }
 
-func TestThePeersAskWhoseARunIsAndReport(t *testing.T) {
+func TestPeerServerOwnerAndLifecycle(t *testing.T) {
 	t.Parallel()
 	r := &reporter{}
 	pool := newPool(t)
@@ -167,27 +167,27 @@ func TestThePeersAskWhoseARunIsAndReport(t *testing.T) {
 	resp, err := s.ReportLifecycle(t.Context(), &jobspeerv1.ReportLifecycleRequest{RunId: first, Attempt: 1, Message: string(long)})
 	require.NoError(t, err)
 	require.True(t, resp.GetApplied())
-	require.LessOrEqual(t, len(r.message), 4096, "the words of a failure are bounded")
+	require.LessOrEqual(t, len(r.message), 4096, "the failure message is bounded")
 	require.NotEmpty(t, r.message)
 	_, err = s.ReportLifecycle(t.Context(), &jobspeerv1.ReportLifecycleRequest{RunId: first, Attempt: 2})
 	require.True(t, fault.HasCode(err, "stale_attempt"))
 }
 
-// ingest notes what it was asked to close.
+// ingest records the close requests.
 type ingest struct {
 	ingestpeerv1.RunDataPeerServiceClient
-	asked []*ingestpeerv1.CloseRunRequest
-	err   error
+	requests []*ingestpeerv1.CloseRunRequest
+	err      error
 }
 
 func (i *ingest) CloseRun(
 	_ context.Context, req *ingestpeerv1.CloseRunRequest, _ ...grpc.CallOption,
 ) (*ingestpeerv1.CloseRunResponse, error) {
-	i.asked = append(i.asked, req)
+	i.requests = append(i.requests, req)
 	return &ingestpeerv1.CloseRunResponse{}, i.err
 }
 
-func TestAnEndedRunIsClosedWithItsStateAndTriedAgainWhenThatFails(t *testing.T) {
+func TestCloser_Work(t *testing.T) {
 	t.Parallel()
 	in, clk := &ingest{}, clock.NewFake(at())
 	c := &run.Closer{Pool: newPool(t), Ingest: in, Clock: clk}
@@ -195,10 +195,10 @@ func TestAnEndedRunIsClosedWithItsStateAndTriedAgainWhenThatFails(t *testing.T) 
 		return c.Work(t.Context(), &river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{}, Args: run.CloseArgs{RunID: runID}})
 	}
 	require.NoError(t, closing(second))
-	require.Len(t, in.asked, 1)
-	require.Equal(t, []string{second, "failed"}, []string{in.asked[0].GetRunId(), in.asked[0].GetState()})
-	require.Equal(t, at().Add(time.Hour), in.asked[0].GetEndedAt().AsTime())
-	in.err = errors.New("away")
+	require.Len(t, in.requests, 1)
+	require.Equal(t, []string{second, "failed"}, []string{in.requests[0].GetRunId(), in.requests[0].GetState()})
+	require.Equal(t, at().Add(time.Hour), in.requests[0].GetEndedAt().AsTime())
+	in.err = errors.New("unavailable")
 	require.ErrorIs(t, closing(second), in.err)
 	require.True(t, fault.Is(closing("run_none"), fault.Absent))
 	for attempt, pause := range map[int]time.Duration{1: 2, 2: 4, 3: 8, 4: 15, 5: 15, 19_999: 15} {

@@ -10,22 +10,21 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
 )
 
-// Server answers RunService.
+// Server implements RunService.
 type Server struct {
 	jobsv1.UnimplementedRunServiceServer
 	Pool *pgxpool.Pool
 	Runs Store
 }
 
-// ListRuns lists finished runs, newest first; `state=all` live ones too.
+// ListRuns lists finished runs, newest first; with state=all also live ones.
 func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jobsv1.ListRunsResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +32,7 @@ func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jo
 	if err != nil {
 		return nil, err
 	}
-	runs, more := page.Cut(runs, p)
+	runs, more := request.CutPage(runs, p)
 	resp := &jobsv1.ListRunsResponse{}
 	for _, r := range runs {
 		resp.Runs = append(resp.Runs, toProto(r))
@@ -41,7 +40,7 @@ func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jo
 	return resp, request.SetMore(ctx, more)
 }
 
-// GetRun shows a run.
+// GetRun returns a run.
 func (s *Server) GetRun(ctx context.Context, req *jobsv1.GetRunRequest) (*jobsv1.Run, error) {
 	if err := request.ID(id.Run, "run_id", req.GetRunId()); err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func (s *Server) GetRun(ctx context.Context, req *jobsv1.GetRunRequest) (*jobsv1
 func toProto(r *Run) *jobsv1.Run {
 	m := &jobsv1.Run{
 		Id: r.ID, JobId: r.JobID, Project: r.Project, Owner: r.OwnerName, Name: r.Name,
-		State: desk.StateToProto(job.State(r.State)), Attempts: int32(r.Attempts), RecipeLock: r.RecipeLock,
+		State: jobapi.StateToProto(job.State(r.State)), Attempts: int32(r.Attempts), RecipeLock: r.RecipeLock,
 		Bindings: r.Bindings, RecipeDigest: r.RecipeDigest, SpecDigest: r.SpecDigest,
 		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
 	}

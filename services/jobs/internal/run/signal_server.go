@@ -9,11 +9,11 @@ import (
 	"google.golang.org/grpc"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/topic"
 )
 
-// RecordCheckpoint tells of a registered checkpoint from which the run's next attempt can go on.
+// RecordCheckpoint records a registered checkpoint that the run's next attempt can resume from.
 func (s *PeerServer) RecordCheckpoint(
 	ctx context.Context, req *jobspeerv1.RecordCheckpointRequest,
 ) (*jobspeerv1.RecordCheckpointResponse, error) {
@@ -27,16 +27,16 @@ func (s *PeerServer) RecordCheckpoint(
 	return &jobspeerv1.RecordCheckpointResponse{}, nil
 }
 
-// NextSignal answers what the run's training is asked to do now.
+// NextSignal returns the signal that is pending for the run's training process.
 func (s *PeerServer) NextSignal(ctx context.Context, req *jobspeerv1.NextSignalRequest) (*jobspeerv1.Signal, error) {
-	asked, err := s.Reporter.Next(ctx, req.GetRunId(), int(req.GetAttempt()))
+	next, err := s.Reporter.Next(ctx, req.GetRunId(), int(req.GetAttempt()))
 	if err != nil {
 		return nil, err
 	}
-	return signalToProto(asked), nil
+	return signalToProto(next), nil
 }
 
-// AckSignal takes the training's word that it has done what a signal asked.
+// AckSignal records that the training process has handled a signal, and returns the next one.
 func (s *PeerServer) AckSignal(ctx context.Context, req *jobspeerv1.AckSignalRequest) (*jobspeerv1.Signal, error) {
 	next, err := s.Reporter.Ack(ctx, req.GetRunId(), int(req.GetAttempt()), req.GetSignalId())
 	if err != nil {
@@ -45,33 +45,33 @@ func (s *PeerServer) AckSignal(ctx context.Context, req *jobspeerv1.AckSignalReq
 	return signalToProto(next), nil
 }
 
-func signalToProto(a job.Asked) *jobspeerv1.Signal {
+func signalToProto(a job.PendingSignal) *jobspeerv1.Signal {
 	return &jobspeerv1.Signal{Signal: a.Signal, Id: a.ID, Deadline: timeTo(a.Deadline)}
 }
 
-// lookAgain is how long a watch of signals trusts wake-ups alone.
+// lookAgain is how often a watch of signals checks again without a wake-up.
 const lookAgain = 5 * time.Second
 
-// WatchSignals sends all runs that are asked for something, whole, now and whenever that changes.
+// WatchSignals sends the complete set of runs with a pending signal, at once and after every change.
 func (s *PeerServer) WatchSignals(
 	_ *jobspeerv1.WatchSignalsRequest, stream grpc.ServerStreamingServer[jobspeerv1.WatchSignalsResponse],
 ) error {
 	ctx := stream.Context()
-	changed := s.Hub.Wait(topic.Signals)
+	changed := s.Hub.Wait(db.SignalsTopic)
 	defer changed.Close()
 	again := s.Clock.NewTicker(lookAgain)
 	defer again.Stop()
-	var told map[string]string
+	var sent map[string]string
 	for {
-		asked, err := s.Jobs.Signalled(ctx, s.Pool)
+		signals, err := s.Jobs.Signalled(ctx, s.Pool)
 		if err != nil {
 			return err
 		}
-		if told == nil || !maps.Equal(told, asked) {
-			if err := stream.Send(&jobspeerv1.WatchSignalsResponse{Signals: asked}); err != nil {
-				return fmt.Errorf("tell what runs are asked: %w", err)
+		if sent == nil || !maps.Equal(sent, signals) {
+			if err := stream.Send(&jobspeerv1.WatchSignalsResponse{Signals: signals}); err != nil {
+				return fmt.Errorf("send pending signals: %w", err)
 			}
-			told = asked
+			sent = signals
 		}
 		select {
 		case <-ctx.Done():

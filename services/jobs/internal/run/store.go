@@ -9,11 +9,11 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Store reads runs; the job's own transactions write them.
+// Store reads runs. The transactions of jobs write them.
 type Store struct{}
 
 const runSelect = `SELECT id, job_id, name, owner_id, owner_name, project_id, project, visibility, visibility_version, state, attempts,
@@ -29,7 +29,7 @@ func scan(row pgx.CollectableRow) (*Run, error) {
 	return &r, err
 }
 
-// Get answers a run that the scope sees, by its own or its job's id.
+// Get returns a run within the scope, by its own or its job's id.
 func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Run, error) {
 	rows, err := q.Query(ctx, runSelect+visible+` AND (id = $4 OR job_id = $4)`, scope.Admin, scope.UserID, scope.Projects, id)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id stri
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.Absentf(Thing(id), id)
+		return nil, fault.Absentf(KindOfID(id), id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load run: %w", err)
@@ -45,11 +45,11 @@ func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id stri
 	return r, nil
 }
 
-// List answers the runs that the scope sees, newest first; live ones only when asked for.
-func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live bool, p page.Page) ([]*Run, error) {
+// List returns the runs within the scope, newest first, and live ones only if live is set.
+func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live bool, p request.Page) ([]*Run, error) {
 	rows, err := q.Query(ctx, runSelect+visible+` AND ($4 OR ended_at IS NOT NULL)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`,
-		scope.Admin, scope.UserID, scope.Projects, live, p.Ask(), p.Offset)
+		scope.Admin, scope.UserID, scope.Projects, live, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
@@ -60,22 +60,22 @@ func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live b
 	return runs, nil
 }
 
-// Template is what every attempt of a job is told, opaque here.
+// Template is the serialized AttemptSpec shared by a job's attempts; opaque here.
 type Template struct {
 	JobID string
 	Spec  []byte
 }
 
-// StartingFrom answers the jobs that are not over and were asked to start from any version of a model, oldest first.
+// StartingFrom returns the live jobs whose spec starts from any version of a model, oldest first.
 func (Store) StartingFrom(ctx context.Context, q pg.Querier, model string) ([]Template, error) {
 	rows, err := q.Query(ctx, `SELECT id, template FROM job WHERE ended_at IS NULL AND starts_with(spec->'bindings'->>'model', $1 || '@')
 		ORDER BY created_at, id`, model)
 	if err != nil {
-		return nil, fmt.Errorf("look for the users of a model: %w", err)
+		return nil, fmt.Errorf("find the users of a model: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Template, err error) { return t, row.Scan(&t.JobID, &t.Spec) })
 	if err != nil {
-		return nil, fmt.Errorf("look for the users of a model: %w", err)
+		return nil, fmt.Errorf("find the users of a model: %w", err)
 	}
 	return found, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
-func TestWhoStartsFromAModelIsNamed(t *testing.T) {
+func TestListModelUsersOfLiveJobs(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	s := &run.PeerServer{Pool: pool}
@@ -44,13 +44,13 @@ func TestWhoStartsFromAModelIsNamed(t *testing.T) {
 	job(chat+"@1", chat+"@1", "succeeded")
 	job(chat+"-small@1", chat+"-small@1", "queued")
 	job("", "", "queued")
-	require.Equal(t, []string{one, alias}, users(chat+"@1"), "what is over uses nothing; another word for the same version counts")
-	require.Equal(t, []string{newest}, users(chat+"@2"), "what latest was at the submission")
+	require.Equal(t, []string{one, alias}, users(chat+"@1"), "ended jobs do not count; an alias of the same version does")
+	require.Equal(t, []string{newest}, users(chat+"@2"), "latest means the version at submission")
 	require.Empty(t, users(chat+"@latest"))
 	require.Equal(t, []string{one, newest, alias}, users(chat), "any version")
 	require.Empty(t, users("mdl/search/cha"))
 	for range 30 {
 		job(chat+"@3", chat+"@3", "queued")
 	}
-	require.Len(t, users(chat+"@3"), 20, "no more than can be read")
+	require.Len(t, users(chat+"@3"), 20, "the response is bounded")
 }

@@ -15,23 +15,23 @@ import (
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
-// Reports is what ingest has of a run: an ingestpeerv1.RunDataPeerServiceClient.
+// Reports reads the data that a run reported to ingest: an ingestpeerv1.RunDataPeerServiceClient.
 type Reports interface {
 	GetRunMetrics(ctx context.Context, in *ingestpeerv1.GetRunMetricsRequest, opts ...grpc.CallOption) (*ingestpeerv1.GetRunMetricsResponse, error)
 	GetRunHparams(ctx context.Context, in *ingestpeerv1.GetRunHparamsRequest, opts ...grpc.CallOption) (*ingestpeerv1.GetRunHparamsResponse, error)
 	GetRunSamples(ctx context.Context, in *ingestpeerv1.GetRunSamplesRequest, opts ...grpc.CallOption) (*ingestpeerv1.GetRunSamplesResponse, error)
 }
 
-// Catalog says which datasets are protected: a registrypeerv1.CatalogPeerServiceClient.
+// Catalog finds protected datasets: a registrypeerv1.CatalogPeerServiceClient.
 type Catalog interface {
 	FindProtected(ctx context.Context, in *registrypeerv1.FindProtectedRequest, opts ...grpc.CallOption) (*registrypeerv1.FindProtectedResponse, error)
 }
 
-// People says who somebody is: an authpeerv1.AccountPeerServiceClient.
+// People looks up accounts and their roles: an authpeerv1.AccountPeerServiceClient.
 type People interface {
 	GetAccount(ctx context.Context, in *authpeerv1.GetAccountRequest, opts ...grpc.CallOption) (*authpeerv1.Account, error)
 	ListProjectRoles(
@@ -39,14 +39,14 @@ type People interface {
 	) (*authpeerv1.ListProjectRolesResponse, error)
 }
 
-// Live shows runs as they are now.
+// Live reads the current state of runs.
 type Live struct {
 	Reports Reports
 	Catalog Catalog
 	People  People
 }
 
-// Allowed says whether a person may change runs still, as he had to when he shared them.
+// Allowed reports whether the owner of a link may still change the runs, which was required to share them.
 func (l *Live) Allowed(ctx context.Context, ownerID string, runs []*run.Run) (bool, error) {
 	a, err := l.People.GetAccount(ctx, &authpeerv1.GetAccountRequest{Account: ownerID})
 	if fault.Is(err, fault.Absent) {
@@ -64,7 +64,7 @@ func (l *Live) Allowed(ctx context.Context, ownerID string, runs []*run.Run) (bo
 	}
 	roles, err := l.People.ListProjectRoles(ctx, &authpeerv1.ListProjectRolesRequest{AccountId: ownerID})
 	if err != nil {
-		return false, fmt.Errorf("look up what the owner of a link may do: %w", err)
+		return false, fmt.Errorf("look up the roles of the owner of a link: %w", err)
 	}
 	edits := map[string]bool{}
 	for _, r := range roles.GetRoles() {
@@ -73,7 +73,7 @@ func (l *Live) Allowed(ctx context.Context, ownerID string, runs []*run.Run) (bo
 	return !slices.ContainsFunc(runs, func(r *run.Run) bool { return r.OwnerID != ownerID && !edits[r.ProjectID] }), nil
 }
 
-// Protected says whether a run is bound to a protected dataset, or to one that is not there any more.
+// Protected reports whether a run is bound to a protected dataset or to one that no longer exists.
 func (l *Live) Protected(ctx context.Context, r *run.Run) (bool, error) {
 	var bound struct {
 		Datasets map[string]string `json:"datasets"`
@@ -92,8 +92,8 @@ func (l *Live) Protected(ctx context.Context, r *run.Run) (bool, error) {
 	return len(found.GetRefs()) > 0, nil
 }
 
-// Metrics answers a page of a run's series.
-func (l *Live) Metrics(ctx context.Context, r *run.Run, keys []string, p page.Page) ([]*jobsv1.SharedSeries, bool, error) {
+// Metrics returns a page of a run's series.
+func (l *Live) Metrics(ctx context.Context, r *run.Run, keys []string, p request.Page) ([]*jobsv1.SharedSeries, bool, error) {
 	got, err := l.Reports.GetRunMetrics(ctx, &ingestpeerv1.GetRunMetricsRequest{
 		RunId: r.ID, Keys: keys, Limit: int32(p.Limit), Offset: int32(p.Offset),
 	})
@@ -103,7 +103,7 @@ func (l *Live) Metrics(ctx context.Context, r *run.Run, keys []string, p page.Pa
 	return seriesFromReports(got.GetSeries()), got.GetMore(), nil
 }
 
-// Config answers how a run was configured.
+// Config returns a run's recipe and hyperparameters.
 func (l *Live) Config(ctx context.Context, r *run.Run) (*jobsv1.SharedConfig, error) {
 	got, err := l.Reports.GetRunHparams(ctx, &ingestpeerv1.GetRunHparamsRequest{RunId: r.ID})
 	if err != nil {
@@ -116,9 +116,9 @@ func (l *Live) Config(ctx context.Context, r *run.Run) (*jobsv1.SharedConfig, er
 	return &jobsv1.SharedConfig{Recipe: name, RecipeVersion: version, Hparams: got.GetParams()}, nil
 }
 
-// Samples answers a page of the samples of one round, the last one where step is nil; errGone where the run's
-// are not shared.
-func (l *Live) Samples(ctx context.Context, r *run.Run, step *int64, p page.Page) ([]*jobsv1.SharedSample, bool, error) {
+// Samples returns a page of the samples of one round, the last round if step is nil. It returns errGone if the run is
+// bound to a protected dataset.
+func (l *Live) Samples(ctx context.Context, r *run.Run, step *int64, p request.Page) ([]*jobsv1.SharedSample, bool, error) {
 	protected, err := l.Protected(ctx, r)
 	if err != nil {
 		return nil, false, err

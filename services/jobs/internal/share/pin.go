@@ -9,26 +9,26 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
-// MaxPin bounds what one pinned link keeps.
+// MaxPin bounds the bytes that one pinned link stores.
 const MaxPin = 32 << 20
 
-// partRun is the part of a pin that is the run itself; the others are named by their field.
+// partRun is the part of a pin that holds the run itself. The other parts have the name of their field.
 const partRun = "run"
 
-// pin is a part of what a pinned link shows.
+// pin is one part of the content of a pinned link.
 type pin struct {
 	run  int
 	part string
 	data []byte
 }
 
-// gather makes what a pinned link will show. Series past the first page of them are too much to pin, and so is
-// what is larger than a link may keep; samples are the last round's, one page of them.
+// gather collects the content of a pinned link. It fails if a run has more than one page of series or if the content
+// exceeds MaxPin. Of the samples it takes one page of the last round.
 func (l *Live) gather(ctx context.Context, s *Share, runs []*run.Run) ([]pin, error) {
 	var pins []pin
 	total := 0
@@ -40,7 +40,7 @@ func (l *Live) gather(ctx context.Context, s *Share, runs []*run.Run) ([]pin, er
 		for part, m := range parts {
 			data, err := proto.Marshal(m)
 			if err != nil {
-				return nil, fmt.Errorf("write what a link shows: %w", err)
+				return nil, fmt.Errorf("encode a pinned link: %w", err)
 			}
 			if total += len(data); total > MaxPin {
 				return nil, tooMuch()
@@ -52,11 +52,11 @@ func (l *Live) gather(ctx context.Context, s *Share, runs []*run.Run) ([]pin, er
 }
 
 func tooMuch() error {
-	return fault.New(fault.TooLarge, "pin_too_large", "there is too much to pin: share fewer runs or fields, or do not pin")
+	return fault.New(fault.TooLarge, "pin_too_large", "there is too much data to pin; share fewer runs or fields, or do not pin the link")
 }
 
 func (l *Live) parts(ctx context.Context, s *Share, r *run.Run) (parts map[string]proto.Message, err error) {
-	whole := page.Page{Limit: page.MaxLimit}
+	whole := request.Page{Limit: request.MaxLimit}
 	parts = map[string]proto.Message{}
 	if parts[partRun], err = runToShared(r); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (l *Live) parts(ctx context.Context, s *Share, r *run.Run) (parts map[strin
 	return parts, nil
 }
 
-// Pins shows what was pinned.
+// Pins reads the content of pinned links.
 type Pins struct {
 	DB    pg.Querier
 	Store Store
@@ -103,8 +103,8 @@ func (p *Pins) read(ctx context.Context, s *Share, run int, part string, into pr
 	return nil
 }
 
-// Metrics answers a page of a run's series.
-func (p *Pins) Metrics(ctx context.Context, s *Share, run int, keys []string, pg page.Page) ([]*jobsv1.SharedSeries, bool, error) {
+// Metrics returns a page of a run's series.
+func (p *Pins) Metrics(ctx context.Context, s *Share, run int, keys []string, pg request.Page) ([]*jobsv1.SharedSeries, bool, error) {
 	var all jobsv1.ListSharedMetricsResponse
 	if err := p.read(ctx, s, run, Metrics, &all); err != nil {
 		return nil, false, err
@@ -117,8 +117,8 @@ func (p *Pins) Metrics(ctx context.Context, s *Share, run int, keys []string, pg
 	return series, more, nil
 }
 
-// Samples answers a page of a run's samples: they are those of one round.
-func (p *Pins) Samples(ctx context.Context, s *Share, run int, step *int64, pg page.Page) ([]*jobsv1.SharedSample, bool, error) {
+// Samples returns a page of a run's samples. Only one round is pinned.
+func (p *Pins) Samples(ctx context.Context, s *Share, run int, step *int64, pg request.Page) ([]*jobsv1.SharedSample, bool, error) {
 	var all jobsv1.ListSharedSamplesResponse
 	if err := p.read(ctx, s, run, Samples, &all); err != nil {
 		return nil, false, err
@@ -131,8 +131,8 @@ func (p *Pins) Samples(ctx context.Context, s *Share, run int, step *int64, pg p
 	return samples, more, nil
 }
 
-// part is a page of a list that is there as a whole.
-func part[T any](all []T, p page.Page) (shown []T, more bool) {
+// part returns a page of a complete list.
+func part[T any](all []T, p request.Page) (shown []T, more bool) {
 	all = all[min(p.Offset, len(all)):]
-	return page.Cut(all, p)
+	return request.CutPage(all, p)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
@@ -26,14 +25,14 @@ type Trail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
-// Server answers ShareService.
+// Server implements ShareService.
 type Server struct {
 	jobsv1.UnimplementedShareServiceServer
 	Pool      *pgxpool.Pool
 	Store     Store
 	Runs      run.Store
 	Live      *Live
-	Once      *idem.Once
+	Once      *idempotency.Once
 	IDs       *id.Source
 	Rand      io.Reader
 	Events    *event.Log
@@ -41,7 +40,7 @@ type Server struct {
 	PublicURL func() string
 }
 
-// CreateShare makes a link. A repeat under the same key shows the row without the token.
+// CreateShare creates a link. A repeat with the same idempotency key returns the row without the token.
 func (s *Server) CreateShare(ctx context.Context, req *jobsv1.CreateShareRequest) (*jobsv1.Share, error) {
 	const method = jobsv1.ShareService_CreateShare_FullMethodName
 	resp := &jobsv1.Share{}
@@ -69,7 +68,7 @@ func (s *Server) CreateShare(ctx context.Context, req *jobsv1.CreateShareRequest
 			return err
 		}
 		fresh = true
-		idem.Set(resp, shareToProto(share))
+		idempotency.Set(resp, shareToProto(share))
 		return nil
 	})
 	if err != nil {
@@ -83,9 +82,9 @@ func (s *Server) CreateShare(ctx context.Context, req *jobsv1.CreateShareRequest
 	return resp, nil
 }
 
-// draft reads what is asked for and finds the runs, which the caller must be one to change.
+// draft checks the request and finds the runs, which the caller must be allowed to change.
 func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Share, []*run.Run, error) {
-	caller, err := authn.Of(ctx).RequireUser()
+	caller, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,14 +117,15 @@ func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Sh
 	return share, runs, nil
 }
 
-// target finds what a link shall be to: the caller sees it, may change it, and it may show what it is to show.
+// target finds a run to be shared. The caller must see it and be allowed to change it, and its samples must be
+// shareable if they are requested.
 func (s *Server) target(ctx context.Context, target string, samples bool) (*run.Run, error) {
 	scope := authn.ScopeOf(ctx)
 	r, err := s.Runs.Get(ctx, s.Pool, scope, target)
 	if err != nil {
 		return nil, err
 	}
-	if err := scope.Require(r.OwnerID, r.ProjectID, run.Thing(target), target); err != nil {
+	if err := scope.Require(r.OwnerID, r.ProjectID, run.KindOfID(target), target); err != nil {
 		return nil, err
 	}
 	if !samples {
@@ -136,7 +136,7 @@ func (s *Server) target(ctx context.Context, target string, samples bool) (*run.
 		return nil, err
 	}
 	if protected {
-		return nil, fault.New(fault.Forbidden, "protected_dataset", "%s is bound to a protected dataset: its samples cannot be shared", target)
+		return nil, fault.New(fault.Forbidden, "protected_dataset", "%s is bound to a protected dataset; its samples cannot be shared", target)
 	}
 	return r, nil
 }
@@ -158,9 +158,9 @@ func (s *Server) keep(ctx context.Context, tx pgx.Tx, share *Share, hash []byte,
 	})
 }
 
-// whose is the person whose links the caller handles: his own, for an admin everybody's.
-func whose(ctx context.Context) (string, error) {
-	caller, err := authn.Of(ctx).RequireUser()
+// linkOwner returns the owner whose links the caller may manage: the caller, or "" (everyone) for an admin.
+func linkOwner(ctx context.Context) (string, error) {
+	caller, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil || caller.IsAdmin() {
 		return "", err
 	}
@@ -169,11 +169,11 @@ func whose(ctx context.Context) (string, error) {
 
 // ListShares lists links, newest first.
 func (s *Server) ListShares(ctx context.Context, req *jobsv1.ListSharesRequest) (*jobsv1.ListSharesResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
-	owner, err := whose(ctx)
+	owner, err := linkOwner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (s *Server) ListShares(ctx context.Context, req *jobsv1.ListSharesRequest) 
 	if err != nil {
 		return nil, err
 	}
-	shares, more := page.Cut(shares, p)
+	shares, more := request.CutPage(shares, p)
 	resp := &jobsv1.ListSharesResponse{}
 	for _, one := range shares {
 		resp.Shares = append(resp.Shares, shareToProto(one))
@@ -189,12 +189,12 @@ func (s *Server) ListShares(ctx context.Context, req *jobsv1.ListSharesRequest) 
 	return resp, request.SetMore(ctx, more)
 }
 
-// RevokeShare ends a link.
+// RevokeShare revokes a link.
 func (s *Server) RevokeShare(ctx context.Context, req *jobsv1.RevokeShareRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.Share, "share_id", req.GetShareId()); err != nil {
 		return nil, err
 	}
-	owner, err := whose(ctx)
+	owner, err := linkOwner(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -8,13 +8,12 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
-// PublicServer answers SharedService. It looks at no caller: who has the token is who may read.
+// PublicServer implements SharedService. It ignores the caller's identity: possession of the token grants access.
 type PublicServer struct {
 	jobsv1.UnimplementedSharedServiceServer
 	Pool  *pgxpool.Pool
@@ -23,8 +22,8 @@ type PublicServer struct {
 	Live  *Live
 }
 
-// open finds the link of a token and its runs, as long as it shows anything; field "" is what every link opens.
-// The rows are asked each time: what ended a moment ago, on whichever instance, is over.
+// open returns the link of a token and its runs if the link is valid and opens the field; every link opens field "".
+// It reads the rows on every call, so a link revoked on any instance ends at once.
 func (s *PublicServer) open(ctx context.Context, token, field string) (*Share, []*run.Run, error) {
 	hash, ok := secret.Parse(secret.KindShare, token)
 	if !ok {
@@ -57,14 +56,14 @@ func (s *PublicServer) open(ctx context.Context, token, field string) (*Share, [
 	return share, runs, nil
 }
 
-// openRun is open for one run of the link, by its place.
-func (s *PublicServer) openRun(ctx context.Context, token, field string, place *int32) (share *Share, r *run.Run, at int, err error) {
+// openRun is open for one run of the link, by its index; nil means the first run.
+func (s *PublicServer) openRun(ctx context.Context, token, field string, index *int32) (share *Share, r *run.Run, at int, err error) {
 	share, runs, err := s.open(ctx, token, field)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	if place != nil {
-		at = int(*place)
+	if index != nil {
+		at = int(*index)
 	}
 	if at >= len(runs) {
 		return nil, nil, 0, errGone()
@@ -74,7 +73,7 @@ func (s *PublicServer) openRun(ctx context.Context, token, field string, place *
 
 func (s *PublicServer) pins() *Pins { return &Pins{DB: s.Pool, Store: s.Store} }
 
-// GetShared shows what is shared and counts the view.
+// GetShared returns the link's content and counts the view.
 func (s *PublicServer) GetShared(ctx context.Context, req *jobsv1.GetSharedRequest) (*jobsv1.Shared, error) {
 	share, runs, err := s.open(ctx, req.GetToken(), "")
 	if err != nil {
@@ -93,14 +92,14 @@ func (s *PublicServer) GetShared(ctx context.Context, req *jobsv1.GetSharedReque
 		}
 		m.Runs = append(m.Runs, one)
 	}
-	return m, s.Store.Seen(ctx, s.Pool, share.ID)
+	return m, s.Store.CountView(ctx, s.Pool, share.ID)
 }
 
 // ListSharedMetrics lists the series of one run.
 func (s *PublicServer) ListSharedMetrics(
 	ctx context.Context, req *jobsv1.ListSharedMetricsRequest,
 ) (*jobsv1.ListSharedMetricsResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +120,7 @@ func (s *PublicServer) ListSharedMetrics(
 	return &jobsv1.ListSharedMetricsResponse{Series: series}, request.SetMore(ctx, more)
 }
 
-// GetSharedConfig shows how one run was configured.
+// GetSharedConfig returns the configuration of one run.
 func (s *PublicServer) GetSharedConfig(ctx context.Context, req *jobsv1.GetSharedConfigRequest) (*jobsv1.SharedConfig, error) {
 	share, r, at, err := s.openRun(ctx, req.GetToken(), Config, req.Run)
 	if err != nil {
@@ -138,7 +137,7 @@ func (s *PublicServer) GetSharedConfig(ctx context.Context, req *jobsv1.GetShare
 func (s *PublicServer) ListSharedSamples(
 	ctx context.Context, req *jobsv1.ListSharedSamplesRequest,
 ) (*jobsv1.ListSharedSamplesResponse, error) {
-	p, err := request.Page(req.Limit, req.Offset)
+	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +152,10 @@ func (s *PublicServer) ListSharedSamples(
 	return &jobsv1.ListSharedSamplesResponse{Samples: samples}, request.SetMore(ctx, more)
 }
 
-// samples are the run's, or the pinned ones while the run's may be shared still: a dataset that was protected
-// since shows no more.
+// samples returns the run's current or pinned samples. Pinned samples are withheld too if a dataset of the run has
+// been protected since.
 func (s *PublicServer) samples(
-	ctx context.Context, share *Share, r *run.Run, at int, step *int64, p page.Page,
+	ctx context.Context, share *Share, r *run.Run, at int, step *int64, p request.Page,
 ) ([]*jobsv1.SharedSample, bool, error) {
 	if !share.Pinned {
 		return s.Live.Samples(ctx, r, step, p)

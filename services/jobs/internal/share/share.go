@@ -1,13 +1,16 @@
-// Package share owns public links: read-only, revocable, to one run or a comparison of several.
+// Package share owns public links: read-only, revocable links to one run or a comparison of several.
 //
-// It promises: what a link shows is a projection of its own, made of named fields; no id in it opens another
-// route, and there is no address, variable, log line or record of a dataset in it; samples of a run that is
-// bound to a protected dataset are never shared; every link that shows nothing, for whatever reason, is the
-// same absence; a link is over with the next request after its revocation or end, and as soon as its owner may
-// not change what it shows any more; the token is stored as its hash alone.
+// It promises:
+//   - A link shows only a separate projection of named fields. It contains no id that opens another route, and no
+//     address, environment variable, log line or dataset record.
+//   - Samples of a run that is bound to a protected dataset are never shared.
+//   - All links that show nothing give the same 404, whatever the reason.
+//   - A link ends with the first request after its revocation or expiry, or after its owner loses the right to
+//     change its targets.
+//   - Only the hash of the token is stored.
 //
-// share.go is pure; store.go alone speaks SQL. What the public sees is the contract's own messages from the
-// start: live.go makes them of a run as it is now, pin.go keeps them, server_public.go answers with them.
+// share.go is pure; only store.go uses SQL. The public content uses the API's messages throughout: live.go builds
+// them from a run's current state, pin.go stores them, server_public.go returns them.
 package share
 
 import (
@@ -20,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// Kind is what a link is to.
+// Kind is the kind of a link's target.
 type Kind string
 
 // The kinds.
@@ -29,7 +32,7 @@ const (
 	Comparison Kind = "comparison"
 )
 
-// What a link can open.
+// The fields that a link can open.
 const (
 	Metrics = "metrics"
 	Config  = "config"
@@ -37,9 +40,9 @@ const (
 )
 
 const (
-	// MaxLive is how many links of one person may be open at once.
+	// MaxLive is the maximum number of live links per user.
 	MaxLive = 1000
-	// prefixLength is how much of a token its owner is shown later.
+	// prefixLength is the length of the token prefix that its owner can see later.
 	prefixLength = 8
 )
 
@@ -59,15 +62,15 @@ type Share struct {
 	LastViewedAt       *time.Time
 }
 
-// Opens says whether a link opens a field.
+// Opens reports whether a link opens a field.
 func (s *Share) Opens(field string) bool { return slices.Contains(s.Fields, field) }
 
-// Check finds what is wrong with the targets, fields and end that are asked for.
+// Check returns the faults in the requested targets, fields and expiry.
 func (s *Share) Check(now time.Time) []fault.Field {
 	faults := s.checkTargets()
 	for i, field := range s.Fields {
 		if slices.Index(s.Fields, field) < i {
-			faults = append(faults, fault.At(fault.TypeValue, field+" is there already", "fields", i))
+			faults = append(faults, fault.At(fault.TypeValue, field+" is already in the list", "fields", i))
 		}
 	}
 	if s.ExpiresAt != nil && !s.ExpiresAt.After(now) {
@@ -100,11 +103,11 @@ func (s *Share) checkTargets() []fault.Field {
 		case id.Check(prefix, target) != nil:
 			faults = append(faults, fault.At(fault.TypeStringPattern, "Input should be the id of a job or a run", "target_ids", i))
 		case slices.Index(s.Targets, target) < i:
-			faults = append(faults, fault.At(fault.TypeValue, target+" is there already", "target_ids", i))
+			faults = append(faults, fault.At(fault.TypeValue, target+" is already in the list", "target_ids", i))
 		}
 	}
 	return faults
 }
 
-// errGone is the one answer to every link that shows nothing. It is what an unknown path is answered.
+// errGone is the response to every link that shows nothing. It is the same as for an unknown path.
 func errGone() error { return fault.New(fault.Absent, "", "Not Found") }

@@ -9,8 +9,8 @@ import (
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/desk"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
@@ -35,7 +35,7 @@ func runToShared(r *run.Run) (*jobsv1.SharedRun, error) {
 		return nil, err
 	}
 	return &jobsv1.SharedRun{
-		Name: r.Name, State: desk.StateToProto(job.State(r.State)), Recipe: name, RecipeVersion: version, Attempts: int32(r.Attempts),
+		Name: r.Name, State: jobapi.StateToProto(job.State(r.State)), Recipe: name, RecipeVersion: version, Attempts: int32(r.Attempts),
 		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
 	}, nil
 }
@@ -47,12 +47,12 @@ func recipeOf(r *run.Run) (name, version string, err error) {
 		Version string `json:"version"`
 	}
 	if err := json.Unmarshal(r.RecipeLock, &lock); err != nil {
-		return "", "", fmt.Errorf("read the recipe's lock of run %s: %w", r.ID, err)
+		return "", "", fmt.Errorf("read the recipe lock of run %s: %w", r.ID, err)
 	}
 	return lock.Name, lock.Version, nil
 }
 
-// seriesFromReports takes key, step, value and time, and nothing else of what was reported.
+// seriesFromReports copies only key, step, value and time of the reported series.
 func seriesFromReports(in []*ingestv1.MetricSeries) []*jobsv1.SharedSeries {
 	out := make([]*jobsv1.SharedSeries, len(in))
 	for i, s := range in {
@@ -64,7 +64,7 @@ func seriesFromReports(in []*ingestv1.MetricSeries) []*jobsv1.SharedSeries {
 	return out
 }
 
-// samplesFromReports takes the two sides of the conversation and the reward: env and extra are the training's own.
+// samplesFromReports copies the conversation and the reward. env and extra are private to the training.
 func samplesFromReports(in []*ingestv1.Sample) []*jobsv1.SharedSample {
 	out := make([]*jobsv1.SharedSample, len(in))
 	for i, s := range in {

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // SubjectShare names links in the event and audit tables.
@@ -29,8 +29,8 @@ func scan(row pgx.Row) (*Share, error) {
 	return &s, err
 }
 
-// Insert keeps a new link under the hash of its token. Who has as many as one may have gets none: the count is
-// taken under a lock of its own, so that two at once do not pass it together.
+// Insert stores a new link under the hash of its token. It fails if the owner already has MaxLive live links. The
+// links are counted under an advisory lock per owner, so that concurrent inserts cannot exceed the limit.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Share, hash []byte) error {
 	var live int
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('jobs shares ' || $1, 0))`, s.OwnerID); err != nil {
@@ -42,18 +42,18 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Share, hash []byte) error
 		return fmt.Errorf("count links: %w", err)
 	}
 	if live >= MaxLive {
-		return fault.New(fault.Conflict, "share_limit", "you have %d links already: revoke some", live)
+		return fault.New(fault.Conflict, "share_limit", "you already have %d live links; revoke some", live)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO share (id, kind, title, owner_id, owner_name, hash, prefix, targets, runs, fields, pinned,
 		created_at, expires_at) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13)`,
 		s.ID, s.Kind, s.Title, s.OwnerID, s.OwnerName, hash, s.Prefix, s.Targets, s.Runs, s.Fields, s.Pinned, s.CreatedAt, s.ExpiresAt)
 	if err != nil {
-		return fmt.Errorf("keep a link: %w", err)
+		return fmt.Errorf("store a link: %w", err)
 	}
 	return nil
 }
 
-// InsertPin keeps a part of what a pinned link shows of one of its runs.
+// InsertPin stores one part of a pinned link's content for one of its runs.
 func (Store) InsertPin(ctx context.Context, tx pgx.Tx, shareID string, run int, part string, data []byte) error {
 	_, err := tx.Exec(ctx, `INSERT INTO share_pin (share_id, run, part, data) VALUES ($1, $2, $3, $4)`, shareID, run, part, data)
 	if err != nil {
@@ -62,7 +62,7 @@ func (Store) InsertPin(ctx context.Context, tx pgx.Tx, shareID string, run int, 
 	return nil
 }
 
-// Pin answers a part of what a pinned link shows; absent where it has none.
+// Pin returns one part of a pinned link's content, or errGone if there is none.
 func (Store) Pin(ctx context.Context, q pg.Querier, shareID string, run int, part string) (data []byte, err error) {
 	err = q.QueryRow(ctx, `SELECT data FROM share_pin WHERE share_id = $1 AND run = $2 AND part = $3`, shareID, run, part).Scan(&data)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -74,7 +74,7 @@ func (Store) Pin(ctx context.Context, q pg.Querier, shareID string, run int, par
 	return data, nil
 }
 
-// Live answers the link of a token's hash while it is open.
+// Live returns the link with a token's hash if it is neither revoked nor expired.
 func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error) {
 	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM share WHERE hash = $1 AND revoked_at IS NULL
 		AND (expires_at IS NULL OR expires_at > clock_timestamp())`, hash))
@@ -88,17 +88,17 @@ func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error
 }
 
 // Seen counts a view.
-func (Store) Seen(ctx context.Context, q pg.Querier, id string) error {
+func (Store) CountView(ctx context.Context, q pg.Querier, id string) error {
 	if _, err := q.Exec(ctx, `UPDATE share SET views = views + 1, last_viewed_at = clock_timestamp() WHERE id = $1`, id); err != nil {
 		return fmt.Errorf("count a view: %w", err)
 	}
 	return nil
 }
 
-// List answers the links of a person, newest first; ownerID "" is everybody.
-func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p page.Page) ([]*Share, error) {
+// List returns a user's links, newest first; ownerID "" means all users.
+func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p request.Page) ([]*Share, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM share WHERE $1 = '' OR owner_id = $1
-		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, ownerID, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, ownerID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
@@ -109,8 +109,8 @@ func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p page.Page
 	return shares, nil
 }
 
-// Revoke ends a link of a person, once, with all that it pinned; ownerID "" is anybody. It answers whether it
-// was not revoked before.
+// Revoke revokes a user's link and deletes its pinned content; ownerID "" means any user. first reports whether the
+// link was not revoked before.
 func (Store) Revoke(ctx context.Context, tx pgx.Tx, ownerID, id string, now time.Time) (first bool, err error) {
 	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, revoked_at FROM share WHERE id = $1 AND ($2 = '' OR owner_id = $2) FOR UPDATE)
 		UPDATE share SET revoked_at = coalesce(old.revoked_at, $3) FROM old WHERE share.id = old.id
@@ -122,7 +122,7 @@ func (Store) Revoke(ctx context.Context, tx pgx.Tx, ownerID, id string, now time
 		return false, fmt.Errorf("revoke a link: %w", err)
 	}
 	if _, err := tx.Exec(ctx, `DELETE FROM share_pin WHERE share_id = $1`, id); err != nil {
-		return false, fmt.Errorf("forget what a link pinned: %w", err)
+		return false, fmt.Errorf("delete the pinned content of a link: %w", err)
 	}
 	return first, nil
 }

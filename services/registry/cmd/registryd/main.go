@@ -1,4 +1,4 @@
-// Command registryd is the registry service as a process of its own.
+// Command registryd runs the registry service as a separate process.
 package main
 
 import (
@@ -8,14 +8,14 @@ import (
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/internal/boot"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 	"github.com/signalbox-dev/signalbox/recipes"
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
 func main() {
 	cfg := &registry.Config{}
-	boot.Main(boot.Spec{Name: registry.Name, Config: cfg, Migrations: registry.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]run.Worker, error) {
+	boot.Main(boot.Spec{Name: registry.Name, Config: cfg, Migrations: registry.Migrations, Build: func(ctx context.Context, p *boot.Process) ([]process.Worker, error) {
 		to, err := p.DialAll(p.Closers, "auth", "jobs", "ingest")
 		if err != nil {
 			return nil, err

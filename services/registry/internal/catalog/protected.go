@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// FindProtected answers which references are to protected datasets, or to none that is there.
+// FindProtected returns the references that name a protected dataset, a missing dataset or no dataset at all.
 func (s *Server) FindProtected(
 	ctx context.Context, in *registrypeerv1.FindProtectedRequest,
 ) (*registrypeerv1.FindProtectedResponse, error) {

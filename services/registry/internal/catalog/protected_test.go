@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
 
-// What is protected, and what is not there any more, is told alike: nothing that was made of it is for the public.
-func TestProtectedAndMissingDatasetsAreFound(t *testing.T) {
+// Protected and missing datasets are reported alike: results derived from either must not become public.
+func TestFindProtected(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.dataset("plain", "team", false, dataset.StateReady)

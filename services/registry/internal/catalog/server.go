@@ -1,5 +1,5 @@
-// Package catalog answers jobs: which recipes there are, and what the references of a submission stand
-// for with the rights of its submitter.
+// Package catalog serves the jobs service: it lists recipes and resolves the references of a submission with the
+// permissions of its submitter.
 package catalog
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// Server answers CatalogPeerService.
+// Server implements CatalogPeerService.
 type Server struct {
 	registrypeerv1.UnimplementedCatalogPeerServiceServer
 
@@ -31,18 +31,18 @@ type Server struct {
 	Seeder   *recipe.Seeder
 	Datasets dataset.Store
 	Models   model.Store
-	Bundles  bundle.Store
+	Bundles  codepackage.Store
 	Audit    *audit.Log
 }
 
-// GetCatalogRecipe answers every version of a recipe.
+// GetCatalogRecipe returns every version of a recipe.
 func (s *Server) GetCatalogRecipe(
 	ctx context.Context, in *registrypeerv1.GetCatalogRecipeRequest,
 ) (*registrypeerv1.GetCatalogRecipeResponse, error) {
 	if err := s.Seeder.Await(ctx); err != nil {
 		return nil, err
 	}
-	found, err := s.Recipes.Of(ctx, s.Pool, in.GetName())
+	found, err := s.Recipes.VersionsOf(ctx, s.Pool, in.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func (s *Server) GetCatalogRecipe(
 	return out, nil
 }
 
-// ResolveBindings resolves references with the rights of the caller that travels with the call. What is
-// unknown, hidden or not ready is one list; what the caller sees and may not read is another.
+// ResolveBindings resolves references with the permissions of the end user on whose behalf the call is made. References
+// that are unknown, hidden or not ready form one list; references that the user sees but may not read form another.
 func (s *Server) ResolveBindings(
 	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
 ) (*registrypeerv1.ResolveBindingsResponse, error) {
@@ -78,7 +78,7 @@ func (s *Server) ResolveBindings(
 }
 
 func (s *Server) bindDataset(ctx context.Context, name, text string, out *registrypeerv1.ResolveBindingsResponse) error {
-	caller := authn.Of(ctx)
+	caller := authn.CallerOf(ctx)
 	r, ok := ref.Parse(ref.Dataset, text)
 	if !ok {
 		out.Unknown = append(out.Unknown, text)
@@ -102,7 +102,7 @@ func (s *Server) bindDataset(ctx context.Context, name, text string, out *regist
 	return nil
 }
 
-// bound notes that a job was given a protected dataset to read.
+// bound writes an audit entry for a job that reads a protected dataset.
 func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Version) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		return s.Audit.Record(ctx, tx, audit.Entry{
@@ -111,13 +111,13 @@ func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Versi
 	})
 }
 
-// ResolvePackage answers an accepted package, or the refusal of its gate.
+// ResolvePackage returns an accepted package, or its refusal.
 func (s *Server) ResolvePackage(
 	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
 ) (*registrypeerv1.ResolvePackageResponse, error) {
-	b, err := s.Bundles.Get(ctx, s.Pool, authn.Of(ctx).Reads(), in.GetPackageId())
+	b, err := s.Bundles.Get(ctx, s.Pool, authn.CallerOf(ctx).Reads(), in.GetPackageId())
 	if fault.Is(err, fault.Absent) {
-		return nil, bundle.Refuse("no such package: %s", in.GetPackageId())
+		return nil, codepackage.Refuse("no such package: %s", in.GetPackageId())
 	}
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *Server) ResolvePackage(
 	if err := b.Refusal(); err != nil {
 		return nil, err
 	}
-	return &registrypeerv1.ResolvePackageResponse{Object: bundle.ToObject(b)}, nil
+	return &registrypeerv1.ResolvePackageResponse{Object: codepackage.ToObject(b)}, nil
 }
 
 func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {
@@ -134,7 +134,7 @@ func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1
 		out.Unknown = append(out.Unknown, text)
 		return nil
 	}
-	m, v, err := s.Models.Resolve(ctx, s.Pool, authn.Of(ctx).Reads(), r)
+	m, v, err := s.Models.Resolve(ctx, s.Pool, authn.CallerOf(ctx).Reads(), r)
 	switch {
 	case err != nil:
 		return err

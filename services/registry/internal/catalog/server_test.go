@@ -19,6 +19,7 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
@@ -26,17 +27,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/bundle"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/catalog"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/codepackage"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// store keeps what is put into it.
+// store keeps objects in memory.
 type store struct {
 	blob.Store
 
@@ -60,20 +60,20 @@ func recipes(version, state string) fstest.MapFS {
 
 func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// desk is a server and what it answers from.
-type desk struct {
+// fixture is a server with its database and its object store.
+type fixture struct {
 	*catalog.Server
 
 	t    *testing.T
 	kept map[string][]byte
 }
 
-func open(t *testing.T) *desk {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
-	d := &desk{t: t, kept: map[string][]byte{}}
+	d := &fixture{t: t, kept: map[string][]byte{}}
 	clk := clock.NewFake(at())
 	d.Server = &catalog.Server{
 		Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active")), Audit: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "registry"),
@@ -81,23 +81,23 @@ func open(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) seeder(pool *pgxpool.Pool, files fstest.MapFS) *recipe.Seeder {
+func (d *fixture) seeder(pool *pgxpool.Pool, files fstest.MapFS) *recipe.Seeder {
 	return &recipe.Seeder{
 		Pool: pool, Blobs: store{kept: d.kept}, Files: files, ManifestName: "recipe.json", Clock: clock.NewFake(at()),
 		Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),
 	}
 }
 
-func (d *desk) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
+func (d *fixture) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 	d.t.Helper()
 	require.NoError(d.t, pg.InTx(d.t.Context(), d.Pool, fn))
 }
 
-// dataset keeps a dataset of the team with the version v1.
-func (d *desk) dataset(name, visibility string, protected bool, state dataset.State) {
+// dataset stores a dataset of project team with version v1.
+func (d *fixture) dataset(name, visibility string, protected bool, state dataset.State) {
 	d.t.Helper()
 	s := &dataset.Dataset{
-		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: visibility}, ID: "ds_" + name, Name: name, Format: "jsonl",
+		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: visibility}, ID: "ds_" + name, Name: name, Format: "jsonl",
 		Protected: protected, CreatedAt: at(),
 	}
 	v := &dataset.Version{
@@ -118,11 +118,11 @@ func (d *desk) dataset(name, visibility string, protected bool, state dataset.St
 	})
 }
 
-// model keeps a model of the team with one version.
-func (d *desk) model(name string, status model.Status) {
+// model stores a model of project team with one version.
+func (d *fixture) model(name string, status model.Status) {
 	d.t.Helper()
 	m := &model.Model{
-		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: at(),
+		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: at(),
 	}
 	v := &model.Version{
 		ID: "mv_" + name, ModelID: m.ID, Status: status, Lifecycle: "candidate", Format: model.FormatGGUF, Digest: "sha256:ab", Size: 9, URI: "blob://x", File: "m.gguf",
@@ -144,13 +144,13 @@ func as(t *testing.T, subject string, in ...authn.ProjectRole) context.Context {
 
 func inTeam(role string) authn.ProjectRole { return authn.ProjectRole{Project: "prj_1", Role: role} }
 
-func TestJobsIsToldNothingBeforeTheCatalogIsLaidOut(t *testing.T) {
+func TestGetCatalogRecipe_unavailableUntilSeeded(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := d.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
-	require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, "catalog"), "not unknown, but not known yet: %v", err)
+	require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, "catalog"), "the recipe is not known yet, which differs from unknown: %v", err)
 	require.NoError(t, d.Seeder.RunOnce(t.Context()))
 	_, err = d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
 	require.NoError(t, err)
@@ -158,17 +158,17 @@ func TestJobsIsToldNothingBeforeTheCatalogIsLaidOut(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-func TestJobsIsToldAllThatARecipeRunsBy(t *testing.T) {
+func TestGetCatalogRecipe_returnsAllVersions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	require.NoError(t, d.Seeder.RunOnce(t.Context()))
 	require.NoError(t, d.seeder(d.Pool, recipes("2.0", "withdrawn")).RunOnce(t.Context()))
 	out, err := d.GetCatalogRecipe(t.Context(), &registrypeerv1.GetCatalogRecipeRequest{Name: "sft/tiny"})
 	require.NoError(t, err)
-	require.Len(t, out.GetVersions(), 2, "every version, for a job names the one it was locked to")
+	require.Len(t, out.GetVersions(), 2, "all versions, because a job names the version it is locked to")
 	require.Equal(t, []string{"active", "withdrawn"}, []string{out.GetVersions()[0].GetRecipe().GetState(), out.GetVersions()[1].GetRecipe().GetState()})
 	v := out.GetVersions()[0]
-	require.Equal(t, []string{"python", "-m", "tiny"}, v.GetEntrypoint(), "the recipe owns the entrypoint")
+	require.Equal(t, []string{"python", "-m", "tiny"}, v.GetEntrypoint(), "the entrypoint comes from the recipe")
 	require.Equal(t, []string{"train"}, v.GetRequiredDatasets())
 	sum := sha256.Sum256([]byte("numpy==2\n"))
 	require.True(t, proto.Equal(&jobsv1.EnvironmentSpec{Requirements: "numpy==2\n", Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true}, v.GetEnvironment()))
@@ -177,12 +177,12 @@ func TestJobsIsToldAllThatARecipeRunsBy(t *testing.T) {
 	key, ok := blob.ParseURI(v.GetPackage().GetUri())
 	require.True(t, ok)
 	tree := sha256.Sum256(d.kept[key])
-	require.Equal(t, hex.EncodeToString(tree[:]), v.GetPackage().GetSha256(), "the tree is where the package says")
+	require.Equal(t, hex.EncodeToString(tree[:]), v.GetPackage().GetSha256(), "the package names the stored tree")
 	require.EqualValues(t, len(d.kept[key]), v.GetPackage().GetSizeBytes())
 	require.True(t, v.GetPackage().GetUnpack())
 }
 
-func TestABindingStandsForWhatItsSubmitterMayRead(t *testing.T) {
+func TestResolveBindings_permissions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.dataset("hidden", "team", false, dataset.StateReady)
@@ -192,38 +192,38 @@ func TestABindingStandsForWhatItsSubmitterMayRead(t *testing.T) {
 	d.model("good", model.StatusReady)
 	d.model("bad", model.StatusRejected)
 	ref := func(name string) string { return "ds/team/" + name + "@v1" }
-	asked := map[string]string{"a": ref("hidden"), "b": ref("shown"), "c": ref("guarded"), "d": ref("uploading"), "e": ref("none"), "f": "no reference"}
+	refs := map[string]string{"a": ref("hidden"), "b": ref("shown"), "c": ref("guarded"), "d": ref("uploading"), "e": ref("none"), "f": "no reference"}
 	for name, c := range map[string]struct {
 		ctx                        context.Context
 		model                      string
 		bound, unknown, unreadable []string
 	}{
-		"a stranger":         {as(t, "usr_9"), "", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference"}, []string{ref("guarded")}},
-		"a viewer":           {as(t, "usr_9", inTeam(authn.ProjectViewer)), "", []string{"a", "b"}, []string{ref("uploading"), ref("none"), "no reference"}, []string{ref("guarded")}},
-		"an editor":          {as(t, "usr_9", inTeam(authn.ProjectEditor)), "mdl/team/good@1", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference"}, nil},
-		"its owner":          {as(t, "usr_1"), "mdl/team/good@latest", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference"}, nil},
-		"a rejected model":   {as(t, "usr_1"), "mdl/team/bad@1", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference", "mdl/team/bad@1"}, nil},
-		"a hidden model":     {as(t, "usr_9"), "mdl/team/good@1", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference", "mdl/team/good@1"}, []string{ref("guarded")}},
-		"a dataset as model": {as(t, "usr_1"), ref("shown"), []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference", ref("shown")}, nil},
-		"nobody":             {t.Context(), "", nil, []string{ref("hidden"), ref("shown"), ref("guarded"), ref("uploading"), ref("none"), "no reference"}, nil},
+		"stranger":         {as(t, "usr_9"), "", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference"}, []string{ref("guarded")}},
+		"viewer":           {as(t, "usr_9", inTeam(authn.ProjectViewer)), "", []string{"a", "b"}, []string{ref("uploading"), ref("none"), "no reference"}, []string{ref("guarded")}},
+		"editor":           {as(t, "usr_9", inTeam(authn.ProjectEditor)), "mdl/team/good@1", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference"}, nil},
+		"owner":            {as(t, "usr_1"), "mdl/team/good@latest", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference"}, nil},
+		"rejected model":   {as(t, "usr_1"), "mdl/team/bad@1", []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference", "mdl/team/bad@1"}, nil},
+		"hidden model":     {as(t, "usr_9"), "mdl/team/good@1", []string{"b"}, []string{ref("hidden"), ref("uploading"), ref("none"), "no reference", "mdl/team/good@1"}, []string{ref("guarded")}},
+		"dataset as model": {as(t, "usr_1"), ref("shown"), []string{"a", "b", "c"}, []string{ref("uploading"), ref("none"), "no reference", ref("shown")}, nil},
+		"anonymous":        {t.Context(), "", nil, []string{ref("hidden"), ref("shown"), ref("guarded"), ref("uploading"), ref("none"), "no reference"}, nil},
 	} {
-		out, err := d.ResolveBindings(c.ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: asked, Model: c.model})
+		out, err := d.ResolveBindings(c.ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: refs, Model: c.model})
 		require.NoError(t, err, name)
 		var bound []string
 		for _, in := range out.GetDatasets() {
 			bound = append(bound, in.GetName())
 		}
-		require.Equal(t, c.bound, bound, "%s: in the order of their names", name)
-		require.Equal(t, c.unknown, out.GetUnknown(), "%s: hidden, absent, not ready and malformed are one list", name)
+		require.Equal(t, c.bound, bound, "%s: ordered by name", name)
+		require.Equal(t, c.unknown, out.GetUnknown(), "%s: hidden, absent, not ready and malformed references form one list", name)
 		require.Equal(t, c.unreadable, out.GetUnreadable(), name)
-		require.Equal(t, name == "an editor" || name == "its owner", out.GetModel() != nil, name)
+		require.Equal(t, name == "editor" || name == "owner", out.GetModel() != nil, name)
 	}
 	var noted int
 	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'dataset.bind' AND target_id = 'ds_guarded'`).Scan(&noted))
-	require.Equal(t, 4, noted, "each time that a protected one was bound")
+	require.Equal(t, 4, noted, "one entry each time the protected dataset is bound")
 }
 
-func TestAResolvedBindingIsExact(t *testing.T) {
+func TestResolveBindings_exactInputs(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.dataset("sums", "team", false, dataset.StateReady)
@@ -241,7 +241,7 @@ func TestAResolvedBindingIsExact(t *testing.T) {
 	}, out.GetModel()), "%v", out.GetModel())
 }
 
-func TestWithoutADatabaseNothingIsCalledUnknown(t *testing.T) {
+func TestCatalog_databaseDownIsNotAbsent(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	require.NoError(t, d.Seeder.RunOnce(t.Context()))
@@ -254,19 +254,19 @@ func TestWithoutADatabaseNothingIsCalledUnknown(t *testing.T) {
 	}
 }
 
-func TestAPackageIsGivenToWhoSeesItAndOnlyOnceItIsAccepted(t *testing.T) {
+func TestResolvePackage_requiresVisibleAcceptedPackage(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	keep := func(name string, state bundle.State, gate, text string) string {
-		b := &bundle.Bundle{
-			Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_" + name, SHA256: "ab", Size: 3,
+	keep := func(name string, state codepackage.State, gate, text string) string {
+		b := &codepackage.Bundle{
+			Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_" + name, SHA256: "ab", Size: 3,
 			State: state, Gate: gate, Text: text, CreatedAt: at(),
 		}
 		d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.Bundles.Insert(ctx, tx, b) })
 		return b.ID
 	}
-	good, bad := keep("good", bundle.StateAccepted, "", ""), keep("bad", bundle.StateRefused, "sensitive_file", "sensitive_file: a key")
-	waiting := keep("waiting", bundle.StateUploading, "", "")
+	good, bad := keep("good", codepackage.StateAccepted, "", ""), keep("bad", codepackage.StateRefused, "sensitive_file", "sensitive_file: a key")
+	waiting := keep("waiting", codepackage.StateUploading, "", "")
 	resolve := func(subject, id string) (*jobsv1.ObjectRef, error) {
 		out, err := d.ResolvePackage(as(t, subject), &registrypeerv1.ResolvePackageRequest{PackageId: id})
 		return out.GetObject(), err

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// open says whether a reference is to a dataset that is there and is not protected, whoever asks.
+// open reports whether a reference names an existing dataset that is not protected, regardless of the caller.
 func open(ctx context.Context, q pg.Querier, r ref.Ref) (bool, error) {
 	var protected bool
 	err := q.QueryRow(ctx, `SELECT protected FROM dataset WHERE project = $1 AND name = $2`, r.Project, r.Name).Scan(&protected)
@@ -19,7 +19,7 @@ func open(ctx context.Context, q pg.Querier, r ref.Ref) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look whether a dataset is protected: %w", err)
+		return false, fmt.Errorf("check whether a dataset is protected: %w", err)
 	}
 	return !protected, nil
 }

@@ -1,9 +1,14 @@
-// Package dataset keeps versioned datasets. A version is its manifest: the bytes lie in the object store
-// under their own digests, apart for each project, so that a project learns nothing of another one's. A
-// version becomes ready only when every object is there with the size and the digest that its manifest
-// names, and never changes then but to archived. Of a protected dataset identity and schema are all that anybody
-// is shown: no file, no record, no digest of a file; what is refused and what is bound is in the audit. An upload that was left behind holds its version's name until its
-// addresses have expired; after that whoever asks for the name gets it.
+// Package dataset owns versioned datasets.
+//
+// A version is defined by its manifest. The bytes are stored in the object store by digest, separately for each project,
+// so that a project learns nothing about the data of another. A version becomes ready only when every object exists with
+// the size and the digest in the manifest. After that it never changes, except that it may be archived.
+//
+// Of a protected dataset the API shows only the identity and the schema: no file, no record, no file digest. The audit
+// log records every refused access and every use by a job.
+//
+// An abandoned upload reserves its version name until its upload URLs expire. After that the next request for the name
+// gets it.
 package dataset
 
 import (
@@ -14,10 +19,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -27,10 +32,10 @@ const (
 	VersionKind = "dataset version"
 )
 
-// DefaultFormat is that of a dataset whose maker names none.
+// DefaultFormat is the format of a dataset that is created without one.
 const DefaultFormat = "jsonl"
 
-// State is where a version stands.
+// State is the state of a version.
 type State string
 
 // The states of a version.
@@ -49,30 +54,31 @@ const (
 
 // Dataset is a name with versions.
 type Dataset struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string
 	Description string
 	Format      string
-	// Protected datasets are seen by whoever may see them, bound only by who may edit them, and shown to nobody.
+	// Protected means that only users who may edit the dataset can use it in jobs, and that nobody can view its records.
+	// It does not affect who can see that the dataset exists.
 	Protected bool
 	Latest    *string
 	CreatedAt time.Time
 }
 
-// CodeProtected marks what nobody is shown of a protected dataset.
+// CodeProtected is the code of errors about protected datasets.
 const CodeProtected = "dataset_protected"
 
-// Shown refuses to show files or records of a protected dataset, to whomever.
-func (d *Dataset) Shown() error {
+// Shown returns an error if the dataset is protected: nobody may view its files or records.
+func (d *Dataset) CheckViewable() error {
 	if !d.Protected {
 		return nil
 	}
-	return fault.New(fault.Forbidden, CodeProtected, "dataset %s is protected: its identity and its schema are all that is shown", d.Name)
+	return fault.New(fault.Forbidden, CodeProtected, "dataset %s is protected: only its identity and its schema are visible", d.Name)
 }
 
-// Readable says whether the caller, who sees the dataset, may read its records.
+// Readable reports whether a job of the caller may read the records. The caller must be able to see the dataset.
 func (d *Dataset) Readable(c *authn.Caller) bool {
 	return !d.Protected || c.CanEdit(d.UserID, d.ProjectID)
 }
@@ -98,36 +104,35 @@ type Version struct {
 	CreatedAt   time.Time
 	CommittedAt *time.Time
 	ArchivedAt  *time.Time
-	// Schema is what the rows look like, a JSON Schema; nil where nothing is known.
+	// Schema is the JSON Schema of the rows, nil if unknown.
 	Schema       json.RawMessage
 	SchemaSource string
 	SampledRows  int
-	// UploadUntil is when the addresses of its upload, as they were last asked for, stop to work. It is
-	// written, and judged in SQL alone.
+	// UploadUntil is when the most recently issued upload URLs expire. It is only written here; SQL compares it.
 	UploadUntil time.Time
-	// Apart says that its bytes lie where no other dataset's are looked for: those of one that was protected when they
-	// were asked for. Who merely knows their digest must not be given them as his own.
-	Apart bool
+	// Apart means that the bytes are stored under keys of this dataset alone, because it was protected when the upload
+	// began. Otherwise knowing a digest would be enough to include the protected bytes in another dataset.
+	Isolated bool
 }
 
-// Ref is the reference of a version.
+// Ref returns the reference of a version.
 func (d *Dataset) Ref(version string) string {
 	return ref.Ref{Kind: ref.Dataset, Project: d.Project, Name: d.Name, Version: version}.String()
 }
 
-// Key is where an object of a project's datasets lies.
+// Key returns the object key under which the datasets of a project share an object.
 func Key(projectID, sha256 string) string { return "projects/" + projectID + "/blobs/" + sha256 }
 
-// key is where an object of the version lies.
+// key returns the object key of an object of the version.
 func (v *Version) key(d *Dataset, sha256 string) string {
-	if v.Apart {
+	if v.Isolated {
 		return "projects/" + d.ProjectID + "/protected/" + d.ID + "/" + sha256
 	}
 	return Key(d.ProjectID, sha256)
 }
 
-// Manifest sorts the files, refuses what no folder can hold, and gives the digest and the size of all.
-// limit is the most bytes that a version may have.
+// Manifest sorts the files and returns their common digest and total size. It rejects files that cannot be laid out in
+// one folder or that exceed limit bytes in total.
 func Manifest(files []File, limit int64) (sorted []File, digest string, total int64, err error) {
 	sorted = slices.Clone(files)
 	slices.SortFunc(sorted, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
@@ -136,11 +141,11 @@ func Manifest(files []File, limit int64) (sorted []File, digest string, total in
 			return nil, "", 0, err
 		}
 		if i > 0 && sorted[i-1].Path == f.Path {
-			return nil, "", 0, refused("the path %s is there twice", sorted[i-1].Path)
+			return nil, "", 0, refused("duplicate path %s", sorted[i-1].Path)
 		}
 		if f.Size > limit-total {
 			return nil, "", 0, fault.New(fault.TooLarge, "upload_too_large",
-				"the dataset is larger than the %d MiB that this installation takes", limit>>20)
+				"the dataset exceeds the limit of %d MiB", limit>>20)
 		}
 		total += f.Size
 	}
@@ -155,7 +160,7 @@ func Manifest(files []File, limit int64) (sorted []File, digest string, total in
 	return sorted, digest, total, err
 }
 
-// checkFolders refuses a path that is a file and a folder at once.
+// checkFolders rejects a path that is both a file and a folder.
 func checkFolders(files []File) error {
 	names := make(map[string]bool, len(files))
 	for _, f := range files {
@@ -164,19 +169,19 @@ func checkFolders(files []File) error {
 	for _, f := range files {
 		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
 			if names[dir] {
-				return refused("the path %s is a file and a folder", dir)
+				return refused("path %s is both a file and a folder", dir)
 			}
 		}
 	}
 	return nil
 }
 
-// checkPath takes relative paths in their one spelling that stay inside their folder.
+// checkPath accepts only clean relative paths that stay inside their folder.
 func checkPath(p string) error {
 	bad := p == "." || p != path.Clean(p) || path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../") ||
 		strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' })
 	if bad {
-		return refused("the path %q is not a plain relative path", p)
+		return refused("path %q is not a plain relative path", p)
 	}
 	return nil
 }

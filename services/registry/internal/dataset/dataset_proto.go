@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 )
 
-// ToProto is a dataset as it is shown.
+// ToProto converts a dataset for the API.
 func ToProto(d *Dataset) *registryv1.Dataset {
 	return &registryv1.Dataset{
 		Id: d.ID, Name: d.Name, Project: d.Project, Owner: d.UserName, Description: d.Description, Format: d.Format,
@@ -48,7 +48,7 @@ func filesFromProto(files []*registryv1.ManifestFile) []File {
 	return out
 }
 
-// ToInput is a version as a job reads it.
+// ToInput converts a version into an input of a job.
 func ToInput(name string, d *Dataset, v *Version) *jobsv1.DatasetInput {
 	in := &jobsv1.DatasetInput{Name: name, Ref: d.Ref(v.Version), Digest: v.Digest}
 	for _, f := range v.Manifest {

@@ -11,37 +11,37 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func file(path string, size int64) dataset.File {
 	return dataset.File{Path: path, Size: size, SHA256: strings.Repeat("0", 64)}
 }
 
-func TestAManifestIsWhatAFolderCanHold(t *testing.T) {
+func TestManifest(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		files []dataset.File
 		kind  fault.Kind
 		words string
 	}{
-		"none":              {nil, "", ""},
-		"some":              {[]dataset.File{file("b/c", 1), file("a", 2), file("b/d", 3), file("b.c", 0)}, "", ""},
-		"as much as can be": {[]dataset.File{file("a", 60), file("b", 40)}, "", ""},
-		"too much":          {[]dataset.File{file("a", 60), file("b", 41)}, fault.TooLarge, "larger"},
-		"far too much":      {[]dataset.File{file("a", 1<<62), file("b", 1<<62)}, fault.TooLarge, "larger"},
-		"twice":             {[]dataset.File{file("a", 1), file("b", 1), file("a", 2)}, fault.Refused, "a is there twice"},
-		"file and folder":   {[]dataset.File{file("a/b/c", 1), file("a", 1)}, fault.Refused, "a is a file and a folder"},
-		"deeper":            {[]dataset.File{file("a/b/c", 1), file("a/b", 1)}, fault.Refused, "a/b is a file and a folder"},
-		"between them":      {[]dataset.File{file("a", 1), file("a-b", 1), file("a/b", 1)}, fault.Refused, "a is a file and a folder"},
+		"none":            {nil, "", ""},
+		"some":            {[]dataset.File{file("b/c", 1), file("a", 2), file("b/d", 3), file("b.c", 0)}, "", ""},
+		"at the limit":    {[]dataset.File{file("a", 60), file("b", 40)}, "", ""},
+		"over the limit":  {[]dataset.File{file("a", 60), file("b", 41)}, fault.TooLarge, "exceeds"},
+		"sum overflows":   {[]dataset.File{file("a", 1<<62), file("b", 1<<62)}, fault.TooLarge, "exceeds"},
+		"duplicate":       {[]dataset.File{file("a", 1), file("b", 1), file("a", 2)}, fault.Refused, "duplicate path a"},
+		"file and folder": {[]dataset.File{file("a/b/c", 1), file("a", 1)}, fault.Refused, "a is both a file and a folder"},
+		"nested":          {[]dataset.File{file("a/b/c", 1), file("a/b", 1)}, fault.Refused, "a/b is both a file and a folder"},
+		"sibling between": {[]dataset.File{file("a", 1), file("a-b", 1), file("a/b", 1)}, fault.Refused, "a is both a file and a folder"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAManifestIsWhatAFolderCanHold(t *testing.T) {
 	}
 }
 
-func TestPathsAreRelativeInTheirOneSpelling(t *testing.T) {
+func TestManifest_paths(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"a", "a/b.jsonl", "..a", "a..b/c", "ü/ x", ".hidden", "a:b"} {
 		_, _, _, err := dataset.Manifest([]dataset.File{file(good, 1)}, 100)
@@ -69,14 +69,14 @@ func TestPathsAreRelativeInTheirOneSpelling(t *testing.T) {
 	}
 }
 
-func TestADigestNamesTheFilesInAnyOrder(t *testing.T) {
+func TestManifest_digestIgnoresOrder(t *testing.T) {
 	t.Parallel()
 	a, b := file("a", 1), file("b", 2)
 	given := []dataset.File{b, a}
 	sorted, digest, total, err := dataset.Manifest(given, 100)
 	require.NoError(t, err)
 	require.Equal(t, []dataset.File{a, b}, sorted)
-	require.Equal(t, []dataset.File{b, a}, given, "what was given is left as it is")
+	require.Equal(t, []dataset.File{b, a}, given, "the argument is not changed")
 	require.EqualValues(t, 3, total)
 	_, same, _, err := dataset.Manifest([]dataset.File{a, b}, 100)
 	require.NoError(t, err)
@@ -87,9 +87,9 @@ func TestADigestNamesTheFilesInAnyOrder(t *testing.T) {
 	require.NotEqual(t, digest, other)
 }
 
-func TestWhoReadsAProtectedDataset(t *testing.T) {
+func TestDataset_Readable(t *testing.T) {
 	t.Parallel()
-	d := &dataset.Dataset{Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}}
+	d := &dataset.Dataset{Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}}
 	stranger := &authn.Caller{Kind: authn.KindUser, Subject: "usr_2", Role: authn.RoleOperator}
 	owner := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator}
 	require.True(t, d.Readable(stranger))
@@ -114,12 +114,12 @@ func inTx(t *testing.T, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
 
 func sums(id, project, visibility string) *dataset.Dataset {
 	return &dataset.Dataset{
-		Owner: own.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_" + project, Project: project, Visibility: visibility},
+		Owner: access.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_" + project, Project: project, Visibility: visibility},
 		ID:    id, Name: "sums", Format: "jsonl", CreatedAt: at(),
 	}
 }
 
-func TestAScopeSeesWhatIsItsOwn(t *testing.T) {
+func TestStore_visibility(t *testing.T) {
 	t.Parallel()
 	pool, s := open(t), dataset.Store{}
 	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error { return s.Insert(t.Context(), tx, sums("ds_1", "team", "team")) }))
@@ -130,13 +130,13 @@ func TestAScopeSeesWhatIsItsOwn(t *testing.T) {
 		scope authn.Scope
 		want  []string
 	}{
-		"admin":    {own.Everything(), []string{"ds_2", "ds_1"}},
+		"admin":    {access.ServiceScope(), []string{"ds_2", "ds_1"}},
 		"owner":    {authn.Scope{UserID: "usr_1", Projects: []string{}}, []string{"ds_2", "ds_1"}},
 		"member":   {authn.Scope{UserID: "usr_2", Projects: []string{"prj_team"}}, []string{"ds_2", "ds_1"}},
 		"stranger": {authn.Scope{UserID: "usr_2", Projects: []string{"prj_x"}}, []string{"ds_2"}},
 	}
 	for name, c := range cases {
-		found, err := s.List(t.Context(), pool, c.scope, "", page.Page{Limit: 50})
+		found, err := s.List(t.Context(), pool, c.scope, "", request.Page{Limit: 50})
 		require.NoError(t, err)
 		var ids []string
 		for _, d := range found {
@@ -147,12 +147,12 @@ func TestAScopeSeesWhatIsItsOwn(t *testing.T) {
 		require.Equal(t, len(c.want) == 2, err == nil, name)
 		require.True(t, err == nil || fault.Is(err, fault.Absent), name)
 	}
-	none, err := s.List(t.Context(), pool, own.Everything(), "other", page.Page{Limit: 50})
+	none, err := s.List(t.Context(), pool, access.ServiceScope(), "other", request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Empty(t, none)
 }
 
-func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
+func TestStore_Resolve_requiresReadyVersion(t *testing.T) {
 	t.Parallel()
 	pool, s := open(t), dataset.Store{}
 	d := sums("ds_1", "team", "team")
@@ -171,34 +171,34 @@ func TestAVersionIsResolvedOnceItIsReady(t *testing.T) {
 		}
 		for _, want := range []bool{true, false} {
 			how, err := s.InsertVersion(t.Context(), tx, v)
-			fresh := how == dataset.TakenFresh
+			fresh := how == dataset.ClaimedNew
 			require.NoError(t, err)
-			require.Equal(t, want, fresh, "a name is taken once")
+			require.Equal(t, want, fresh, "the name can be taken once")
 		}
 		return nil
 	}))
-	require.Nil(t, resolve(own.Everything(), "1.0"))
-	require.Nil(t, resolve(own.Everything(), "latest"))
+	require.Nil(t, resolve(access.ServiceScope(), "1.0"))
+	require.Nil(t, resolve(access.ServiceScope(), "latest"))
 	when := at().Add(time.Minute)
 	v.CommittedAt = &when
 	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error {
 		for _, want := range []bool{true, false} {
 			done, err := s.Commit(t.Context(), tx, v)
 			require.NoError(t, err)
-			require.Equal(t, want, done, "a version is committed once")
+			require.Equal(t, want, done, "the version can be committed once")
 		}
 		return nil
 	}))
 	v.State, v.SchemaSource = dataset.StateReady, dataset.SchemaNone
 	for _, version := range []string{"1.0", "latest"} {
-		require.Empty(t, cmp.Diff(v, resolve(own.Everything(), version)))
-		require.Nil(t, resolve(authn.Scope{UserID: "usr_2", Projects: []string{}}, version), "hidden looks absent")
+		require.Empty(t, cmp.Diff(v, resolve(access.ServiceScope(), version)))
+		require.Nil(t, resolve(authn.Scope{UserID: "usr_2", Projects: []string{}}, version), "a hidden version looks absent")
 	}
-	require.Nil(t, resolve(own.Everything(), "2.0"))
+	require.Nil(t, resolve(access.ServiceScope(), "2.0"))
 	_, err := s.Version(t.Context(), pool, d.ID, "2.0")
 	require.True(t, fault.Is(err, fault.Absent))
-	list, err := s.Versions(t.Context(), pool, d.ID, page.Page{Limit: 50})
+	list, err := s.Versions(t.Context(), pool, d.ID, request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	require.Nil(t, list[0].Manifest, "a list has no manifests")
+	require.Nil(t, list[0].Manifest, "lists contain no manifests")
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Infer is the schema of rows, "" for none.
+// Infer returns the inferred schema of rows, or "" if there is none.
 func Infer(data string) string {
 	rows, _, err := firstRows(&io.LimitedReader{R: strings.NewReader(data), N: maxRead}, sampleRows)
 	if err != nil {

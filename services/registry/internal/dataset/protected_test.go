@@ -14,17 +14,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
 const planted = `{"prompt": "planted", "score": 1, "tags": ["planted"]}` + "\n" + `{"prompt": "planted too", "score": 1.5}` + "\n"
 
-// showing are the calls that show files or records.
-func (d *desk) showing(s *registryv1.Dataset) map[string]func(context.Context) (proto.Message, error) {
+// showing returns the calls that return files or records.
+func (d *fixture) showing(s *registryv1.Dataset) map[string]func(context.Context) (proto.Message, error) {
 	id := s.GetId()
 	return map[string]func(context.Context) (proto.Message, error){
 		"files": func(ctx context.Context) (proto.Message, error) {
@@ -39,7 +39,7 @@ func (d *desk) showing(s *registryv1.Dataset) map[string]func(context.Context) (
 	}
 }
 
-func (d *desk) protect(name string) *registryv1.Dataset {
+func (d *fixture) protect(name string) *registryv1.Dataset {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", "")
 	s, err := d.CreateDataset(ctx, &registryv1.CreateDatasetRequest{Name: name, Project: "team", Protected: true})
@@ -48,18 +48,18 @@ func (d *desk) protect(name string) *registryv1.Dataset {
 	return s
 }
 
-func TestAProtectedDatasetShowsIdentityAndSchemaToEveryoneAndRecordsToNobody(t *testing.T) {
+func TestProtectedDataset_showsOnlyIdentityAndSchema(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.protect("secret")
 	v := d.push(s, "v1", planted)
 	require.Empty(t, v.GetManifest())
 	require.Equal(t, []any{int32(1), int64(len(planted))}, []any{v.GetFiles(), v.GetBytes()})
 	refusals := 0
 	for name, ctx := range map[string]context.Context{
-		"its owner": who(t, "usr_1", authn.RoleOperator), "an admin": who(t, "usr_5", authn.RoleAdmin),
-		"an editor": who(t, "usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectEditor}),
-		"a viewer":  who(t, "usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectViewer}),
+		"owner": callerCtx(t, "usr_1", authn.RoleOperator), "admin": callerCtx(t, "usr_5", authn.RoleAdmin),
+		"editor": callerCtx(t, "usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectEditor}),
+		"viewer": callerCtx(t, "usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectViewer}),
 	} {
 		for what, call := range d.showing(s) {
 			_, err := call(ctx)
@@ -76,26 +76,26 @@ func TestAProtectedDatasetShowsIdentityAndSchemaToEveryoneAndRecordsToNobody(t *
 			"required":["prompt","score"]}`, string(shape.GetSchema()))
 		text := fmt.Sprint(got, shape)
 		require.NotContains(t, text, "planted")
-		require.NotContains(t, text, sum(planted), "nor the digest of a file, by which one could test a guess")
+		require.NotContains(t, text, sum(planted), "a file digest would allow guesses about the content to be tested")
 	}
 	var noted int
 	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'dataset.access.refuse' AND target_id = $1
 		AND after->>'version' = 'v1' AND after->>'what' IN ('files', 'download', 'preview')`, s.GetId()).Scan(&noted))
-	require.Equal(t, refusals, noted, "the audit has each")
-	stranger := who(t, "usr_4", authn.RoleOperator)
+	require.Equal(t, refusals, noted, "the audit log has every refusal")
+	stranger := callerCtx(t, "usr_4", authn.RoleOperator)
 	for what, call := range d.showing(s) {
 		_, err := call(stranger)
 		require.True(t, fault.Is(err, fault.Absent), "%s: %v", what, err)
 	}
 	uploads, err := d.begin("usr_1", s, "v2", of("b", "more"))
 	require.NoError(t, err)
-	require.Len(t, uploads.GetUploads(), 1, "an upload is told where its bytes go")
+	require.Len(t, uploads.GetUploads(), 1, "uploads get their URLs")
 	require.Empty(t, uploads.GetVersion().GetManifest())
 }
 
-func TestProtectionIsSetAndNeverLifted(t *testing.T) {
+func TestUpdateDataset_protectionIsPermanent(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	d.push(s, "v1", planted)
 	ctx, _ := as(t, "usr_1", "")
@@ -103,7 +103,7 @@ func TestProtectionIsSetAndNeverLifted(t *testing.T) {
 		return d.UpdateDataset(ctx, &registryv1.UpdateDatasetRequest{DatasetId: s.GetId(), Protected: protected, Description: description})
 	}
 	got, err := update(new(false), nil)
-	require.NoError(t, err, "it is not protected")
+	require.NoError(t, err, "the dataset is not protected, so false is no change")
 	require.False(t, got.GetProtected())
 	got, err = update(nil, new("words"))
 	require.NoError(t, err)
@@ -123,44 +123,44 @@ func TestProtectionIsSetAndNeverLifted(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_protected"), "%v", err)
 	got, err = update(new(true), nil)
 	require.NoError(t, err)
-	require.Equal(t, "words", got.GetDescription(), "what was refused changed nothing")
+	require.Equal(t, "words", got.GetDescription(), "the refused update changed nothing")
 	var audited int
 	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit WHERE action = 'dataset.update'`).Scan(&audited))
-	require.Equal(t, 2, audited, "what changed nothing is not told")
-	viewer := who(t, "usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectViewer})
+	require.Equal(t, 2, audited, "updates without a change are not audited")
+	viewer := callerCtx(t, "usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectViewer})
 	_, err = d.UpdateDataset(viewer, &registryv1.UpdateDatasetRequest{DatasetId: s.GetId(), Description: new("x")})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	_, err = d.ArchiveDatasetVersion(viewer, &registryv1.ArchiveDatasetVersionRequest{DatasetId: s.GetId(), Version: "v1"})
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 }
 
-// What had been pushed before it was protected lies where all of the project's objects do.
-func TestWhoKnowsTheDigestOfWhatWasProtectedLaterBringsItsBytes(t *testing.T) {
+// Bytes that were pushed before the dataset was protected remain under the project's shared keys.
+func TestProtectedDataset_protectedLaterStopsSharingBytes(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s, other := d.make("sums", "team"), d.make("other", "team")
 	d.push(s, "v1", planted)
 	same, err := d.begin("usr_1", other, "v1", of("a", planted))
 	require.NoError(t, err)
-	require.Empty(t, same.GetUploads(), "the project has these bytes")
+	require.Empty(t, same.GetUploads(), "the project already has these bytes")
 	ctx, _ := as(t, "usr_1", "")
 	_, err = d.UpdateDataset(ctx, &registryv1.UpdateDatasetRequest{DatasetId: s.GetId(), Protected: new(true)})
 	require.NoError(t, err)
-	asked, err := d.begin("usr_1", other, "v2", of("a", planted, "b", "more"))
+	begun, err := d.begin("usr_1", other, "v2", of("a", planted, "b", "more"))
 	require.NoError(t, err)
-	require.Len(t, asked.GetUploads(), 2, "the project has them still, but they are protected")
+	require.Len(t, begun.GetUploads(), 2, "the project still has the bytes, but they are protected")
 	_, err = d.commit("usr_1", other, "v2")
 	require.Error(t, err)
 	for i, data := range []string{planted, "more"} {
-		require.Less(t, d.put(asked.GetUploads()[i], data), 300)
+		require.Less(t, d.put(begun.GetUploads()[i], data), 300)
 	}
 	_, err = d.commit("usr_1", other, "v2")
-	require.NoError(t, err, "who has them may bring them")
+	require.NoError(t, err, "uploading the bytes is allowed")
 }
 
-func TestWhatIsShownOfADataset(t *testing.T) {
+func TestDatasetFilesDownloadAndPreview(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	ctx, h := as(t, "usr_1", "")
 	made, err := d.begin("usr_1", s, "v1", of("a", planted+"\nno JSON\n"+`{"n": `+strings.Repeat("1", 70<<10)+"}", "b/c", "x", "b/d", "y"))
@@ -211,12 +211,12 @@ func TestWhatIsShownOfADataset(t *testing.T) {
 	require.Equal(t, []string{"", "", "the row is not JSON", "the row is not JSON", "the row is longer than 64 KiB"}, wrong)
 	shape, err := d.GetDatasetSchema(ctx, &registryv1.GetDatasetSchemaRequest{DatasetId: s.GetId(), Version: "v1"})
 	require.NoError(t, err)
-	require.Equal(t, []any{"none", 0}, []any{shape.GetSource(), len(shape.GetSchema())}, "rows that are no table have no schema")
+	require.Equal(t, []any{"none", 0}, []any{shape.GetSource(), len(shape.GetSchema())}, "rows that do not form a table have no schema")
 }
 
-func TestASchemaMayComeWithTheVersion(t *testing.T) {
+func TestDatasetVersion_declaredSchema(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	ctx, _ := as(t, "usr_1", "")
 	begin := func(version, schema string) (*registryv1.CreateDatasetVersionResponse, error) {
@@ -251,9 +251,9 @@ func TestASchemaMayComeWithTheVersion(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, "dataset_preview"), "%v", err)
 }
 
-func TestAnArchivedVersionIsFoundByNoBindingAndKeepsItsName(t *testing.T) {
+func TestArchiveDatasetVersion_notBoundAndKeepsName(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	ctx, _ := as(t, "usr_1", "")
 	d.push(s, "v1", "one")
@@ -266,22 +266,22 @@ func TestAnArchivedVersionIsFoundByNoBindingAndKeepsItsName(t *testing.T) {
 		require.True(t, d.clock.Now().Equal(v.GetArchivedAt().AsTime()))
 	}
 	require.Equal(t, "dataset.version.archive", d.audited(s)[0])
-	require.Len(t, d.audited(s), 6, "a repeat changes nothing")
+	require.Len(t, d.audited(s), 6, "a repeated call changes nothing")
 	got, err := d.GetDataset(ctx, &registryv1.GetDatasetRequest{DatasetId: s.GetId()})
 	require.NoError(t, err)
 	require.Equal(t, "v1", got.GetLatestVersion())
 	for version, bound := range map[string]bool{"v1": true, "latest": true, "v2": false} {
-		_, v, err := d.Store.Resolve(t.Context(), d.Pool, own.Everything(), ref.Ref{Kind: ref.Dataset, Project: "team", Name: "sums", Version: version})
+		_, v, err := d.Store.Resolve(t.Context(), d.Pool, access.ServiceScope(), ref.Ref{Kind: ref.Dataset, Project: "team", Name: "sums", Version: version})
 		require.NoError(t, err)
 		require.Equal(t, bound, v != nil, version)
 	}
 	_, err = d.commit("usr_1", s, "v2")
-	require.True(t, fault.Is(err, fault.Conflict), "nor is it committed again: %v", err)
+	require.True(t, fault.Is(err, fault.Conflict), "an archived version cannot be committed: %v", err)
 	_, err = d.begin("usr_1", s, "v2", of("a", "other"))
 	require.True(t, fault.HasCode(err, "dataset_version_exists"), "%v", err)
 	files, err := d.ListDatasetFiles(ctx, &registryv1.ListDatasetFilesRequest{DatasetId: s.GetId(), Version: "v2"})
 	require.NoError(t, err)
-	require.Len(t, files.GetFiles(), 1, "it is still there")
+	require.Len(t, files.GetFiles(), 1, "the files of an archived version remain readable")
 	_, err = d.begin("usr_1", s, "v3", of("a", "three"))
 	require.NoError(t, err)
 	_, err = d.ArchiveDatasetVersion(ctx, &registryv1.ArchiveDatasetVersionRequest{DatasetId: s.GetId(), Version: "v3"})
@@ -293,14 +293,14 @@ func TestAnArchivedVersionIsFoundByNoBindingAndKeepsItsName(t *testing.T) {
 	require.Nil(t, got.LatestVersion)
 }
 
-func TestTypesOfRows(t *testing.T) {
+func TestInfer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ data, want string }{
-		"nothing":      {"", ""},
-		"a list":       {"[1]\n", ""},
-		"not all":      {"{}\n1\n", ""},
+		"empty":        {"", ""},
+		"list":         {"[1]\n", ""},
+		"mixed":        {"{}\n1\n", ""},
 		"nulls":        {`{"a":null}` + "\n" + `{"a":1,"b":true}`, `{"type":"object","properties":{"a":{"type":["integer","null"]},"b":{"type":["boolean"]}},"required":["a"]}`},
-		"an object":    {`{"a":{"secret":1},"b":-1e3}`, `{"type":"object","properties":{"a":{"type":["object"]},"b":{"type":["number"]}},"required":["a","b"]}`},
+		"object":       {`{"a":{"secret":1},"b":-1e3}`, `{"type":"object","properties":{"a":{"type":["object"]},"b":{"type":["number"]}},"required":["a","b"]}`},
 		"keys as data": {wide(300), ""},
 	} {
 		got := dataset.Infer(c.data)
@@ -312,7 +312,7 @@ func TestTypesOfRows(t *testing.T) {
 	}
 }
 
-// wide is a row whose keys are data.
+// wide returns a row with n members whose names are data.
 func wide(n int) string {
 	row := map[string]int{}
 	for i := range n {
@@ -322,23 +322,23 @@ func wide(n int) string {
 	return string(raw)
 }
 
-// TestADigestOpensNoProtectedBytes: a digest may be found out, by a job that reads the records for one. Who has it
-// cannot make them another dataset's, of whatever kind, without having the bytes.
-func TestADigestOpensNoProtectedBytes(t *testing.T) {
+// A digest can leak, for example through a job that reads the records. Knowing the digest must not be enough to include
+// protected bytes in another dataset, protected or not.
+func TestProtectedDataset_digestAloneGivesNoAccess(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	secret := d.protect("secret")
 	d.push(secret, "v1", planted)
 	for _, other := range []*registryv1.Dataset{d.make("plain", "team"), d.protect("secret-too")} {
 		made, err := d.begin("usr_1", other, "v1", of("a", planted))
 		require.NoError(t, err)
-		require.Len(t, made.GetUploads(), 1, "it is not even told that the bytes are there")
+		require.Len(t, made.GetUploads(), 1, "the caller does not learn that the bytes exist")
 		_, err = d.commit("usr_1", other, "v1")
 		require.True(t, fault.HasCode(err, "object_missing"), "%v", err)
 	}
 	again, err := d.begin("usr_1", secret, "v2", of("b", planted))
 	require.NoError(t, err)
-	require.Empty(t, again.GetUploads(), "its own are there")
+	require.Empty(t, again.GetUploads(), "a dataset reuses its own bytes")
 	_, err = d.commit("usr_1", secret, "v2")
 	require.NoError(t, err)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
 
-func TestASecondCommitThatWaitsForTheFirstChangesNothing(t *testing.T) {
+func TestStore_Commit_concurrentSecondChangesNothing(t *testing.T) {
 	t.Parallel()
 	pool, s := open(t), dataset.Store{}
 	v := &dataset.Version{
@@ -34,9 +34,9 @@ func TestASecondCommitThatWaitsForTheFirstChangesNothing(t *testing.T) {
 	done, err := s.Commit(t.Context(), tx, &first)
 	require.NoError(t, err)
 	require.True(t, done)
-	over := make(chan error, 1)
+	finished := make(chan error, 1)
 	go func() {
-		over <- pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) (err error) {
+		finished <- pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) (err error) {
 			done, err = s.Commit(ctx, tx, &second)
 			return err
 		})
@@ -46,11 +46,11 @@ func TestASecondCommitThatWaitsForTheFirstChangesNothing(t *testing.T) {
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted
 			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waits))
 		return waits
-	}, 2*time.Minute, time.Millisecond, "the second one waits for the first")
+	}, 2*time.Minute, time.Millisecond, "the second commit waits for the first")
 	require.NoError(t, tx.Commit(t.Context()))
-	require.NoError(t, <-over)
+	require.NoError(t, <-finished)
 	require.False(t, done)
 	kept, err := s.Version(t.Context(), pool, "ds_1", "1.0")
 	require.NoError(t, err)
-	require.True(t, early.Equal(*kept.CommittedAt), "what is ready never changes, its time neither")
+	require.True(t, early.Equal(*kept.CommittedAt), "a ready version never changes, including its commit time")
 }

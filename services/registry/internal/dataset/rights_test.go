@@ -16,17 +16,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// who is a call of a person with these memberships.
-func who(t *testing.T, subject, role string, in ...authn.ProjectRole) context.Context {
+// callerCtx returns the context of a call by a user with these memberships.
+func callerCtx(t *testing.T, subject, role string, in ...authn.ProjectRole) context.Context {
 	t.Helper()
 	ctx := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: role, Projects: in})
 	ctx = authn.WithNeed(ctx, authn.NeedEdit)
 	return grpc.NewContextWithServerTransportStream(ctx, &headers{})
 }
 
-func TestWhoMayDoWhatWithADataset(t *testing.T) {
+func TestDatasetPermissions(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	d.push(s, "v1", "hello")
 	n := 0
@@ -60,12 +60,12 @@ func TestWhoMayDoWhatWithADataset(t *testing.T) {
 		ctx          context.Context
 		sees, writes bool
 	}{
-		"its owner":  {who(t, "usr_1", authn.RoleOperator), true, true},
-		"an editor":  {who(t, "usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectEditor}), true, true},
-		"a viewer":   {who(t, "usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectViewer}), true, false},
-		"a stranger": {who(t, "usr_4", authn.RoleOperator, authn.ProjectRole{Project: "prj_other", Role: authn.ProjectOwner}), false, false},
-		"an admin":   {who(t, "usr_5", authn.RoleAdmin), true, true},
-		"nobody":     {authn.NewContext(t.Context(), &authn.Caller{}), false, false},
+		"owner":     {callerCtx(t, "usr_1", authn.RoleOperator), true, true},
+		"editor":    {callerCtx(t, "usr_2", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectEditor}), true, true},
+		"viewer":    {callerCtx(t, "usr_3", authn.RoleOperator, authn.ProjectRole{Project: "prj_team", Role: authn.ProjectViewer}), true, false},
+		"stranger":  {callerCtx(t, "usr_4", authn.RoleOperator, authn.ProjectRole{Project: "prj_other", Role: authn.ProjectOwner}), false, false},
+		"admin":     {callerCtx(t, "usr_5", authn.RoleAdmin), true, true},
+		"anonymous": {authn.NewContext(t.Context(), &authn.Caller{}), false, false},
 	} {
 		check := func(what string, call func(context.Context, string) error, allowed bool) {
 			err := call(p.ctx, s.GetId())
@@ -79,7 +79,7 @@ func TestWhoMayDoWhatWithADataset(t *testing.T) {
 			default:
 				require.NoError(t, err, "%s of %s", what, name)
 			}
-			require.True(t, fault.Is(call(p.ctx, "ds_1"), fault.Invalid), "a malformed id is named to all")
+			require.True(t, fault.Is(call(p.ctx, "ds_1"), fault.Invalid), "a malformed id is invalid for every caller")
 		}
 		for what, call := range reads {
 			check(what, call, true)
@@ -90,9 +90,9 @@ func TestWhoMayDoWhatWithADataset(t *testing.T) {
 	}
 }
 
-func TestAnUnknownVersionIsAbsent(t *testing.T) {
+func TestDatasetVersion_unknownIsAbsent(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	s := d.make("sums", "team")
 	ctx, _ := as(t, "usr_1", "")
 	_, err := d.GetDatasetVersion(ctx, &registryv1.GetDatasetVersionRequest{DatasetId: s.GetId(), Version: "v9"})
@@ -102,9 +102,9 @@ func TestAnUnknownVersionIsAbsent(t *testing.T) {
 	require.Equal(t, "no such dataset version: v9", fault.From(err).Text())
 }
 
-func TestADatasetIsShownAsItWasMade(t *testing.T) {
+func TestCreateDataset_fieldsAndFormats(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	ctx, _ := as(t, "usr_1", "")
 	for format, want := range map[string]string{"": "jsonl", "jsonl": "jsonl", "parquet": "parquet", "webdataset": "webdataset", "files": "files"} {
 		made, err := d.CreateDataset(ctx, &registryv1.CreateDatasetRequest{Name: "x" + format, Project: "team", Description: "words", Format: format})
@@ -120,12 +120,12 @@ func TestADatasetIsShownAsItWasMade(t *testing.T) {
 	_, err := d.CreateDataset(ctx, &registryv1.CreateDatasetRequest{Name: "x", Project: "team"})
 	require.True(t, fault.HasCode(err, "dataset_exists") && fault.Is(err, fault.Conflict), "%v", err)
 	_, err = d.CreateDataset(ctx, &registryv1.CreateDatasetRequest{Name: "x", Project: "other"})
-	require.NoError(t, err, "a name is a project's")
+	require.NoError(t, err, "names are unique per project")
 }
 
-func TestDatasetsAreListedInPages(t *testing.T) {
+func TestListDatasets_pages(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := newFixture(t)
 	for n := range 5 {
 		d.make(fmt.Sprint("d", n), "team")
 	}
@@ -155,7 +155,7 @@ func TestDatasetsAreListedInPages(t *testing.T) {
 		ctx, _ := as(t, "usr_1", "")
 		got, err := read(ctx, nil, nil)
 		require.NoError(t, err)
-		require.Equal(t, wants[name], got, "newest first, also of one moment")
+		require.Equal(t, wants[name], got, "newest first, also if created at the same time")
 		middle, h := as(t, "usr_1", "")
 		got, err = read(middle, new(int32(2)), new(int32(1)))
 		require.NoError(t, err)

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// maxRead is how much of a file is read for its first rows.
+	// maxRead is how many bytes of a file are read for its first rows.
 	maxRead = 4 << 20
-	// maxRow is the most bytes of a row that is shown.
+	// maxRow is the size of the largest row shown, in bytes.
 	maxRow = 64 << 10
-	// maxShown is the most bytes of all rows that are shown at once, so that they fit a message.
+	// maxShown bounds the total size of the rows in one response, so that they fit into a message.
 	maxShown = 2 << 20
 )
 
-// row is a line of a jsonl file: its value, or what is wrong with it.
+// row is a line of a jsonl file: its value, or a description of its error.
 type row struct {
 	value json.RawMessage
 	wrong string
 }
 
-// rows are the first rows of a file; more says that there are further ones.
+// rows returns the first rows of a file. more reports whether there are others.
 func (s *Server) rows(ctx context.Context, d *Dataset, v *Version, f File, limit int) (rows []row, more bool, err error) {
 	body, _, err := s.Blobs.Get(ctx, v.key(d, f.SHA256))
 	if fault.Is(err, fault.Absent) {
-		return nil, false, fault.New(fault.Dependency, "object_missing", "the bytes of %s are gone from the object store", f.Path)
+		return nil, false, fault.New(fault.Dependency, "object_missing", "file %s is missing from the object store", f.Path)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("open a dataset: %w", err)
@@ -40,7 +40,7 @@ func (s *Server) rows(ctx context.Context, d *Dataset, v *Version, f File, limit
 	return firstRows(&io.LimitedReader{R: body, N: maxRead}, limit)
 }
 
-// firstRows reads lines up to a number and a size.
+// firstRows reads at most limit lines, with values of at most maxShown bytes in total.
 func firstRows(r *io.LimitedReader, limit int) (rows []row, more bool, err error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	total := 0
@@ -51,7 +51,7 @@ func firstRows(r *io.LimitedReader, limit int) (rows []row, more bool, err error
 		}
 		ended := errors.Is(err, io.EOF)
 		if ended && r.N <= 0 {
-			return rows, true, nil // the line was cut, and there may be others
+			return rows, true, nil // the line is cut off at maxRead, and others may follow
 		}
 		if line = bytes.TrimSpace(line); len(line) == 0 && ended {
 			return rows, false, nil

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// sampleRows is how many rows a schema is inferred from.
+	// sampleRows is the number of rows from which a schema is inferred.
 	sampleRows = 200
-	// maxFields is the most members that an inferred schema names: rows with more are maps, whose keys are data.
+	// maxFields bounds the members of an inferred schema. Rows with more are taken for maps, whose keys are data.
 	maxFields = 200
 )
 
-// declared is the schema that came with a version.
+// declared checks the schema that was uploaded with a version.
 func declared(raw []byte) (schema json.RawMessage, source string, err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, SchemaNone, nil
@@ -29,8 +29,8 @@ func declared(raw []byte) (schema json.RawMessage, source string, err error) {
 	return raw, SchemaDeclared, nil
 }
 
-// learn infers the schema of a jsonl version that came without one from its first rows. What is no row of a table
-// has no schema; that is no fault of the upload.
+// learn infers the schema of a jsonl version without a declared schema from its first rows. Rows that do not form a table
+// yield no schema, which is not an error.
 func (s *Server) learn(ctx context.Context, d *Dataset, v *Version) error {
 	if v.SchemaSource == SchemaDeclared || d.Format != DefaultFormat {
 		return nil
@@ -61,7 +61,7 @@ type property struct {
 	Type []string `json:"type"`
 }
 
-// infer answers false for rows that are not all objects with few members.
+// infer returns false unless all rows are objects with at most maxFields different members in total.
 func infer(rows []row) (*rowSchema, bool) {
 	seen, times := map[string]map[string]bool{}, map[string]int{}
 	for _, r := range rows {

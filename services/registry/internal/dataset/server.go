@@ -7,42 +7,41 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Server answers DatasetService.
+// Server implements DatasetService.
 type Server struct {
 	registryv1.UnimplementedDatasetServiceServer
 
 	Pool     *pgxpool.Pool
 	Store    Store
-	Projects own.Projects
+	Projects access.Projects
 	Blobs    blob.Store
-	Once     *idem.Once
+	Once     *idempotency.Once
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
-	// MaxBytes is the most that a version may have.
+	// MaxBytes bounds the total size of a version.
 	MaxBytes int64
 }
 
-// CreateDataset makes a dataset without versions.
+// CreateDataset creates a dataset without versions.
 func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDatasetRequest) (*registryv1.Dataset, error) {
 	out := &registryv1.Dataset{}
 	if done, err := s.Once.Replay(ctx, registryv1.DatasetService_CreateDataset_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +56,13 @@ func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDataset
 		if err := s.Store.Insert(ctx, tx, d); err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(d))
+		idempotency.Set(out, ToProto(d))
 		return s.record(ctx, tx, "dataset.create", d.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err
 }
 
-// record writes the event and the audit row of a change.
+// record writes the event and the audit entry of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, datasetID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, datasetID
 	if _, err := s.Events.Append(ctx, tx, e); err != nil {
@@ -72,9 +71,9 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, datasetID string
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: datasetID, After: after})
 }
 
-// ListDatasets lists the datasets that the caller sees, newest first.
+// ListDatasets lists the datasets visible to the caller, newest first.
 func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRequest) (*registryv1.ListDatasetsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRe
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDatasetsResponse{}
 	for _, d := range found {
 		out.Datasets = append(out.Datasets, ToProto(d))
@@ -90,7 +89,7 @@ func (s *Server) ListDatasets(ctx context.Context, in *registryv1.ListDatasetsRe
 	return out, request.SetMore(ctx, more)
 }
 
-// GetDataset answers one dataset.
+// GetDataset returns one dataset.
 func (s *Server) GetDataset(ctx context.Context, in *registryv1.GetDatasetRequest) (*registryv1.Dataset, error) {
 	d, err := s.get(ctx, in.GetDatasetId())
 	if err != nil {
@@ -106,7 +105,7 @@ func (s *Server) get(ctx context.Context, datasetID string) (*Dataset, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), datasetID)
 }
 
-// editable is a dataset that the caller may change.
+// editable returns a dataset, or an error if the caller may not change it.
 func (s *Server) editable(ctx context.Context, datasetID string) (*Dataset, error) {
 	d, err := s.get(ctx, datasetID)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *Server) editable(ctx context.Context, datasetID string) (*Dataset, erro
 func (s *Server) ListDatasetVersions(
 	ctx context.Context, in *registryv1.ListDatasetVersionsRequest,
 ) (*registryv1.ListDatasetVersionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +130,7 @@ func (s *Server) ListDatasetVersions(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDatasetVersionsResponse{}
 	for _, v := range found {
 		out.Versions = append(out.Versions, versionToProto(d, v))
@@ -139,7 +138,7 @@ func (s *Server) ListDatasetVersions(
 	return out, request.SetMore(ctx, more)
 }
 
-// GetDatasetVersion answers one version with its manifest.
+// GetDatasetVersion returns one version with its manifest.
 func (s *Server) GetDatasetVersion(ctx context.Context, in *registryv1.GetDatasetVersionRequest) (*registryv1.DatasetVersion, error) {
 	d, err := s.get(ctx, in.GetDatasetId())
 	if err != nil {

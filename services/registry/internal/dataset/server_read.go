@@ -11,13 +11,12 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// shown is a committed version whose files the caller may be shown. Who asks for those of a protected dataset is
-// refused, and the audit has it.
+// shown returns a committed version whose files the caller may view. It refuses access to protected datasets and records
+// the refusal in the audit log. what names the kind of access there.
 func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*Dataset, *Version, error) {
 	d, err := s.get(ctx, datasetID)
 	if err != nil {
@@ -27,7 +26,7 @@ func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*D
 	if err != nil {
 		return nil, nil, err
 	}
-	if refusal := d.Shown(); refusal != nil {
+	if refusal := d.CheckViewable(); refusal != nil {
 		err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 			return s.Audit.Record(ctx, tx, audit.Entry{
 				Action: "dataset.access.refuse", TargetKind: SubjectKind, TargetID: d.ID, After: map[string]any{"version": v.Version, "what": what},
@@ -46,7 +45,7 @@ func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*D
 
 // ListDatasetFiles lists the files of a version by path.
 func (s *Server) ListDatasetFiles(ctx context.Context, in *registryv1.ListDatasetFilesRequest) (*registryv1.ListDatasetFilesResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +54,14 @@ func (s *Server) ListDatasetFiles(ctx context.Context, in *registryv1.ListDatase
 		return nil, err
 	}
 	from := min(p.Offset, len(v.Manifest))
-	files, more := page.Cut(v.Manifest[from:min(from+p.Ask(), len(v.Manifest))], p)
+	files, more := request.CutPage(v.Manifest[from:min(from+p.FetchLimit(), len(v.Manifest))], p)
 	if err := request.SetTotal(ctx, len(v.Manifest)); err != nil {
 		return nil, err
 	}
 	return &registryv1.ListDatasetFilesResponse{Files: filesToProto(files)}, request.SetMore(ctx, more)
 }
 
-// SignDatasetDownload answers a signed URL of one file.
+// SignDatasetDownload returns a signed URL of one file.
 func (s *Server) SignDatasetDownload(ctx context.Context, in *registryv1.SignDatasetDownloadRequest) (*registryv1.DatasetDownload, error) {
 	d, v, err := s.shown(ctx, in.GetDatasetId(), in.GetVersion(), "download")
 	if err != nil {
@@ -81,7 +80,7 @@ func (s *Server) SignDatasetDownload(ctx context.Context, in *registryv1.SignDat
 	}, nil
 }
 
-// file finds a file of a manifest, which is sorted by path.
+// file finds a file in the manifest, which is sorted by path.
 func (v *Version) file(path string) (File, bool) {
 	i := sort.Search(len(v.Manifest), func(i int) bool { return v.Manifest[i].Path >= path })
 	if i == len(v.Manifest) || v.Manifest[i].Path != path {
@@ -90,17 +89,17 @@ func (v *Version) file(path string) (File, bool) {
 	return v.Manifest[i], true
 }
 
-// defaultRows is how many rows a preview shows that names no number.
+// defaultRows is the number of rows in a preview without a limit.
 const defaultRows = 20
 
-// PreviewDatasetVersion shows the first rows of a jsonl version.
+// PreviewDatasetVersion returns the first rows of a jsonl version.
 func (s *Server) PreviewDatasetVersion(ctx context.Context, in *registryv1.PreviewDatasetVersionRequest) (*registryv1.DatasetPreview, error) {
 	d, v, err := s.shown(ctx, in.GetDatasetId(), in.GetVersion(), "preview")
 	if err != nil {
 		return nil, err
 	}
 	if d.Format != DefaultFormat {
-		return nil, fault.New(fault.Refused, "dataset_preview", "a dataset of the format %s has no rows to show; %s has", d.Format, DefaultFormat)
+		return nil, fault.New(fault.Refused, "dataset_preview", "datasets in format %s cannot be previewed; only %s datasets can", d.Format, DefaultFormat)
 	}
 	limit := defaultRows
 	if in.Limit != nil {
@@ -121,7 +120,7 @@ func (s *Server) PreviewDatasetVersion(ctx context.Context, in *registryv1.Previ
 	return out, nil
 }
 
-// GetDatasetSchema answers what the rows of a version look like, of protected ones too.
+// GetDatasetSchema returns the schema of a version's rows, also for protected datasets.
 func (s *Server) GetDatasetSchema(ctx context.Context, in *registryv1.GetDatasetSchemaRequest) (*registryv1.DatasetSchema, error) {
 	d, err := s.get(ctx, in.GetDatasetId())
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// UpdateDataset changes what is said of a dataset. What is protected stays so: lifting it would show what was
-// given under that promise.
+// UpdateDataset changes the description of a dataset or protects it. Protection cannot be removed: that would expose data
+// that was uploaded on the promise of protection.
 func (s *Server) UpdateDataset(ctx context.Context, in *registryv1.UpdateDatasetRequest) (*registryv1.Dataset, error) {
 	d, err := s.editable(ctx, in.GetDatasetId())
 	if err != nil {
 		return nil, err
 	}
 	if d.Protected && in.Protected != nil && !in.GetProtected() {
-		return nil, fault.New(fault.Conflict, CodeProtected, "dataset %s is protected, and stays so", d.Name)
+		return nil, fault.New(fault.Conflict, CodeProtected, "dataset %s is protected; protection cannot be removed", d.Name)
 	}
 	if in.Description == nil && (in.Protected == nil || in.GetProtected() == d.Protected) {
 		return ToProto(d), nil
@@ -37,7 +37,7 @@ func (s *Server) UpdateDataset(ctx context.Context, in *registryv1.UpdateDataset
 	return ToProto(d), nil
 }
 
-// ArchiveDatasetVersion takes a ready version out of use; a repeat answers it as it is.
+// ArchiveDatasetVersion takes a ready version out of use. A repeated call returns the archived version.
 func (s *Server) ArchiveDatasetVersion(
 	ctx context.Context, in *registryv1.ArchiveDatasetVersionRequest,
 ) (*registryv1.DatasetVersion, error) {

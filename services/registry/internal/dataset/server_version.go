@@ -13,15 +13,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// CreateDatasetVersion takes a manifest and answers where its missing bytes go. Who asked for a version
-// that is still uploading may ask again with the same manifest, and gets new URLs; anyone else, and any other
-// manifest, gets the name once the last URLs have expired.
+// CreateDatasetVersion stores a manifest and returns upload URLs for its missing objects. While the version is uploading,
+// its creator may repeat the request with the same manifest and gets new URLs. Other users, and requests with another
+// manifest, can take over the name once the last URLs have expired.
 func (s *Server) CreateDatasetVersion(
 	ctx context.Context, in *registryv1.CreateDatasetVersionRequest,
 ) (*registryv1.CreateDatasetVersionResponse, error) {
@@ -29,14 +29,14 @@ func (s *Server) CreateDatasetVersion(
 	if err != nil {
 		return nil, err
 	}
-	if err := ref.Free(in.GetVersion()); err != nil {
+	if err := ref.CheckVersionName(in.GetVersion()); err != nil {
 		return nil, err
 	}
 	now := s.Clock.Now()
 	v := &Version{
 		ID: s.IDs.New(id.DatasetVersion), DatasetID: d.ID, Version: in.GetVersion(), State: StateUploading,
-		CreatorID: authn.Of(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
-		Apart: d.Protected,
+		CreatorID: authn.CallerOf(ctx).Subject, CreatedAt: now, UploadUntil: now.Add(blob.MaxExpires),
+		Isolated: d.Protected,
 	}
 	if v.Manifest, v.Digest, v.Bytes, err = Manifest(filesFromProto(in.GetFiles()), s.MaxBytes); err != nil {
 		return nil, s.existsFirst(ctx, d, v.Version, err)
@@ -52,14 +52,14 @@ func (s *Server) CreateDatasetVersion(
 		if err != nil {
 			return err
 		}
-		if again = how == TakenNot; again {
+		if again = how == ClaimedNot; again {
 			v, err = s.resumable(ctx, tx, d, v)
-			idem.Set(kept, versionToProto(d, v))
+			idempotency.Set(kept, versionToProto(d, v))
 			return err
 		}
-		idem.Set(kept, versionToProto(d, v))
+		idempotency.Set(kept, versionToProto(d, v))
 		e := event.Event{Type: "version", To: string(v.State), Message: v.Version}
-		if how == TakenFromLeft {
+		if how == ClaimedAbandoned {
 			e.From, e.Reason = string(StateUploading), reasonLeft
 		}
 		return s.record(ctx, tx, "dataset.version.create", d.ID, e, map[string]any{"version": v.Version, "digest": v.Digest, "bytes": v.Bytes})
@@ -83,7 +83,8 @@ func (s *Server) CreateDatasetVersion(
 	return out, nil
 }
 
-// existsFirst answers the conflict of a version that exists rather than what is wrong with its manifest.
+// existsFirst returns a conflict if the version exists and is committed. Otherwise it returns wrong, the error of its
+// manifest.
 func (s *Server) existsFirst(ctx context.Context, d *Dataset, version string, wrong error) error {
 	v, err := s.Store.Version(ctx, s.Pool, d.ID, version)
 	if err == nil && v.State != StateUploading {
@@ -93,13 +94,14 @@ func (s *Server) existsFirst(ctx context.Context, d *Dataset, version string, wr
 }
 
 func exists(d *Dataset, v *Version) error {
-	return fault.New(fault.Conflict, "dataset_version_exists", "version %s of dataset %s exists already", v.Version, d.Name)
+	return fault.New(fault.Conflict, "dataset_version_exists", "version %s of dataset %s already exists", v.Version, d.Name)
 }
 
-// reasonLeft is why an upload was replaced: its addresses had expired.
+// reasonLeft is the event reason for an abandoned upload that is replaced because its URLs have expired.
 const reasonLeft = "upload_expired"
 
-// resumable is the version that is there, where want is a repeat of what made it; its upload goes on.
+// resumable returns the stored version and renews its upload if want repeats the request that created it. Otherwise it
+// returns a conflict.
 func (s *Server) resumable(ctx context.Context, tx pgx.Tx, d *Dataset, want *Version) (*Version, error) {
 	v, err := s.Store.Version(ctx, tx, d.ID, want.Version)
 	if err != nil {
@@ -115,8 +117,7 @@ func (s *Server) resumable(ctx context.Context, tx pgx.Tx, d *Dataset, want *Ver
 	return v, err
 }
 
-// CommitDatasetVersion makes a version ready once its bytes are what its manifest says. A repeat answers
-// the version as it is.
+// CommitDatasetVersion makes a version ready if its objects match its manifest. A repeated call returns the version.
 func (s *Server) CommitDatasetVersion(
 	ctx context.Context, in *registryv1.CommitDatasetVersionRequest,
 ) (*registryv1.DatasetVersion, error) {
@@ -149,13 +150,13 @@ func (s *Server) CommitDatasetVersion(
 		return nil, err
 	}
 	if kept.ID != v.ID {
-		// The upload had been left for so long that another took its name, just now.
+		// The upload URLs had expired, and another upload has just taken over the name.
 		return nil, exists(d, kept)
 	}
 	return versionToProto(d, kept), nil
 }
 
-// commit makes a verified version ready; one that another call has just made ready stays as it is.
+// commit makes a verified version ready. It does nothing if a concurrent call has already done so.
 func (s *Server) commit(ctx context.Context, d *Dataset, v *Version) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		now := s.Clock.Now()

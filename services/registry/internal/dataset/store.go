@@ -10,11 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -31,24 +31,24 @@ func scan(row pgx.Row) (*Dataset, error) {
 	return d, err
 }
 
-// Insert keeps a new dataset; a name that the project has is a conflict.
+// Insert stores a new dataset. It returns a conflict if the project already has a dataset of that name.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, d *Dataset) error {
 	_, err := tx.Exec(ctx, `INSERT INTO dataset (`+columns+`, visibility_version)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		d.ID, d.Name, d.UserID, d.UserName, d.ProjectID, d.Project, d.Visibility, d.Description, d.Format, d.Protected,
 		d.Latest, d.CreatedAt, d.VisibilityVersion)
 	if pg.IsUnique(err, "dataset_name_key") {
-		return fault.New(fault.Conflict, "dataset_exists", "project %s has a dataset %s already", d.Project, d.Name)
+		return fault.New(fault.Conflict, "dataset_exists", "project %s already has a dataset %s", d.Project, d.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("keep a dataset: %w", err)
+		return fmt.Errorf("insert a dataset: %w", err)
 	}
 	return nil
 }
 
-// Get answers a dataset that the scope sees.
+// Get returns a dataset visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Dataset, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -58,10 +58,10 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return d, nil
 }
 
-// List answers the datasets that the scope sees, newest first; name "" is every name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Dataset, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+// List returns the datasets visible to the scope, newest first. A name that is not empty restricts the list to that name.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Dataset, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list datasets: %w", err)
 	}
@@ -72,7 +72,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	return found, nil
 }
 
-// Resolve finds a ready version by its reference; nils where there is none that the scope sees.
+// Resolve finds a ready version by its reference. It returns nils if the scope sees none.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
 	d, v, err := s.Find(ctx, q, scope, r)
 	if err != nil || v == nil || v.State != StateReady {
@@ -81,11 +81,10 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	return d, v, nil
 }
 
-// Find finds a version that was ready once by its reference, also one that is archived now; nils where there is
-// none that the scope sees.
+// Find finds a ready or archived version by its reference. It returns nils if the scope sees none.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+own.Visible+` AND project = $4 AND name = $5`,
-		own.Args(scope, r.Project, r.Name)...))
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND project = $4 AND name = $5`,
+		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
 	}
@@ -110,32 +109,36 @@ func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	var schema []byte
 	err := row.Scan(append([]any{
 		&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
-		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows, &v.Apart,
+		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows, &v.Isolated,
 	}, more...)...)
 	v.Schema = schema
 	return v, err
 }
 
-// Taking is how a new version came by its name.
-type Taking string
+// Taking is how InsertVersion obtained the name of a version.
+type NameClaim string
 
-// A name is free, or that of an upload that was left behind, or another's.
+// The name was unused, taken over from an abandoned upload, or not available.
 const (
-	TakenFresh    Taking = "fresh"
-	TakenFromLeft Taking = "left"
-	TakenNot      Taking = ""
+	ClaimedNew       NameClaim = "fresh"
+	ClaimedAbandoned NameClaim = "left"
+	ClaimedNot       NameClaim = ""
 )
 
-// InsertVersion keeps a new version under its name. It takes the name of another upload whose addresses had
-// expired when this one was asked for, but not of the same one: who made that goes on with it. The row then
-// has another id, so that a commit of the former upload finds nothing. Its bytes lie apart also where a dataset of the
-// project that was protected since has some of the same.
-func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, error) {
+// InsertVersion stores a new version under its name.
+//
+// It takes over the name of an upload whose URLs had expired by v.CreatedAt, unless creator and digest are the same: that
+// is a repeat, which resumes the upload. A takeover changes the row's id, so that a commit of the former upload finds no
+// row.
+//
+// It also sets Apart if another dataset of the project is protected and has one of the files under a shared key, from before
+// it was protected.
+func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (NameClaim, error) {
 	raw, err := json.Marshal(v.Manifest)
 	if err != nil {
-		return TakenNot, fmt.Errorf("write a manifest: %w", err)
+		return ClaimedNot, fmt.Errorf("write a manifest: %w", err)
 	}
-	how := TakenNot
+	how := ClaimedNot
 	sums := make([]string, len(v.Manifest))
 	for i, f := range v.Manifest {
 		sums[i] = f.SHA256
@@ -152,15 +155,15 @@ func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (Taking, 
 			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM ($8, $5)
 		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END, apart`,
 		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, v.ArchivedAt,
-		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Apart, raw, v.UploadUntil, sums,
-	).Scan(&how, &v.Apart)
+		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Isolated, raw, v.UploadUntil, sums,
+	).Scan(&how, &v.Isolated)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return TakenNot, fmt.Errorf("keep a version of a dataset: %w", err)
+		return ClaimedNot, fmt.Errorf("insert a version of a dataset: %w", err)
 	}
 	return how, nil
 }
 
-// RenewUpload says until when the new addresses of an upload work; false where it is no upload any more.
+// RenewUpload stores when the new URLs of an upload expire. It returns false if the version is no longer uploading.
 func (Store) RenewUpload(ctx context.Context, tx pgx.Tx, id string, until time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET upload_until = greatest(upload_until, $2)
 		WHERE id = $1 AND state = 'uploading'`, id, until)
@@ -170,7 +173,7 @@ func (Store) RenewUpload(ctx context.Context, tx pgx.Tx, id string, until time.T
 	return tag.RowsAffected() == 1, nil
 }
 
-// Version answers one version with its manifest.
+// Version returns one version with its manifest.
 func (Store) Version(ctx context.Context, q pg.Querier, datasetID, version string) (*Version, error) {
 	var raw []byte
 	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+`, manifest FROM dataset_version
@@ -187,10 +190,10 @@ func (Store) Version(ctx context.Context, q pg.Querier, datasetID, version strin
 	return v, nil
 }
 
-// Versions answers the versions of a dataset without their manifests, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p page.Page) ([]*Version, error) {
+// Versions returns the versions of a dataset without their manifests, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p request.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM dataset_version WHERE dataset_id = $1
-		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, datasetID, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, datasetID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a dataset: %w", err)
 	}
@@ -201,7 +204,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p pag
 	return found, nil
 }
 
-// Commit makes a version ready, and the dataset's newest; false where it is not uploading any more.
+// Commit makes a version ready and the latest of its dataset. It returns false if the version is no longer uploading.
 func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2, row_schema = $3, schema_source = $4, sampled_rows = $5
 		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt, orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows)
@@ -212,7 +215,7 @@ func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 		return false, nil
 	}
 	if _, err := tx.Exec(ctx, `UPDATE dataset SET latest_version = $2 WHERE id = $1`, v.DatasetID, v.Version); err != nil {
-		return false, fmt.Errorf("make a version the newest: %w", err)
+		return false, fmt.Errorf("set the latest version: %w", err)
 	}
 	return true, nil
 }
@@ -224,7 +227,7 @@ func orNull(raw json.RawMessage) []byte {
 	return raw
 }
 
-// Update changes what is said of a dataset; protection is never lifted, whatever protected says.
+// Update changes the description of a dataset and protects it if protected is set. It never removes protection.
 func (Store) Update(ctx context.Context, tx pgx.Tx, id string, description *string, protected bool) (*Dataset, error) {
 	d, err := scan(tx.QueryRow(ctx, `UPDATE dataset SET description = coalesce($2, description), protected = protected OR $3
 		WHERE id = $1 RETURNING `+columns, id, description, protected))
@@ -232,12 +235,13 @@ func (Store) Update(ctx context.Context, tx pgx.Tx, id string, description *stri
 		return nil, fault.Absentf(SubjectKind, id)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("change a dataset: %w", err)
+		return nil, fmt.Errorf("update a dataset: %w", err)
 	}
 	return d, nil
 }
 
-// Archive takes a ready version out of use, and makes the one before it the newest; false where it is not ready.
+// Archive archives a ready version and makes the most recently committed ready version the latest. It returns false if the
+// version is not ready.
 func (Store) Archive(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'archived', archived_at = $2 WHERE id = $1 AND state = 'ready'`, v.ID, at)
 	if err != nil {
@@ -249,7 +253,7 @@ func (Store) Archive(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (
 	_, err = tx.Exec(ctx, `UPDATE dataset SET latest_version = (SELECT version FROM dataset_version
 		WHERE dataset_id = $1 AND state = 'ready' ORDER BY committed_at DESC, id DESC LIMIT 1) WHERE id = $1`, v.DatasetID)
 	if err != nil {
-		return false, fmt.Errorf("find the newest version: %w", err)
+		return false, fmt.Errorf("set the latest version: %w", err)
 	}
 	return true, nil
 }

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxTargets is how many uploads one answer names, so that it fits a message; asked again, the version
-	// answers the ones that are still missing.
+	// maxTargets bounds the upload URLs in one response, so that it fits into a message. A repeated request returns URLs
+	// for the objects that are still missing.
 	maxTargets = 3000
-	// atOnce is how many objects are looked at side by side.
+	// atOnce is the number of concurrent object lookups.
 	atOnce = 16
 )
 
@@ -24,7 +24,7 @@ type Target struct {
 	blob.Signed
 }
 
-// objects looks at the objects of a version, each digest once. A missing one is nil.
+// objects looks up the objects of a version, each digest once. Missing objects are nil.
 func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[string]*blob.Info, error) {
 	index := map[string]int{}
 	var sums []string
@@ -48,7 +48,7 @@ func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[strin
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("look at the objects of a dataset: %w", err)
+		return nil, fmt.Errorf("look up the objects of a dataset: %w", err)
 	}
 	found := make(map[string]*blob.Info, len(sums))
 	for sum, i := range index {
@@ -57,19 +57,19 @@ func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[strin
 	return found, nil
 }
 
-// targets signs an upload of each object that is not there, each digest once.
+// targets signs an upload URL for each missing object, each digest once.
 func (s *Server) targets(ctx context.Context, d *Dataset, v *Version) ([]Target, error) {
 	found, err := s.objects(ctx, d, v)
 	if err != nil {
 		return nil, err
 	}
 	var out []Target
-	asked := map[string]bool{}
+	signedFor := map[string]bool{}
 	for _, f := range v.Manifest {
-		if found[f.SHA256] != nil || asked[f.SHA256] || len(out) == maxTargets {
+		if found[f.SHA256] != nil || signedFor[f.SHA256] || len(out) == maxTargets {
 			continue
 		}
-		asked[f.SHA256] = true
+		signedFor[f.SHA256] = true
 		signed, err := s.Blobs.SignPut(ctx, v.key(d, f.SHA256), blob.SignOptions{Size: f.Size, SHA256: f.SHA256})
 		if err != nil {
 			return nil, fmt.Errorf("sign an upload: %w", err)
@@ -79,7 +79,7 @@ func (s *Server) targets(ctx context.Context, d *Dataset, v *Version) ([]Target,
 	return out, nil
 }
 
-// verify refuses a version whose objects are not all there as its manifest says.
+// verify returns an error unless all objects exist with the size and the digest in the manifest.
 func (s *Server) verify(ctx context.Context, d *Dataset, v *Version) error {
 	found, err := s.objects(ctx, d, v)
 	if err != nil {
@@ -89,9 +89,9 @@ func (s *Server) verify(ctx context.Context, d *Dataset, v *Version) error {
 		info := found[f.SHA256]
 		switch {
 		case info == nil:
-			return fault.New(fault.Refused, "object_missing", "the bytes of %s were not uploaded", f.Path)
+			return fault.New(fault.Refused, "object_missing", "file %s has not been uploaded", f.Path)
 		case info.Size != f.Size || info.SHA256 != f.SHA256:
-			return fault.New(fault.Refused, "object_differs", "the bytes of %s are %d with sha256 %s, the manifest says %d with %s",
+			return fault.New(fault.Refused, "object_differs", "file %s has %d bytes with sha256 %s; the manifest states %d bytes with sha256 %s",
 				f.Path, info.Size, info.SHA256, f.Size, f.SHA256)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package db holds the tables of the registry schema.
+// Package db owns the tables of the registry schema.
 package db
 
 import (
@@ -9,5 +9,5 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations are the goose files of this schema, in the root of the file system.
+// Migrations returns the goose migrations of this schema, at the root of the file system.
 func Migrations() (fs.FS, error) { return fs.Sub(files, "migrations") }

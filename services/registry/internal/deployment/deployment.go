@@ -1,21 +1,21 @@
-// Package deployment keeps what serves: deployments with their stable address, and every change of them,
-// their revisions and the tokens of their callers, whole with its event and audit row. A candidate never
-// touches traffic; promotion moves one row; every change that inference must see raises the snapshot epoch
-// in its own transaction.
+// Package deployment owns deployments and every change of them: their stable address, their revisions and the
+// tokens of their callers. Each change is written in one transaction with its event and audit row. A candidate
+// never affects traffic. Promotion changes one row. Every change that inference must see raises the snapshot
+// epoch in its own transaction.
 //
-// The rows of candidates and of tokens are packages revision and token. book.go, observe.go, promote.go
-// and life.go are the deeds; server*.go answer calls; store.go alone speaks SQL.
+// The rows of revisions and tokens belong to packages revision and token. book.go, observe.go, promote.go and
+// life.go hold the operations; server*.go serve the calls; only store.go contains SQL.
 package deployment
 
 import (
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// SubjectKind names deployments in events, audit and errors.
+// SubjectKind is the subject kind of deployments in events, audit rows and errors.
 const SubjectKind = "deployment"
 
 // StateServing and StateSuspended are the states of a deployment.
@@ -24,15 +24,15 @@ const (
 	StateSuspended = "suspended"
 )
 
-// ModeDrain and ModeCut are what becomes of the calls that run when a deployment is suspended.
+// ModeDrain and ModeCut say what happens to running calls when a deployment is suspended: they finish or are ended.
 const (
 	ModeDrain = "drain"
 	ModeCut   = "cut"
 )
 
-// Deployment is a stable address for the revision that is promoted.
+// Deployment is a stable address that serves the promoted revision.
 type Deployment struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string
@@ -40,34 +40,34 @@ type Deployment struct {
 	State       string
 	PromotedID  *string
 	PreviousID  *string
-	// PromotedNumber is the promoted revision's.
+	// PromotedNumber is the number of the promoted revision.
 	PromotedNumber *int32
-	// PendingID is the revision that takes over when it is ready.
+	// PendingID is the revision that is promoted as soon as it is ready.
 	PendingID     *string
 	PendingNumber *int32
 	SuspendMode   *string
 	SuspendedAt   *time.Time
-	// Version is raised with every change.
+	// Version is incremented by every change.
 	Version   int64
 	CreatedAt time.Time
 }
 
-// Cut says whether calls that run are ended.
+// Cut reports whether running calls are ended.
 func (d *Deployment) Cut() bool {
 	return d.State == StateSuspended && d.SuspendMode != nil && *d.SuspendMode == ModeCut
 }
 
-// promoted says whether the revision is the one that answers.
+// promoted reports whether the revision is the promoted one.
 func (d *Deployment) promoted(revisionID string) bool {
 	return d.PromotedID != nil && *d.PromotedID == revisionID
 }
 
-// pending says whether the revision takes over when it is ready.
+// pending reports whether the revision is promoted as soon as it is ready.
 func (d *Deployment) pending(revisionID string) bool {
 	return d.PendingID != nil && *d.PendingID == revisionID
 }
 
-// notReady is the refusal to promote, with the reason in words.
+// notReady returns the error for a revision that cannot be promoted, with the reason.
 func notReady(r *revision.Revision) error {
 	why := string(r.State)
 	if r.Reason != nil {

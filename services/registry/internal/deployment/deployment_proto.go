@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 )
 
-// toProto is a deployment as it is shown.
+// toProto returns the API form of a deployment.
 func (s *Server) toProto(d *Deployment) *registryv1.Deployment {
 	out := &registryv1.Deployment{
 		Id: d.ID, Name: d.Name, Project: d.Project, Owner: d.UserName, State: d.State,
@@ -31,7 +31,7 @@ func eventToProto(e event.Event) *commonv1.Event {
 	}
 }
 
-// set is nil for what has no text.
+// set returns nil for the empty string, else a pointer to s.
 func set(s string) *string {
 	if s == "" {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// list is one of the service; it answers what tells its rows apart.
+// list calls a list method of the service and returns the identifying field of its rows.
 type list func(ctx context.Context, limit, offset *int32) ([]string, error)
 
 func (d *desk) lists() map[string]list {
@@ -52,14 +52,14 @@ func (d *desk) lists() map[string]list {
 	}
 }
 
-// five makes five rows of each list, all at the same time of the clock.
+// five makes five rows of each list, all created at the same time.
 func (d *desk) five() {
 	d.t.Helper()
 	for n := range 5 {
 		d.candidate()
 		d.mint("ci")
 		if n == 0 {
-			continue // There is one deployment.
+			continue // The fixture has one deployment already.
 		}
 		other := *d.d
 		other.ID, other.Name = d.ids.New(id.Deployment), fmt.Sprintf("other-%d", n)
@@ -67,7 +67,7 @@ func (d *desk) five() {
 	}
 }
 
-func TestAListIsReadInPagesThatMissNothing(t *testing.T) {
+func TestServer_lists_pagesAreComplete(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	d.five()
@@ -77,7 +77,7 @@ func TestAListIsReadInPagesThatMissNothing(t *testing.T) {
 		whole, err := read(ctx, nil, nil)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, len(whole), 5, name)
-		require.Empty(t, h.sent.Get("x-service-more"), "%s: the whole has no next page", name)
+		require.Empty(t, h.sent.Get("x-service-more"), "%s: the full list has no next page", name)
 		var pages []string
 		for from := 0; from < len(whole); from += 2 {
 			ctx, h := as(t, owner(), "")
@@ -86,18 +86,18 @@ func TestAListIsReadInPagesThatMissNothing(t *testing.T) {
 			pages = append(pages, got...)
 			require.Equal(t, from+2 < len(whole), len(h.sent.Get("x-service-more")) == 1, "%s from %d", name, from)
 		}
-		require.Equal(t, whole, pages, "%s: rows of one moment have an order too", name)
+		require.Equal(t, whole, pages, "%s: rows with equal timestamps have a stable order", name)
 		past, err := read(ctx, n(500), n(100_000))
 		require.NoError(t, err)
 		require.Empty(t, past)
 		exact, h2 := as(t, owner(), "")
 		_, err = read(exact, n(len(whole)), nil)
 		require.NoError(t, err)
-		require.Empty(t, h2.sent.Get("x-service-more"), "%s: nor has a page that is just full", name)
+		require.Empty(t, h2.sent.Get("x-service-more"), "%s: an exactly full last page has no next page", name)
 	}
 }
 
-func TestThePagesOfAListAreBounded(t *testing.T) {
+func TestServer_lists_limitAndOffsetBounds(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	ctx, _ := as(t, owner(), "")
@@ -115,7 +115,7 @@ func TestThePagesOfAListAreBounded(t *testing.T) {
 	}
 }
 
-func TestListsBeginWithTheNewestAndEventsWithTheOldest(t *testing.T) {
+func TestServer_lists_order(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	first, _ := d.mint("first")
@@ -137,17 +137,17 @@ func TestListsBeginWithTheNewestAndEventsWithTheOldest(t *testing.T) {
 	for _, e := range got.GetEvents() {
 		seen = append(seen, e.GetType()+" "+e.GetMessage())
 		require.Equal(t, []string{"user", "usr_1"}, []string{e.GetActorKind(), e.GetActorId()})
-		require.Nil(t, e.From, "what an event does not have is not there")
+		require.Nil(t, e.From, "empty fields are omitted")
 	}
 	require.Equal(t, []string{"created ", "token_created first", "revision_state revision 1", "token_created last", "revision_state revision 2"}, seen)
 }
 
-func TestAListShowsWhatItsReaderMaySee(t *testing.T) {
+func TestServer_ListDeployments_visibility(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	put := func(name, user, project, visibility string) string {
 		row := &Deployment{
-			Owner: own.Owner{UserID: user, ProjectID: project, Project: project, Visibility: visibility},
+			Owner: access.Owner{UserID: user, ProjectID: project, Project: project, Visibility: visibility},
 			ID:    d.ids.New(id.Deployment), Name: name, State: StateServing, CreatedAt: d.clock.Now(),
 		}
 		require.NoError(t, d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.bench.Create(ctx, tx, row) }))
@@ -158,11 +158,11 @@ func TestAListShowsWhatItsReaderMaySee(t *testing.T) {
 		who  *authn.Caller
 		want []string
 	}{
-		"a member":   {viewer(), []string{shown, team}},
-		"an owner":   {stranger(), []string{shown, mine}},
-		"an admin":   {admin(), []string{hidden, shown, mine, team}},
-		"nobody":     {&authn.Caller{}, nil},
-		"a stranger": {person("usr_7", authn.RoleOperator), []string{shown}},
+		"member":    {viewer(), []string{shown, team}},
+		"owner":     {stranger(), []string{shown, mine}},
+		"admin":     {admin(), []string{hidden, shown, mine, team}},
+		"anonymous": {&authn.Caller{}, nil},
+		"no role":   {person("usr_7", authn.RoleOperator), []string{shown}},
 	} {
 		ctx, _ := as(t, c.who, "")
 		got, err := d.lists()["deployments"](ctx, nil, nil)

@@ -5,16 +5,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Observe applies what jobs knows of an engine. wanted is false for a work that nobody wants. A deployment that
-// waits for the revision is settled after it, in a transaction of its own: whoever locks both begins with the
-// deployment. What a crash leaves in between is settled with the next look at all works.
+// Observe applies the state of an engine that jobs reports. wanted is false if the work is unknown or not wanted. If
+// a deployment waits for the revision, Observe settles it afterwards in a second transaction, because the lock order
+// is deployment before revision. If the process dies in between, the next full pass over all works settles it.
 func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool, err error) {
 	seen := ""
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -27,7 +27,7 @@ func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool
 			return err
 		}
 		wanted, seen = r.Wanted, r.ID
-		if r.Over() || o.Generation != r.Generation || o.Fence < r.Engine.Fence {
+		if r.Finished() || o.Generation != r.Generation || o.Fence < r.Engine.Fence {
 			return nil
 		}
 		return b.apply(ctx, tx, r, o)
@@ -44,7 +44,7 @@ func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool
 
 func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o revision.Observation) error {
 	before := *r
-	verdict := revision.Judge(r, o)
+	verdict := revision.Evaluate(r, o)
 	r.State, r.Reason = verdict.State, verdict.Reason
 	r.Note(o)
 	if r.State == revision.Ready && before.State != revision.Ready {
@@ -55,7 +55,7 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 	case verdict.Again:
 		r.Generation++
 	case r.State == revision.Failed:
-		// Its place is for others; what it said is kept.
+		// The engine's place is released; the reason is kept.
 		r.Wanted, r.Engine = false, revision.Engine{Fence: o.Fence}
 	}
 	if revision.Same(&before, r) {
@@ -75,14 +75,14 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 	if err := b.moved(ctx, tx, &before, r); err != nil {
 		return err
 	}
-	d, err := b.Store.Get(ctx, tx, own.Everything(), r.DeploymentID)
+	d, err := b.Store.Get(ctx, tx, access.ServiceScope(), r.DeploymentID)
 	if err != nil {
 		return err
 	}
 	return b.bumpFor(ctx, tx, d, r)
 }
 
-// moved writes the event of a change of state.
+// moved writes the event of a state change.
 func (b *Book) moved(ctx context.Context, tx pgx.Tx, before, r *revision.Revision) error {
 	if before.State == r.State {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Promote makes a ready revision the one that answers, by one row. The promoted one again is no change.
+// Promote makes a ready revision the serving one by changing one row. Promoting it again changes nothing.
 func (b *Book) Promote(ctx context.Context, deploymentID string, number int32) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
@@ -53,11 +53,12 @@ func (b *Book) promote(ctx context.Context, tx pgx.Tx, action string, d *Deploym
 	return err
 }
 
-// actionRollback is a promotion of what was promoted before.
+// actionRollback is the audit action of promoting an earlier revision again.
 const actionRollback = "deployment.rollback"
 
-// Rollback promotes a revision that was promoted before: the previous one where number is nil. One that is not
-// ready is refused, unless it shall start: then it takes over when it is ready, and until then what serves serves.
+// Rollback promotes a revision that was promoted before; a nil number means the previous one. If that revision is not
+// ready, Rollback fails unless start is set. With start, the revision is promoted as soon as it is ready, and until
+// then the current one keeps serving.
 func (b *Book) Rollback(ctx context.Context, deploymentID string, number *int32, start bool) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
@@ -77,11 +78,11 @@ func (b *Book) Rollback(ctx context.Context, deploymentID string, number *int32,
 	return d, err
 }
 
-// former is the locked revision that a rollback goes to.
+// former locks and returns the target revision of a rollback.
 func (b *Book) former(ctx context.Context, tx pgx.Tx, d *Deployment, number *int32) (*revision.Revision, error) {
 	if number == nil {
 		if d.PreviousID == nil {
-			return nil, fault.New(fault.Conflict, "no_previous_revision", "no revision answered before; promote one by its number")
+			return nil, fault.New(fault.Conflict, "no_previous_revision", "the deployment has no previous revision; promote one by its number")
 		}
 		return b.Revisions.LockID(ctx, tx, *d.PreviousID)
 	}
@@ -92,12 +93,12 @@ func (b *Book) former(ctx context.Context, tx pgx.Tx, d *Deployment, number *int
 	return r, err
 }
 
-// await starts a revision where it does not run and has it take over when it is ready.
+// await starts a revision unless it runs and makes it the pending one.
 func (b *Book) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
 	if d.pending(r.ID) {
 		return nil
 	}
-	if r.Over() {
+	if r.Finished() {
 		if err := b.start(ctx, tx, r); err != nil {
 			return err
 		}
@@ -106,12 +107,11 @@ func (b *Book) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.
 	if err := b.Store.Save(ctx, tx, d); err != nil {
 		return err
 	}
-	e := event.Event{Type: "rollback_waits", To: fmt.Sprintf("revision %d", r.Number), Message: "it takes over when it is ready"}
+	e := event.Event{Type: "rollback_waits", To: fmt.Sprintf("revision %d", r.Number), Message: "the revision is promoted when it is ready"}
 	return b.record(ctx, tx, "deployment.rollback.start", d.ID, e, map[string]any{"revision": r.Number, "revision_id": r.ID})
 }
 
-// Settle ends the wait for a revision: it is promoted where it is ready, and waited for no more where it cannot
-// become so.
+// Settle ends the wait for a pending revision: it promotes the revision if it is ready and gives up if it is over.
 func (b *Book) Settle(ctx context.Context, deploymentID, revisionID string) error {
 	return pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)
@@ -124,7 +124,7 @@ func (b *Book) Settle(ctx context.Context, deploymentID, revisionID string) erro
 			return err
 		case r.State == revision.Ready:
 			return b.promote(ctx, tx, actionRollback, d, r)
-		case r.Over():
+		case r.Finished():
 			return b.giveUp(ctx, tx, d, r)
 		}
 		return nil

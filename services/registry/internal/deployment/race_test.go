@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// rounds is how often two writers meet.
+// rounds is how often each race is repeated.
 const rounds = 8
 
-func TestPromotionsAtOnceFollowOneAnother(t *testing.T) {
+func TestBook_Promote_concurrentPromotionsSerialize(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	one, two := b.serve(), b.serve()
@@ -38,14 +38,14 @@ func TestPromotionsAtOnceFollowOneAnother(t *testing.T) {
 		if e.Type != "promoted" {
 			continue
 		}
-		require.Equal(t, last, e.From, "each promotion leaves what the one before it had promoted")
+		require.Equal(t, last, e.From, "each promotion starts from the result of the previous one")
 		require.NotEqual(t, e.From, e.To)
 		last = e.To
 		moves++
 	}
 	d := b.now()
 	require.Equal(t, last, fmt.Sprintf("revision %d", *d.PromotedNumber))
-	require.Equal(t, before+moves, b.epoch(), "inference hears of each")
+	require.Equal(t, before+moves, b.epoch(), "each promotion raises the epoch")
 	var route int64
 	require.NoError(t, b.Pool.QueryRow(t.Context(), `SELECT route_epoch FROM deployment`).Scan(&route))
 	require.Equal(t, moves, route)
@@ -55,7 +55,7 @@ func TestPromotionsAtOnceFollowOneAnother(t *testing.T) {
 	}
 }
 
-func TestARevisionIsStoppedOrPromotedAndNeverBoth(t *testing.T) {
+func TestBook_concurrentStopAndPromote(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range rounds {
@@ -79,7 +79,7 @@ func TestARevisionIsStoppedOrPromotedAndNeverBoth(t *testing.T) {
 	}
 }
 
-func TestNothingIsPromotedThatWasNotReadyThen(t *testing.T) {
+func TestBook_Promote_concurrentEngineLoss(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range rounds {
@@ -99,11 +99,11 @@ func TestNothingIsPromotedThatWasNotReadyThen(t *testing.T) {
 		if errs[0] != nil {
 			require.True(t, fault.HasCode(errs[0], "revision_not_ready"), "%v", errs[0])
 			require.False(t, b.now().promoted(r.ID))
-			require.Equal(t, before, b.epoch(), "a candidate never touches traffic")
+			require.Equal(t, before, b.epoch(), "a candidate never affects traffic")
 			continue
 		}
-		require.True(t, b.now().promoted(r.ID), "promoted it stays")
-		require.Equal(t, before+2, b.epoch(), "inference hears of the promotion and of the loss")
+		require.True(t, b.now().promoted(r.ID), "the revision stays promoted")
+		require.Equal(t, before+2, b.epoch(), "the promotion and the loss both raise the epoch")
 		of := fmt.Sprintf("revision %d", r.Number)
 		promoted, gone := int64(0), int64(0)
 		for _, e := range b.events() {
@@ -115,11 +115,11 @@ func TestNothingIsPromotedThatWasNotReadyThen(t *testing.T) {
 			}
 		}
 		require.Positive(t, promoted)
-		require.Less(t, promoted, gone, "it was ready when it was promoted")
+		require.Less(t, promoted, gone, "the promotion came before the loss")
 	}
 }
 
-func TestOfTwoStopsOneIsAConflict(t *testing.T) {
+func TestBook_Stop_concurrentStopsConflict(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range rounds {
@@ -132,12 +132,12 @@ func TestOfTwoStopsOneIsAConflict(t *testing.T) {
 		}
 		require.NoError(t, errs[1])
 		require.True(t, fault.HasCode(errs[0], "revision_stopped") && fault.Is(errs[0], fault.Conflict), "%v", errs[0])
-		require.Len(t, b.orders.of, ordered+1, "its engine is ended once")
+		require.Len(t, b.orders.of, ordered+1, "the engine is ended once")
 		require.Len(t, b.events(), events+1)
 	}
 }
 
-func TestATokenIsRevokedOnceByAllWhoRevokeIt(t *testing.T) {
+func TestBook_Revoke_concurrentRevocations(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for n := range rounds {
@@ -155,14 +155,14 @@ func TestATokenIsRevokedOnceByAllWhoRevokeIt(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for _, from := range epochs {
-			require.Equal(t, before+1, from, "all wait for the same")
+			require.Equal(t, before+1, from, "all wait for the same epoch")
 		}
 		require.Equal(t, before+1, b.epoch())
 		require.Equal(t, n+1, b.count("token_revoked"))
 	}
 }
 
-func TestRevisionsMadeAtOnceAreNumberedWithoutGaps(t *testing.T) {
+func TestBook_CreateRevision_concurrentNumbersHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	var all []func() error
@@ -184,14 +184,14 @@ func TestRevisionsMadeAtOnceAreNumberedWithoutGaps(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent))
 }
 
-func TestAWriterWhoComesTooLateChangesNothing(t *testing.T) {
+func TestStores_staleWriterConflicts(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.serves()
 	token, _ := b.mint("ci")
 	_, err := b.Revoke(b.ctx, b.d.ID, token.ID)
 	require.NoError(t, err)
-	stale := *b.d // It knows of no promotion.
+	stale := *b.d // A copy from before the promotion.
 	other := "rev_other"
 	wrong := stale
 	wrong.PromotedID = &other
@@ -199,13 +199,13 @@ func TestAWriterWhoComesTooLateChangesNothing(t *testing.T) {
 		write func(ctx context.Context, tx pgx.Tx) error
 		code  string
 	}{
-		"a state that moved on": {func(ctx context.Context, tx pgx.Tx) error { return b.Revisions.Save(ctx, tx, r, revision.Probing) }, "revision_changed"},
-		"a revision that is not there": {func(ctx context.Context, tx pgx.Tx) error {
+		"state moved on": {func(ctx context.Context, tx pgx.Tx) error { return b.Revisions.Save(ctx, tx, r, revision.Probing) }, "revision_changed"},
+		"missing revision": {func(ctx context.Context, tx pgx.Tx) error {
 			return b.Revisions.Save(ctx, tx, &revision.Revision{ID: "rev_none"}, revision.Ready)
 		}, "revision_changed"},
-		"a first promotion, too late":  {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &stale, "rev_2") }, "promoted_meanwhile"},
-		"a promotion over another one": {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &wrong, "rev_2") }, "promoted_meanwhile"},
-		"a second revocation": {func(ctx context.Context, tx pgx.Tx) error {
+		"first promotion too late":   {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &stale, "rev_2") }, "promoted_meanwhile"},
+		"promotion over another one": {func(ctx context.Context, tx pgx.Tx) error { return b.Store.Promote(ctx, tx, &wrong, "rev_2") }, "promoted_meanwhile"},
+		"second revocation": {func(ctx context.Context, tx pgx.Tx) error {
 			return b.Tokens.Revoke(ctx, tx, token.ID, b.Clock.Now(), 99)
 		}, "token_revoked"},
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// method is one of the service on a deployment, with what it needs made anew each time.
+// method is a service method that acts on a deployment. call creates what the method needs on every call.
 type method struct {
 	writes bool
 	call   func(d *desk, ctx context.Context, deploymentID string) error
@@ -54,8 +54,8 @@ func methods() map[string]method {
 			return err
 		}},
 		"UpdateDeployment": {true, func(d *desk, ctx context.Context, at string) error {
-			said := "what it is for"
-			_, err := d.UpdateDeployment(ctx, &registryv1.UpdateDeploymentRequest{DeploymentId: at, Description: &said})
+			text := "what it is for"
+			_, err := d.UpdateDeployment(ctx, &registryv1.UpdateDeploymentRequest{DeploymentId: at, Description: &text})
 			return err
 		}},
 		"SuspendDeployment": {true, func(d *desk, ctx context.Context, at string) error {
@@ -90,21 +90,21 @@ func methods() map[string]method {
 	}
 }
 
-func TestWhoMayDoWhatWithADeployment(t *testing.T) {
+func TestServer_rightsPerMethod(t *testing.T) {
 	t.Parallel()
 	people := map[string]struct {
 		who          *authn.Caller
 		sees, writes bool
 	}{
-		"its owner":              {owner(), true, true},
-		"its owner, who left":    {person("usr_1", authn.RoleOperator), true, true},
-		"an editor":              {editor(), true, true},
-		"a viewer":               {viewer(), true, false},
-		"a stranger":             {stranger(), false, false},
-		"an editor elsewhere":    {person("usr_4", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), false, false},
-		"an admin":               {admin(), true, true},
-		"nobody":                 {&authn.Caller{}, false, false},
-		"a deployment's own key": {&authn.Caller{Kind: authn.KindDeployment, Subject: "usr_1", Role: authn.RoleAdmin}, false, false},
+		"owner":                      {owner(), true, true},
+		"owner without project role": {person("usr_1", authn.RoleOperator), true, true},
+		"editor":                     {editor(), true, true},
+		"viewer":                     {viewer(), true, false},
+		"no role":                    {stranger(), false, false},
+		"owner of another project":   {person("usr_4", authn.RoleOperator, authn.ProjectRole{Project: "prj_2", Role: authn.ProjectOwner}), false, false},
+		"admin":                      {admin(), true, true},
+		"anonymous":                  {&authn.Caller{}, false, false},
+		"deployment token":           {&authn.Caller{Kind: authn.KindDeployment, Subject: "usr_1", Role: authn.RoleAdmin}, false, false},
 	}
 	d := openDesk(t)
 	const unknown = "dep_01k00000000000000000000077"
@@ -117,12 +117,12 @@ func TestWhoMayDoWhatWithADeployment(t *testing.T) {
 				absent := m.call(d, ctx, unknown)
 				require.True(t, fault.Is(err, fault.Absent), "%s of %s: %v", name, who, err)
 				hidden := strings.ReplaceAll(fault.From(err).Text(), d.d.ID, unknown)
-				require.Equal(t, fault.From(absent).Text(), hidden, "hidden and absent read the same")
+				require.Equal(t, fault.From(absent).Text(), hidden, "a hidden and a missing deployment give the same error")
 				require.Equal(t, fault.From(absent).Code, fault.From(err).Code)
 			case m.writes && !p.writes:
 				require.True(t, fault.HasCode(err, "not_owner") && fault.Is(err, fault.Forbidden), "%s of %s: %v", name, who, err)
-			case name == "CreateRevision" && who == "its owner, who left":
-				require.NoError(t, err, "the model is his too")
+			case name == "CreateRevision" && who == "owner without project role":
+				require.NoError(t, err, "the caller owns the model too")
 			default:
 				require.NoError(t, err, "%s of %s", name, who)
 			}
@@ -130,13 +130,13 @@ func TestWhoMayDoWhatWithADeployment(t *testing.T) {
 	}
 }
 
-func TestARefusedCallWritesNothing(t *testing.T) {
+func TestServer_rejectedCallWritesNothing(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	for _, who := range []*authn.Caller{viewer(), stranger()} {
 		for name, m := range methods() {
 			if !m.writes || slices.Contains([]string{"PromoteRevision", "StopRevision", "StartRevision", "RollbackDeployment", "RevokeDeploymentToken"}, name) {
-				continue // These make what they act on.
+				continue // These calls first create what they act on.
 			}
 			before := d.everything()
 			ctx, _ := as(t, who, "k")
@@ -144,12 +144,12 @@ func TestARefusedCallWritesNothing(t *testing.T) {
 			require.Equal(t, before, d.everything(), name)
 			var claims int
 			require.NoError(t, d.bench.Pool.QueryRow(t.Context(), `SELECT count(*) FROM idempotency`).Scan(&claims))
-			require.Zero(t, claims, "%s: a refusal uses no key up", name)
+			require.Zero(t, claims, "%s: a rejected call does not use up its key", name)
 		}
 	}
 }
 
-func TestMalformedIDsAreNamed(t *testing.T) {
+func TestServer_malformedIDsNameTheField(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	ctx, _ := as(t, owner(), "")
@@ -162,14 +162,14 @@ func TestMalformedIDsAreNamed(t *testing.T) {
 	}
 	_, err := d.RevokeDeploymentToken(ctx, &registryv1.RevokeDeploymentTokenRequest{DeploymentId: d.d.ID, TokenId: "dtk_secret"})
 	require.Equal(t, []any{"token_id"}, fault.From(err).Fields[0].Loc)
-	require.NotContains(t, err.Error(), "dtk_secret", "who takes the secret for the id does not read it again")
+	require.NotContains(t, err.Error(), "dtk_secret", "a secret passed as the ID is not echoed")
 	in := d.create()
 	in.Source.ModelId = "adder"
 	_, err = d.CreateRevision(ctx, in)
 	require.Equal(t, []any{"source", "model_id"}, fault.From(err).Fields[0].Loc)
 }
 
-func TestAModelThatIsHiddenIsAsUnknownAsNone(t *testing.T) {
+func TestServer_CreateRevision_hiddenModelLooksUnknown(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	hidden, shown := d.keepModel("prj_2", "team"), d.keepModel("prj_3", "all")

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-func TestARollbackGoesToWhatAnsweredBefore(t *testing.T) {
+func TestServer_RollbackDeployment_previousRevision(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	ctx, _ := as(t, owner(), "")
@@ -23,17 +23,17 @@ func TestARollbackGoesToWhatAnsweredBefore(t *testing.T) {
 	out, err := back(nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{one.ID, two.ID}, []string{out.GetPromotedRevisionId(), out.GetPreviousRevisionId()})
-	require.Equal(t, "https://box.example/inference/"+d.d.ID+"/v1", out.GetUrl(), "its address is the same for ever")
+	require.Equal(t, "https://box.example/inference/"+d.d.ID+"/v1", out.GetUrl(), "the address never changes")
 	out, err = back(nil)
 	require.NoError(t, err)
-	require.Equal(t, two.ID, out.GetPromotedRevisionId(), "and back again")
+	require.Equal(t, two.ID, out.GetPromotedRevisionId(), "a second rollback returns to the other revision")
 	out, err = back(&one.Number)
 	require.NoError(t, err)
 	require.Equal(t, one.Number, out.GetPromotedRevision())
 	before := d.epoch()
 	out, err = back(&one.Number)
 	require.NoError(t, err)
-	require.Equal(t, []any{one.Number, before}, []any{out.GetPromotedRevision(), d.epoch()}, "what answers already is no change")
+	require.Equal(t, []any{one.Number, before}, []any{out.GetPromotedRevision(), d.epoch()}, "rolling back to the promoted revision changes nothing")
 	_, err = back(&never.Number)
 	require.True(t, fault.HasCode(err, "never_promoted"), "%v", err)
 	missing := int32(99)
@@ -42,7 +42,7 @@ func TestARollbackGoesToWhatAnsweredBefore(t *testing.T) {
 	require.Len(t, d.revision(one.Number).PromotedAt, 3)
 }
 
-func TestARollbackToWhatIsStoppedStartsItFirst(t *testing.T) {
+func TestServer_RollbackDeployment_startsStoppedRevision(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	one, two := d.serves(), d.serves()
@@ -61,32 +61,32 @@ func TestARollbackToWhatIsStoppedStartsItFirst(t *testing.T) {
 		require.Equal(t, []int32{two.Number, one.Number}, []int32{out.GetPromotedRevision(), out.GetPendingRevision()})
 	}
 	require.Equal(t, []string{"202", "202"}, sent.sent.Get("x-service-status"))
-	require.Equal(t, []string{one.ID}, d.orders.of[ordered:], "asked again it is started once")
-	require.Equal(t, before, d.epoch(), "what serves goes on serving")
+	require.Equal(t, []string{one.ID}, d.orders.of[ordered:], "a repeat starts it only once")
+	require.Equal(t, before, d.epoch(), "the promoted revision keeps serving")
 	r := d.revision(one.Number)
 	require.Equal(t, []any{revision.Pending, int64(2), true}, []any{r.State, r.Generation, r.Wanted})
 	r, _ = d.see(r, 2, 1, placed(revision.PhaseRunning, nil))
-	require.Equal(t, revision.Starting, r.State, "as any other that starts")
+	require.Equal(t, revision.Starting, r.State, "it starts like any other revision")
 	d.see(r, 2, 1, serving())
 	now := d.now()
-	require.True(t, now.promoted(one.ID), "it takes over when it is ready")
+	require.True(t, now.promoted(one.ID), "the pending revision is promoted when it is ready")
 	require.Nil(t, now.PendingID)
 	require.Equal(t, two.ID, *now.PreviousID)
 	require.Equal(t, before+1, d.epoch())
 }
 
-func TestAWaitForARollbackEnds(t *testing.T) {
+func TestBook_Rollback_pendingEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {
 		by    func(d *desk, r *revision.Revision)
 		event string
 	}{
-		"it fails": {func(d *desk, r *revision.Revision) { d.see(r, 2, 1, died()) }, "rollback_failed"},
-		"it is stopped": {func(d *desk, r *revision.Revision) {
+		"pending revision fails": {func(d *desk, r *revision.Revision) { d.see(r, 2, 1, died()) }, "rollback_failed"},
+		"pending revision is stopped": {func(d *desk, r *revision.Revision) {
 			_, err := d.Stop(d.ctx, d.d.ID, r.Number)
 			require.NoError(d.t, err)
 		}, "rollback_failed"},
-		"another is promoted": {func(d *desk, r *revision.Revision) {
+		"another revision is promoted": {func(d *desk, r *revision.Revision) {
 			_, err := d.Promote(d.ctx, d.d.ID, d.serve().Number)
 			require.NoError(d.t, err)
 			d.see(r, 2, 1, serving())
@@ -111,8 +111,8 @@ func TestAWaitForARollbackEnds(t *testing.T) {
 	}
 }
 
-// A crash between the readiness and the switch is made good by the next word of the engine.
-func TestAForgottenSwitchIsMade(t *testing.T) {
+// After a crash between readiness and promotion, the next observation of the engine promotes the pending revision.
+func TestBook_Observe_settlesMissedRollback(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	one, _ := d.serves(), d.serves()
@@ -121,7 +121,7 @@ func TestAForgottenSwitchIsMade(t *testing.T) {
 	require.True(t, d.now().promoted(one.ID))
 }
 
-func TestWhatIsStartedIsStartedOnce(t *testing.T) {
+func TestServer_StartRevision_once(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	ctx, _ := as(t, owner(), "")

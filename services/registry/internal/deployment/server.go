@@ -11,26 +11,25 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
-// Replicas waits until the replicas of inference have a change in force.
+// Replicas waits until the replicas of inference have applied a change.
 type Replicas interface {
 	Await(ctx context.Context, epoch int64) error
 	Settle(ctx context.Context) error
 }
 
-// Server answers DeploymentService.
+// Server implements DeploymentService.
 type Server struct {
 	registryv1.UnimplementedDeploymentServiceServer
 
@@ -38,27 +37,27 @@ type Server struct {
 	Book      *Book
 	Store     *Store
 	Revisions *revision.Store
-	Tokens    token.Store
+	Tokens    deploytoken.Store
 	Models    model.Store
-	Projects  own.Projects
+	Projects  access.Projects
 	Replicas  Replicas
-	Once      *idem.Once
+	Once      *idempotency.Once
 	Clock     clock.Clock
 	IDs       *id.Source
 	Rand      io.Reader
 	// Probe is how long an engine may take to become ready.
 	Probe time.Duration
-	// PublicURL is the installation's address.
+	// PublicURL returns the public address of the installation.
 	PublicURL func() string
 }
 
-// CreateDeployment makes a deployment with nothing promoted.
+// CreateDeployment creates a deployment without a promoted revision.
 func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDeploymentRequest) (*registryv1.Deployment, error) {
 	out := &registryv1.Deployment{}
 	if done, err := s.Once.Replay(ctx, registryv1.DeploymentService_CreateDeployment_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -67,15 +66,15 @@ func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDepl
 		if err := s.Book.Create(ctx, tx, d); err != nil {
 			return err
 		}
-		idem.Set(out, s.toProto(d))
+		idempotency.Set(out, s.toProto(d))
 		return nil
 	})
 	return out, err
 }
 
-// ListDeployments lists the deployments that the caller sees, newest first.
+// ListDeployments returns the deployments that are visible to the caller, newest first.
 func (s *Server) ListDeployments(ctx context.Context, in *registryv1.ListDeploymentsRequest) (*registryv1.ListDeploymentsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func (s *Server) ListDeployments(ctx context.Context, in *registryv1.ListDeploym
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDeploymentsResponse{}
 	for _, d := range found {
 		out.Deployments = append(out.Deployments, s.toProto(d))
@@ -91,17 +90,17 @@ func (s *Server) ListDeployments(ctx context.Context, in *registryv1.ListDeploym
 	return out, request.SetMore(ctx, more)
 }
 
-// GetDeployment answers one deployment.
+// GetDeployment returns one deployment.
 func (s *Server) GetDeployment(ctx context.Context, in *registryv1.GetDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.get(ctx, in.GetDeploymentId())
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, d)
+	return s.withETag(ctx, d)
 }
 
-// answer is a deployment with its version for If-Match.
-func (s *Server) answer(ctx context.Context, d *Deployment) (*registryv1.Deployment, error) {
+// withETag returns the API form of a deployment and sets its version as ETag for If-Match.
+func (s *Server) withETag(ctx context.Context, d *Deployment) (*registryv1.Deployment, error) {
 	return s.toProto(d), request.SetETag(ctx, d.Version)
 }
 
@@ -112,7 +111,7 @@ func (s *Server) get(ctx context.Context, deploymentID string) (*Deployment, err
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), deploymentID)
 }
 
-// editable is a deployment that the caller may change.
+// editable returns a deployment if the caller may change it.
 func (s *Server) editable(ctx context.Context, deploymentID string) (*Deployment, error) {
 	d, err := s.get(ctx, deploymentID)
 	if err != nil {
@@ -121,11 +120,11 @@ func (s *Server) editable(ctx context.Context, deploymentID string) (*Deployment
 	return d, d.Require(authn.ScopeOf(ctx), SubjectKind, d.ID)
 }
 
-// ListDeploymentEvents lists what happened to a deployment and its revisions, oldest first.
+// ListDeploymentEvents returns the events of a deployment and its revisions, oldest first.
 func (s *Server) ListDeploymentEvents(
 	ctx context.Context, in *registryv1.ListDeploymentEventsRequest,
 ) (*registryv1.ListDeploymentEventsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +132,11 @@ func (s *Server) ListDeploymentEvents(
 	if err != nil {
 		return nil, err
 	}
-	found, err := event.List(ctx, s.Pool, SubjectKind, d.ID, page.Page{Limit: p.Ask(), Offset: p.Offset})
+	found, err := event.List(ctx, s.Pool, SubjectKind, d.ID, request.Page{Limit: p.FetchLimit(), Offset: p.Offset})
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDeploymentEventsResponse{}
 	for _, e := range found {
 		out.Events = append(out.Events, eventToProto(e))
@@ -145,7 +144,7 @@ func (s *Server) ListDeploymentEvents(
 	return out, request.SetMore(ctx, more)
 }
 
-// UpdateDeployment changes what is said of a deployment.
+// UpdateDeployment changes the description of a deployment.
 func (s *Server) UpdateDeployment(ctx context.Context, in *registryv1.UpdateDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -158,10 +157,10 @@ func (s *Server) UpdateDeployment(ctx context.Context, in *registryv1.UpdateDepl
 	if d, err = s.Book.Describe(ctx, d.ID, description); err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, d)
+	return s.withETag(ctx, d)
 }
 
-// DeleteDeployment answers when no live replica of inference knows the deployment any more.
+// DeleteDeployment returns once no live replica of inference knows the deployment.
 func (s *Server) DeleteDeployment(ctx context.Context, in *registryv1.DeleteDeploymentRequest) (*emptypb.Empty, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -174,7 +173,7 @@ func (s *Server) DeleteDeployment(ctx context.Context, in *registryv1.DeleteDepl
 	return &emptypb.Empty{}, s.Replicas.Await(ctx, from)
 }
 
-// SuspendDeployment answers when every live replica of inference refuses its calls.
+// SuspendDeployment returns once every live replica of inference rejects the deployment's calls.
 func (s *Server) SuspendDeployment(ctx context.Context, in *registryv1.SuspendDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -191,10 +190,10 @@ func (s *Server) SuspendDeployment(ctx context.Context, in *registryv1.SuspendDe
 	if err := s.Replicas.Await(ctx, from); err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, d)
+	return s.withETag(ctx, d)
 }
 
-// ResumeDeployment takes calls again.
+// ResumeDeployment makes a suspended deployment accept calls again.
 func (s *Server) ResumeDeployment(ctx context.Context, in *registryv1.ResumeDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -206,7 +205,7 @@ func (s *Server) ResumeDeployment(ctx context.Context, in *registryv1.ResumeDepl
 	return s.switched(ctx, d)
 }
 
-// RollbackDeployment goes back to a revision that answered before.
+// RollbackDeployment returns to a revision that was promoted before. The status is 202 if that revision must start first.
 func (s *Server) RollbackDeployment(ctx context.Context, in *registryv1.RollbackDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -223,10 +222,10 @@ func (s *Server) RollbackDeployment(ctx context.Context, in *registryv1.Rollback
 	return s.switched(ctx, d)
 }
 
-// switched answers what inference should know of when its maker is answered.
+// switched waits briefly for the replicas to apply the change, then returns the deployment.
 func (s *Server) switched(ctx context.Context, d *Deployment) (*registryv1.Deployment, error) {
 	if err := s.Replicas.Settle(ctx); err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, d)
+	return s.withETag(ctx, d)
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// CreateRevision prepares a candidate.
+// CreateRevision creates a candidate.
 func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisionRequest) (*registryv1.Revision, error) {
 	out := &registryv1.Revision{}
 	if done, err := s.Once.Replay(ctx, registryv1.DeploymentService_CreateRevision_FullMethodName, in, out); done || err != nil {
@@ -41,13 +40,14 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 		if err := s.Book.CreateRevision(ctx, tx, r); err != nil {
 			return err
 		}
-		idem.Set(out, revision.ToProto(r))
+		idempotency.Set(out, revision.ToProto(r))
 		return nil
 	})
 	return out, err
 }
 
-// Source is the model version that a body names; one that the caller may not see is as unknown as none.
+// Source returns the model version that a request names. A model that the caller may not see gives the same error as
+// a missing one.
 func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv1.RevisionSource) (*model.Model, *model.Version, error) {
 	if err := request.ID(id.Model, "model_id", in.GetModelId()); err != nil {
 		return nil, nil, fault.From(err).Under("source")
@@ -63,16 +63,16 @@ func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv
 	return m, v, err
 }
 
-// Candidate makes a revision of a deployment that serves a version of a model.
+// Candidate returns a new revision of a deployment that serves a version of a model.
 func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment, m *model.Model, v *model.Version, s revision.Serving) (*revision.Revision, error) {
-	s = s.Fill()
+	s = s.WithDefaults()
 	if err := s.Check(v); err != nil {
 		return nil, err
 	}
 	object := model.ToObject(v)
 	r := &revision.Revision{
 		ID: ids.New(id.Revision), DeploymentID: d.ID, State: revision.Pending, Wanted: true, Generation: 1,
-		Reason: &revision.Reason{Phase: string(revision.Pending), Code: "waiting", Message: "waits for a node of pool " + s.Pool},
+		Reason: &revision.Reason{Phase: string(revision.Pending), Code: "waiting", Message: "waiting for a node of pool " + s.Pool},
 		Source: revision.Source{ModelID: m.ID, Version: v.Number}, Serving: s, WorkID: ids.New(id.Work), CreatedAt: now,
 		Plan: revision.Plan{
 			Model:       revision.File{Path: object.GetPath(), URI: object.GetUri(), Size: object.GetSizeBytes(), SHA256: object.GetSha256(), Packed: object.GetUnpack()},
@@ -85,17 +85,17 @@ func Candidate(ids *id.Source, now time.Time, probe time.Duration, d *Deployment
 	return r, err
 }
 
-// defaultName is what callers may call the model of any deployment.
+// defaultName is a model name that callers may use on every deployment.
 const defaultName = "default"
 
-// servedNames are the names under which a deployment's engine knows its model.
+// servedNames returns the model names that a deployment's engine accepts.
 func servedNames(d *Deployment) []string {
 	return slices.Compact([]string{defaultName, d.Name})
 }
 
-// ListRevisions lists the revisions of a deployment, newest first.
+// ListRevisions returns the revisions of a deployment, newest first.
 func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisionsRequest) (*registryv1.ListRevisionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisions
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListRevisionsResponse{}
 	for _, r := range found {
 		out.Revisions = append(out.Revisions, revision.ToProto(r))
@@ -115,7 +115,7 @@ func (s *Server) ListRevisions(ctx context.Context, in *registryv1.ListRevisions
 	return out, request.SetMore(ctx, more)
 }
 
-// GetRevision answers one revision.
+// GetRevision returns one revision.
 func (s *Server) GetRevision(ctx context.Context, in *registryv1.GetRevisionRequest) (*registryv1.Revision, error) {
 	d, err := s.get(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Server) GetRevision(ctx context.Context, in *registryv1.GetRevisionRequ
 	return revision.ToProto(r), nil
 }
 
-// PromoteRevision makes a ready revision the one that answers.
+// PromoteRevision makes a ready revision the serving one.
 func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevisionRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevi
 	return s.switched(ctx, d)
 }
 
-// StartRevision asks anew for the engine of a revision that was stopped or has failed.
+// StartRevision orders a new engine for a revision that was stopped or has failed.
 func (s *Server) StartRevision(ctx context.Context, in *registryv1.StartRevisionRequest) (*registryv1.Revision, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Server) StartRevision(ctx context.Context, in *registryv1.StartRevision
 	return revision.ToProto(r), nil
 }
 
-// StopRevision ends the engines of a revision that is not promoted, or of a suspended deployment.
+// StopRevision ends the engine of a revision that is not promoted or whose deployment is suspended.
 func (s *Server) StopRevision(ctx context.Context, in *registryv1.StopRevisionRequest) (*registryv1.Revision, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {

@@ -8,15 +8,14 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 )
 
-// CreateDeploymentToken makes a token. Its secret is in this answer only: a repeat with the same
-// Idempotency-Key answers the row without it.
+// CreateDeploymentToken creates a token. Only this response contains its secret: a repeat with the same
+// Idempotency-Key returns the token without it.
 func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.CreateDeploymentTokenRequest) (*registryv1.DeploymentToken, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -30,7 +29,7 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 			return err
 		}
 		text = minted
-		idem.Set(out, token.ToProto(t))
+		idempotency.Set(out, deploytoken.ToProto(t))
 		return nil
 	})
 	if err != nil {
@@ -43,11 +42,11 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 	return out, s.Replicas.Settle(ctx)
 }
 
-// ListDeploymentTokens lists the tokens of a deployment without their secrets, newest first.
+// ListDeploymentTokens returns the tokens of a deployment without their secrets, newest first.
 func (s *Server) ListDeploymentTokens(
 	ctx context.Context, in *registryv1.ListDeploymentTokensRequest,
 ) (*registryv1.ListDeploymentTokensResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -59,15 +58,15 @@ func (s *Server) ListDeploymentTokens(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListDeploymentTokensResponse{}
 	for _, t := range found {
-		out.Tokens = append(out.Tokens, token.ToProto(t))
+		out.Tokens = append(out.Tokens, deploytoken.ToProto(t))
 	}
 	return out, request.SetMore(ctx, more)
 }
 
-// RevokeDeploymentToken answers when no live replica accepts the token any more. A repeat waits again.
+// RevokeDeploymentToken returns once no live replica accepts the token. A repeat waits again.
 func (s *Server) RevokeDeploymentToken(ctx context.Context, in *registryv1.RevokeDeploymentTokenRequest) (*emptypb.Empty, error) {
 	if err := request.ID(id.TokenRow, "token_id", in.GetTokenId()); err != nil {
 		return nil, err

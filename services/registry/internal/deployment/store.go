@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes deployments.
@@ -23,7 +23,7 @@ const columns = `d.id, d.name, d.owner_id, d.owner_name, d.project_id, d.project
 	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id), d.created_at, d.description, d.row_version,
 	d.pending_revision_id, (SELECT r.number FROM revision r WHERE r.id = d.pending_revision_id), d.suspend_mode, d.suspended_at`
 
-// kept is the filter of every read: a deleted deployment is as absent as one that never was.
+// kept is the filter of every read: a deleted deployment looks like a missing one.
 const kept = ` AND d.deleted_at IS NULL`
 
 func scan(row pgx.Row) (*Deployment, error) {
@@ -34,7 +34,7 @@ func scan(row pgx.Row) (*Deployment, error) {
 	return d, err
 }
 
-// Insert keeps a new deployment; a name that the project has is a conflict.
+// Insert inserts a new deployment. A name that the project already uses is a conflict.
 func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	_, err := tx.Exec(ctx, `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at,
 			visibility_version, description)
@@ -45,19 +45,19 @@ func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 		return fault.New(fault.Conflict, "deployment_exists", "project %s has a deployment %s already", d.Project, d.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("keep a deployment: %w", err)
+		return fmt.Errorf("insert a deployment: %w", err)
 	}
 	d.Version = 1
 	return nil
 }
 
-// Get answers a deployment that the scope sees.
+// Get returns a deployment that is visible in the scope.
 func (*Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Deployment, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE `+own.Visible+` AND id = $4`+kept, own.Args(scope, id)...))
+	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
 	return one(d, err, id)
 }
 
-// Lock loads a deployment for a change and keeps other changes out until the transaction ends.
+// Lock returns a deployment and locks its row until the transaction ends.
 func (*Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Deployment, error) {
 	d, err := scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE id = $1`+kept+` FOR UPDATE OF d`, id))
 	return one(d, err, id)
@@ -73,17 +73,17 @@ func one(d *Deployment, err error, id string) (*Deployment, error) {
 	return d, nil
 }
 
-// List answers the deployments that the scope sees, newest first.
-func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p page.Page) ([]*Deployment, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+own.Visible+kept+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, own.Args(scope, p.Ask(), p.Offset)...)
+// List returns the deployments that are visible in the scope, newest first.
+func (*Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Deployment, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Visible+kept+`
+		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list deployments: %w", err)
 	}
 	return collect(rows)
 }
 
-// All answers every deployment, for what inference serves by.
+// All returns every deployment, for the snapshot of inference.
 func (*Store) All(ctx context.Context, q pg.Querier) ([]*Deployment, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE true`+kept+` ORDER BY id`)
 	if err != nil {
@@ -100,20 +100,22 @@ func collect(rows pgx.Rows) ([]*Deployment, error) {
 	return found, nil
 }
 
-// Promote moves the pointer of a locked deployment, and raises its route epoch. What was to take over later does not.
+// Promote makes a revision the promoted one of a locked deployment, raises the route epoch and clears the pending revision.
 func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID string) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment SET promoted_revision_id = $2, previous_revision_id = promoted_revision_id,
-		route_epoch = route_epoch + 1, row_version = row_version + 1, pending_revision_id = NULL WHERE id = $1 AND promoted_revision_id IS NOT DISTINCT FROM $3`, d.ID, revisionID, d.PromotedID)
+		route_epoch = route_epoch + 1, row_version = row_version + 1, pending_revision_id = NULL
+		WHERE id = $1 AND promoted_revision_id IS NOT DISTINCT FROM $3`, d.ID, revisionID, d.PromotedID)
 	if err != nil {
 		return fmt.Errorf("promote a revision: %w", err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fault.New(fault.Conflict, "promoted_meanwhile", "another revision of deployment %s was promoted meanwhile", d.ID)
+		return fault.New(fault.Conflict, "promoted_meanwhile", "another request has promoted another revision of deployment %s; try again", d.ID)
 	}
 	return nil
 }
 
-// Save writes what else may change of a locked deployment, if it is the version that was read, and raises that.
+// Save writes the other mutable columns of a locked deployment if its version is still the one that was read, and
+// increments the version.
 func (*Store) Save(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment SET description = $3, state = $4, suspend_mode = $5, suspended_at = $6,
 			pending_revision_id = $7, row_version = row_version + 1
@@ -121,7 +123,7 @@ func (*Store) Save(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	return d.saved(tag.RowsAffected(), err)
 }
 
-// Delete takes a locked deployment out of sight and frees its name.
+// Delete marks a locked deployment as deleted, which hides it and frees its name.
 func (*Store) Delete(ctx context.Context, tx pgx.Tx, d *Deployment, at time.Time) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment SET deleted_at = $3, pending_revision_id = NULL, row_version = row_version + 1
 		WHERE id = $1 AND row_version = $2`+keptRow, d.ID, d.Version, at)
@@ -135,13 +137,13 @@ func (d *Deployment) saved(rows int64, err error) error {
 		return fmt.Errorf("save a deployment: %w", err)
 	}
 	if rows != 1 {
-		return fault.New(fault.Conflict, "deployment_changed", "deployment %s has changed meanwhile", d.ID)
+		return fault.New(fault.Conflict, "deployment_changed", "deployment %s was changed by another request", d.ID)
 	}
 	d.Version++
 	return nil
 }
 
-// Pending answers which deployment waits for a revision to become ready; empty where none does.
+// Pending returns the ID of the deployment whose pending revision is revisionID, or "" if there is none.
 func (*Store) Pending(ctx context.Context, q pg.Querier, revisionID string) (string, error) {
 	var id string
 	err := q.QueryRow(ctx, `SELECT id FROM deployment WHERE pending_revision_id = $1`+keptRow, revisionID).Scan(&id)
@@ -149,7 +151,7 @@ func (*Store) Pending(ctx context.Context, q pg.Querier, revisionID string) (str
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for who waits for a revision: %w", err)
+		return "", fmt.Errorf("find the deployment that waits for a revision: %w", err)
 	}
 	return id, nil
 }

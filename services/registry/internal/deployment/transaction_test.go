@@ -10,15 +10,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// broken makes every write of a table fail until mend is called.
+// broken makes every write to a table fail until mend is called.
 func (b *bench) broken(table string) (mend func()) {
 	b.t.Helper()
 	owner := b.base.OwnerPool("registry")
@@ -35,12 +35,12 @@ func (b *bench) broken(table string) (mend func()) {
 	}
 }
 
-// change is something that is done to a deployment, and the tables that it writes.
+// change is an operation on a deployment and the tables that it writes.
 type change struct {
 	prepare func(b *bench) func() error
 	tables  []string
-	// audit is the action that it leaves in the audit, empty for what jobs did; raises tells that inference hears
-	// of it, orders how often an engine is ordered.
+	// audit is the audit action of the operation, or empty if jobs caused it; raises reports whether it raises the
+	// epoch; orders is how many engine orders it queues.
 	audit  string
 	raises bool
 	orders int
@@ -97,7 +97,7 @@ func changes() map[string]change {
 			b.mint("ci")
 			return func() error { _, err := b.Delete(b.ctx, b.d.ID); return err }
 		}, append([]string{"deployment", "deployment_token"}, every...), "deployment.delete", true, 0},
-		"lose what serves": {func(b *bench) func() error {
+		"lose the promoted engine": {func(b *bench) func() error {
 			o := died()
 			o.WorkID, o.Generation, o.Fence = b.serves().WorkID, 1, 1
 			return func() error { _, err := b.Observe(b.ctx, o); return err }
@@ -117,7 +117,7 @@ func changes() map[string]change {
 	}
 }
 
-func TestAChangeIsWholeOrIsNone(t *testing.T) {
+func TestBook_changesAreAtomic(t *testing.T) {
 	t.Parallel()
 	for name, c := range changes() {
 		t.Run(name, func(t *testing.T) {
@@ -129,10 +129,10 @@ func TestAChangeIsWholeOrIsNone(t *testing.T) {
 				mend := b.broken(table)
 				require.ErrorContains(t, do(), "broken on purpose", table)
 				mend()
-				require.Equal(t, before, b.everything(), "nothing is left when %s cannot be written", table)
+				require.Equal(t, before, b.everything(), "a failed write to %s must leave no change", table)
 			}
 			epoch, events, ordered := b.epoch(), len(b.events()), len(b.orders.of)
-			require.NoError(t, do(), "and it is done once it can be")
+			require.NoError(t, do(), "the change succeeds once writes work")
 			require.Equal(t, c.raises, b.epoch() == epoch+1)
 			require.Equal(t, c.raises, b.epoch() != epoch)
 			if name != "create" {
@@ -144,14 +144,14 @@ func TestAChangeIsWholeOrIsNone(t *testing.T) {
 	}
 }
 
-// audited checks that the audit has a row of the change, by its person, and none of what no person did.
+// audited checks that the audit log has a row of a user's change and no row of a change that jobs caused.
 func (c change) audited(t *testing.T, b *bench, before string) {
 	t.Helper()
 	if c.audit == "" {
-		require.Equal(t, before, b.everything()["audit"], "what jobs reports is no deed of a person")
+		require.Equal(t, before, b.everything()["audit"], "a report of jobs writes no audit row")
 		return
 	}
-	rows, err := audit.List(b.ctx, b.Pool, audit.Filter{}, page.Page{Limit: 100})
+	rows, err := audit.List(b.ctx, b.Pool, audit.Filter{}, request.Page{Limit: 100})
 	require.NoError(t, err)
 	var actions []string
 	for _, r := range rows {
@@ -162,9 +162,9 @@ func (c change) audited(t *testing.T, b *bench, before string) {
 	require.Contains(t, actions, c.audit)
 }
 
-func TestAnOrderThatIsNotQueuedUndoesItsChange(t *testing.T) {
+func TestBook_failedOrderRollsBack(t *testing.T) {
 	t.Parallel()
-	full := errors.New("the queue takes nothing")
+	full := errors.New("the queue is full")
 	for name, c := range changes() {
 		if c.orders == 0 {
 			continue
@@ -184,7 +184,7 @@ func TestAnOrderThatIsNotQueuedUndoesItsChange(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatBreaksInTheMiddleLeavesNothing(t *testing.T) {
+func TestBook_brokenConnectionRollsBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range changes() {
 		if c.orders == 0 {
@@ -202,15 +202,15 @@ func TestAConnectionThatBreaksInTheMiddleLeavesNothing(t *testing.T) {
 				_, err := admin.Exec(ctx, `SELECT pg_terminate_backend($1, 60000)`, tx.Conn().PgConn().PID())
 				return err
 			}
-			require.Error(t, do(), "the commit cannot be")
+			require.Error(t, do(), "the commit must fail")
 			require.Equal(t, before, b.everything())
 			b.orders.fail = nil
-			require.NoError(t, do(), "done again it is done")
+			require.NoError(t, do(), "a repeat succeeds")
 		})
 	}
 }
 
-func TestACancelledChangeLeavesNothing(t *testing.T) {
+func TestBook_Stop_cancelledRollsBack(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.serve()
@@ -222,7 +222,7 @@ func TestACancelledChangeLeavesNothing(t *testing.T) {
 	require.Equal(t, before, b.everything())
 }
 
-func TestTheSecretOfATokenIsInNoRow(t *testing.T) {
+func TestBook_Mint_secretNotStored(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	_, text := b.mint("ci")
@@ -230,7 +230,7 @@ func TestTheSecretOfATokenIsInNoRow(t *testing.T) {
 		require.NotContains(t, rows, text.Reveal(), table)
 		require.NotContains(t, rows, text.Reveal()[len("dtk_"):], table)
 	}
-	require.Contains(t, b.everything()["deployment_token"], text.Reveal()[:prefixLength], "what it is recognised by")
+	require.Contains(t, b.everything()["deployment_token"], text.Reveal()[:prefixLength], "the prefix is stored")
 	_, err := secret.Mint(failing{}, secret.KindDeployment)
 	require.Error(t, err)
 	before := b.everything()
@@ -239,19 +239,19 @@ func TestTheSecretOfATokenIsInNoRow(t *testing.T) {
 		require.True(t, text.IsZero())
 		return err
 	})
-	require.ErrorContains(t, err, "mint a deployment token", "no token is made of no randomness")
+	require.ErrorContains(t, err, "mint a deployment token", "minting fails without randomness")
 	require.Equal(t, before, b.everything())
 }
 
-// failing is a source of randomness that has none.
+// failing is a random source that always fails.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("no randomness") }
 
-func TestTheServiceItselfSeesEveryDeployment(t *testing.T) {
+func TestDeploymentStore_Get_ownEverything(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	got, err := b.Store.Get(t.Context(), b.Pool, own.Everything(), b.d.ID)
+	got, err := b.Store.Get(t.Context(), b.Pool, access.ServiceScope(), b.d.ID)
 	require.NoError(t, err)
 	require.Equal(t, b.d, got)
 }

@@ -9,11 +9,11 @@ import (
 	"io"
 )
 
-// maxTask is the most bytes of one task.
+// maxTask is the size of the largest task, in bytes.
 const maxTask = 8 << 20
 
-// count reads a taskset and answers what is wrong with it, "" for nothing. It names lines and numbers and never
-// what a line says; the error is one of reading.
+// count reads a taskset and returns a description of what is wrong with it, or "". The description gives line numbers and
+// counts and never quotes a line. The error is a read error.
 func (t Taskset) count(r io.Reader) (wrong string, err error) {
 	if t.Infinite {
 		_, err := io.Copy(io.Discard, r)
@@ -36,7 +36,7 @@ func (t Taskset) count(r io.Reader) (wrong string, err error) {
 		}
 		split, ok := splitOf(line)
 		if !ok {
-			return fmt.Sprintf("line %d of the taskset is not a JSON object with at most a text as its split", n), nil
+			return fmt.Sprintf("line %d of the taskset is not a JSON object whose split, if any, is a string", n), nil
 		}
 		total++
 		if _, known := t.Splits[split]; known {
@@ -45,7 +45,7 @@ func (t Taskset) count(r io.Reader) (wrong string, err error) {
 	}
 }
 
-// splitOf is the split that a task names; false for what is no task.
+// splitOf returns the split of a task, and false if the line is not a task.
 func splitOf(line []byte) (string, bool) {
 	var task struct {
 		Split string `json:"split"`
@@ -54,22 +54,22 @@ func splitOf(line []byte) (string, bool) {
 	return task.Split, ok
 }
 
-// compare holds what was counted against the manifest; the names of splits are the manifest's own.
+// compare compares the counts with the manifest. It names only splits from the manifest, never from the taskset.
 func (t Taskset) compare(total int64, splits map[string]int64) string {
 	if total != int64(t.Count) {
-		return fmt.Sprintf("the taskset has %d tasks, the manifest says %d", total, t.Count)
+		return fmt.Sprintf("the taskset has %d tasks; the manifest states %d", total, t.Count)
 	}
 	for _, name := range t.names() {
 		if splits[name] != int64(t.Splits[name]) {
-			return fmt.Sprintf("the split %s has %d tasks, the manifest says %d", name, splits[name], t.Splits[name])
+			return fmt.Sprintf("split %s has %d tasks; the manifest states %d", name, splits[name], t.Splits[name])
 		}
 	}
 	return ""
 }
 
-var errLong = errors.New("a line is too long")
+var errLong = errors.New("line too long")
 
-// readLine is the next line without white space around it, io.EOF after the last one.
+// readLine returns the next line without surrounding white space, or io.EOF after the last line.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

@@ -1,10 +1,11 @@
-// Package environment keeps environments of agent reinforcement learning: versioned manifests (env/v1) with the
-// code and the taskset that they name.
+// Package environment owns the environments of agent reinforcement learning: versioned manifests (env/v1) with the code
+// and the taskset that they name.
 //
-// It promises that a taskset goes in and never comes out. Its bytes lie under keys of their own, for which
-// nothing ever signs a download; no answer, event, audit row, log line or reason quotes a task: digest and
-// counts are all that is told. A version is the manifest and the digest of its package; the same content is the
-// same version, and a version that became ready never changes but to deprecated.
+// It promises that tasksets are write-only. They are stored under keys of their own, for which no download URL is ever
+// signed. No response, event, audit entry, log line or reason quotes a task: only digest and counts are shown.
+//
+// A version consists of its manifest and the digest of its package. Registering the same content again returns the same
+// version. A ready version never changes, except that it may be deprecated.
 package environment
 
 import (
@@ -12,9 +13,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -24,7 +25,7 @@ const (
 	VersionKind = "environment version"
 )
 
-// State is where a version stands.
+// State is the state of a version.
 type State string
 
 // The states of a version: uploading, then validating, then ready or invalid; ready may become deprecated.
@@ -42,12 +43,12 @@ const (
 	UploadTaskset = "taskset"
 )
 
-// MaxTaskset is the most bytes of a taskset, which are read as a whole before a version is ready.
+// MaxTaskset is the size of the largest taskset, in bytes. Validation reads all of it.
 const MaxTaskset = 1 << 30
 
 // Environment is a name with versions.
 type Environment struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string
@@ -64,7 +65,7 @@ type Version struct {
 	State         State
 	Reason        string
 	Digest        string
-	// Manifest is the document as the API shows it.
+	// Manifest is the JSON document that the API returns.
 	Manifest  json.RawMessage
 	Package   Package
 	CreatorID string
@@ -72,13 +73,13 @@ type Version struct {
 	ReadyAt   *time.Time
 }
 
-// Package is the code of a version; the zero value is none.
+// Package is the code of a version. The zero value means that there is none.
 type Package struct {
 	SHA256 string
 	Size   int64
 }
 
-// Taskset is what is told of a taskset.
+// Taskset is the public description of a taskset.
 type Taskset struct {
 	Digest   string           `json:"digest"`
 	Count    int32            `json:"count"`
@@ -86,22 +87,22 @@ type Taskset struct {
 	Infinite bool             `json:"infinite"`
 }
 
-// Ref is the reference of a version.
+// Ref returns the reference of a version.
 func (e *Environment) Ref(version string) string {
 	return ref.Ref{Kind: ref.Environment, Project: e.Project, Name: e.Name, Version: version}.String()
 }
 
-// TasksetKey is where a taskset of a project lies: apart from all that is ever signed for reading.
+// TasksetKey returns the object key of a taskset. No download URL is ever signed for a key with this prefix.
 func TasksetKey(projectID, sha256 string) string {
 	return "projects/" + projectID + "/tasksets/" + sha256
 }
 
-// PackageKey is where the package of an environment lies.
+// PackageKey returns the object key of an environment's package.
 func PackageKey(projectID, sha256 string) string {
 	return "projects/" + projectID + "/environments/" + sha256
 }
 
-// Taskset is what the manifest says of it.
+// Taskset returns the taskset that the manifest describes.
 func (v *Version) Taskset() (Taskset, error) {
 	var m struct {
 		Taskset Taskset `json:"taskset"`
@@ -112,8 +113,8 @@ func (v *Version) Taskset() (Taskset, error) {
 	return m.Taskset, nil
 }
 
-// Sum is the digest of a manifest and a package.
-func Sum(manifest json.RawMessage, p Package) (string, error) {
+// Sum returns the digest of a manifest and a package.
+func Digest(manifest json.RawMessage, p Package) (string, error) {
 	content := struct {
 		Manifest json.RawMessage `json:"manifest"`
 		Package  *string         `json:"package"`
@@ -123,7 +124,7 @@ func Sum(manifest json.RawMessage, p Package) (string, error) {
 	}
 	raw, err := json.Marshal(content)
 	if err != nil {
-		return "", fmt.Errorf("join manifest and package: %w", err)
+		return "", fmt.Errorf("marshal manifest and package: %w", err)
 	}
 	digest, err := canon.Digest(raw)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 )
 
-// ToProto is an environment as it is shown.
+// ToProto converts an environment for the API.
 func ToProto(e *Environment) *registryv1.Environment {
 	return &registryv1.Environment{
 		Id: e.ID, Name: e.Name, Project: e.Project, Owner: e.UserName, Description: e.Description, Visibility: e.Visibility,
@@ -39,8 +39,8 @@ func versionToProto(e *Environment, v *Version) (*registryv1.EnvironmentVersion,
 	return out, nil
 }
 
-// manifestFromProto is the document that is kept and digested: every member is there, so that what was not said
-// and what was said to be empty are one. It has no 64-bit integer, which protojson would write as text.
+// manifestFromProto returns the document that is stored and digested. It contains every member, so that absent and empty
+// members give the same digest. It has no 64-bit integers, which protojson would write as strings.
 func manifestFromProto(in *registryv1.EnvironmentManifest) (json.RawMessage, error) {
 	rewards := make([]Reward, 0, len(in.GetRewardComponents()))
 	for _, r := range in.GetRewardComponents() {

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 )
 
-func TestAnEnvironmentIsMadeDescribedAndDeleted(t *testing.T) {
+func TestEnvironmentLifecycle(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -26,12 +26,12 @@ func TestAnEnvironmentIsMadeDescribedAndDeleted(t *testing.T) {
 	ctx, _ := as(t, "usr_1", authn.ProjectEditor, "")
 	_, err := d.CreateEnvironment(ctx, &registryv1.CreateEnvironmentRequest{Name: "math", Project: "team"})
 	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "environment_exists"), "%v", err)
-	told, err := d.UpdateEnvironment(ctx, &registryv1.UpdateEnvironmentRequest{EnvironmentId: e.GetId(), Description: new("sums")})
+	updated, err := d.UpdateEnvironment(ctx, &registryv1.UpdateEnvironmentRequest{EnvironmentId: e.GetId(), Description: new("sums")})
 	require.NoError(t, err)
-	require.Equal(t, "sums", told.GetDescription())
+	require.Equal(t, "sums", updated.GetDescription())
 	same, err := d.UpdateEnvironment(ctx, &registryv1.UpdateEnvironmentRequest{EnvironmentId: e.GetId()})
 	require.NoError(t, err)
-	require.True(t, proto.Equal(told, same))
+	require.True(t, proto.Equal(updated, same))
 	require.Equal(t, 1, d.count(`audit WHERE action = 'environment.update'`))
 	_, err = d.DeleteEnvironment(ctx, &registryv1.DeleteEnvironmentRequest{EnvironmentId: e.GetId()})
 	require.NoError(t, err)
@@ -41,11 +41,11 @@ func TestAnEnvironmentIsMadeDescribedAndDeleted(t *testing.T) {
 	list, err := d.ListEnvironments(ctx, &registryv1.ListEnvironmentsRequest{})
 	require.NoError(t, err)
 	require.Empty(t, list.GetEnvironments())
-	require.NotEqual(t, e.GetId(), d.make("math").GetId(), "its name is free")
+	require.NotEqual(t, e.GetId(), d.make("math").GetId(), "the name can be used again")
 }
 
-// calls are all that is done with one environment.
-func (d *desk) calls(id string) map[string]func(context.Context) error {
+// calls returns every call on one environment. The names of calls that change it end in "!".
+func (d *fixture) calls(id string) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"get": func(ctx context.Context) error {
 			_, err := d.GetEnvironment(ctx, &registryv1.GetEnvironmentRequest{EnvironmentId: id})
@@ -82,7 +82,7 @@ func (d *desk) calls(id string) map[string]func(context.Context) error {
 	}
 }
 
-func TestWhoMayDoWhatWithAnEnvironment(t *testing.T) {
+func TestEnvironmentPermissions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -103,7 +103,7 @@ func TestWhoMayDoWhatWithAnEnvironment(t *testing.T) {
 	}
 }
 
-func TestEnvironmentsAreListedInPages(t *testing.T) {
+func TestListEnvironments_pages(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for n := range 5 {
@@ -135,7 +135,7 @@ func TestEnvironmentsAreListedInPages(t *testing.T) {
 		ctx, h := as(t, "usr_1", authn.ProjectViewer, "")
 		got, err := read(ctx, nil, nil)
 		require.NoError(t, err)
-		require.Equal(t, wants[name], got, "newest first, also of one moment")
+		require.Equal(t, wants[name], got, "newest first, also if created at the same time")
 		got, err = read(ctx, new(int32(2)), new(int32(1)))
 		require.NoError(t, err)
 		require.Equal(t, wants[name][1:3], got)
@@ -147,7 +147,7 @@ func TestEnvironmentsAreListedInPages(t *testing.T) {
 	}
 }
 
-func TestUploadsUpToTheLimit(t *testing.T) {
+func TestSignEnvironmentUpload_sizeLimit(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -161,15 +161,15 @@ func TestUploadsUpToTheLimit(t *testing.T) {
 		require.True(t, fault.Is(sign(kind, limit+1), fault.TooLarge), kind)
 	}
 	d.MaxBytes = 2 * environment.MaxTaskset
-	require.True(t, fault.Is(sign(environment.UploadTaskset, environment.MaxTaskset+1), fault.TooLarge), "a taskset is read as a whole")
+	require.True(t, fault.Is(sign(environment.UploadTaskset, environment.MaxTaskset+1), fault.TooLarge), "tasksets have a limit of their own, because validation reads all of them")
 }
 
-// endless is a line without an end.
+// endless is a line of left bytes followed by an error.
 type endless struct{ left int }
 
 func (e *endless) Read(p []byte) (int, error) {
 	if e.left <= 0 {
-		return 0, errors.New("it was read to its end")
+		return 0, errors.New("read past the limit")
 	}
 	for i := range p {
 		p[i] = 'x'
@@ -178,14 +178,14 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestALineIsReadNoFurtherThanItMayGo(t *testing.T) {
+func TestTaskset_count_stopsAtLineLimit(t *testing.T) {
 	t.Parallel()
 	wrong, err := environment.Count(environment.Taskset{Count: 1}, &endless{left: 64 << 20})
 	require.NoError(t, err)
 	require.Equal(t, "line 1 of the taskset is longer than 8 MiB", wrong)
 	_, err = environment.Count(environment.Taskset{Count: 1}, io.MultiReader(strings.NewReader("{}\n"), &endless{}))
-	require.Error(t, err, "an error of reading is one")
+	require.Error(t, err, "a read error is returned as an error")
 	wrong, err = environment.Count(environment.Taskset{Count: 2}, bufio.NewReader(strings.NewReader("\n {} \r\n\n{}")))
 	require.NoError(t, err)
-	require.Empty(t, wrong, "empty lines are none, and the last needs no end")
+	require.Empty(t, wrong, "empty lines are skipped, and the last line needs no newline")
 }

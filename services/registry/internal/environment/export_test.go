@@ -2,5 +2,5 @@ package environment
 
 import "io"
 
-// Count lets tests read a taskset.
+// Count exports Taskset.count for tests.
 func Count(t Taskset, r io.Reader) (string, error) { return t.count(r) }

@@ -2,21 +2,21 @@ package environment
 
 import "slices"
 
-// Reward is one component of the reward, as far as its rules go.
+// Reward holds the fields of a reward component that Check examines.
 type Reward struct {
 	Name  string
 	Range []float64
 }
 
-// Check refuses a manifest that contradicts itself.
+// Check rejects a manifest that contradicts itself.
 func Check(t Taskset, rewards []Reward) error {
 	seen := map[string]bool{}
 	for _, r := range rewards {
 		switch {
 		case seen[r.Name]:
-			return refused("the reward component %s is there twice", r.Name)
+			return refused("duplicate reward component %s", r.Name)
 		case len(r.Range) == 1 || len(r.Range) == 2 && r.Range[0] >= r.Range[1]:
-			return refused("the range of %s needs a least and a greater value", r.Name)
+			return refused("the range of reward component %s must be a minimum and a greater maximum", r.Name)
 		}
 		seen[r.Name] = true
 	}
@@ -26,13 +26,13 @@ func Check(t Taskset, rewards []Reward) error {
 func (t Taskset) check() error {
 	switch {
 	case t.Infinite && (t.Count != 0 || len(t.Splits) > 0):
-		return refused("a taskset without end has no count and no splits")
+		return refused("an infinite taskset cannot have a count or splits")
 	case t.Infinite:
 		return nil
 	case t.Count == 0:
 		return refused("the taskset has no tasks")
 	case len(t.Splits) > 0 && t.inSplits() != int64(t.Count):
-		return refused("the splits hold %d tasks, the taskset %d", t.inSplits(), t.Count)
+		return refused("the splits have %d tasks in total; the taskset has %d", t.inSplits(), t.Count)
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (t Taskset) inSplits() (sum int64) {
 	return sum
 }
 
-// names are the splits in order.
+// names returns the names of the splits in order.
 func (t Taskset) names() []string {
 	names := make([]string, 0, len(t.Splits))
 	for name := range t.Splits {

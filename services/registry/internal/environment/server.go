@@ -8,49 +8,48 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Queue puts the validation of a version into the transaction that wants it.
+// Queue queues the validation of a version as part of a transaction.
 type Queue interface {
 	Validate(ctx context.Context, tx pgx.Tx, versionID string) error
 }
 
-// Server answers EnvironmentService.
+// Server implements EnvironmentService.
 type Server struct {
 	registryv1.UnimplementedEnvironmentServiceServer
 
 	Pool     *pgxpool.Pool
 	Store    Store
-	Projects own.Projects
+	Projects access.Projects
 	Blobs    blob.Store
 	Queue    Queue
-	Once     *idem.Once
+	Once     *idempotency.Once
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
-	// MaxBytes is the largest upload.
+	// MaxBytes is the size of the largest upload.
 	MaxBytes int64
 }
 
-// CreateEnvironment makes an environment without versions.
+// CreateEnvironment creates an environment without versions.
 func (s *Server) CreateEnvironment(ctx context.Context, in *registryv1.CreateEnvironmentRequest) (*registryv1.Environment, error) {
 	out := &registryv1.Environment{}
 	if done, err := s.Once.Replay(ctx, registryv1.EnvironmentService_CreateEnvironment_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +58,13 @@ func (s *Server) CreateEnvironment(ctx context.Context, in *registryv1.CreateEnv
 		if err := s.Store.Insert(ctx, tx, e); err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(e))
+		idempotency.Set(out, ToProto(e))
 		return s.record(ctx, tx, "environment.create", e.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err
 }
 
-// record writes the event and the audit row of a change.
+// record writes the event and the audit entry of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, environmentID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, environmentID
 	if _, err := s.Events.Append(ctx, tx, e); err != nil {
@@ -74,9 +73,9 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, environmentID st
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: environmentID, After: after})
 }
 
-// ListEnvironments lists the environments that the caller sees, newest first.
+// ListEnvironments lists the environments visible to the caller, newest first.
 func (s *Server) ListEnvironments(ctx context.Context, in *registryv1.ListEnvironmentsRequest) (*registryv1.ListEnvironmentsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +83,7 @@ func (s *Server) ListEnvironments(ctx context.Context, in *registryv1.ListEnviro
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListEnvironmentsResponse{}
 	for _, e := range found {
 		out.Environments = append(out.Environments, ToProto(e))
@@ -92,7 +91,7 @@ func (s *Server) ListEnvironments(ctx context.Context, in *registryv1.ListEnviro
 	return out, request.SetMore(ctx, more)
 }
 
-// GetEnvironment answers one environment.
+// GetEnvironment returns one environment.
 func (s *Server) GetEnvironment(ctx context.Context, in *registryv1.GetEnvironmentRequest) (*registryv1.Environment, error) {
 	e, err := s.get(ctx, in.GetEnvironmentId())
 	if err != nil {
@@ -101,11 +100,11 @@ func (s *Server) GetEnvironment(ctx context.Context, in *registryv1.GetEnvironme
 	return ToProto(e), nil
 }
 
-// UpdateEnvironment changes what is said of an environment.
+// UpdateEnvironment changes the description of an environment.
 func (s *Server) UpdateEnvironment(ctx context.Context, in *registryv1.UpdateEnvironmentRequest) (*registryv1.Environment, error) {
 	e, err := s.editable(ctx, in.GetEnvironmentId())
 	if err != nil || in.Description == nil {
-		return orNothing(e, err)
+		return respond(e, err)
 	}
 	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if e, err = s.Store.Describe(ctx, tx, e.ID, in.GetDescription()); err != nil {
@@ -113,17 +112,17 @@ func (s *Server) UpdateEnvironment(ctx context.Context, in *registryv1.UpdateEnv
 		}
 		return s.record(ctx, tx, "environment.update", e.ID, event.Event{Type: "updated"}, map[string]any{"description": e.Description})
 	})
-	return orNothing(e, err)
+	return respond(e, err)
 }
 
-func orNothing(e *Environment, err error) (*registryv1.Environment, error) {
+func respond(e *Environment, err error) (*registryv1.Environment, error) {
 	if err != nil {
 		return nil, err
 	}
 	return ToProto(e), nil
 }
 
-// DeleteEnvironment takes an environment out of the catalog.
+// DeleteEnvironment removes an environment from the catalog.
 func (s *Server) DeleteEnvironment(ctx context.Context, in *registryv1.DeleteEnvironmentRequest) (*emptypb.Empty, error) {
 	e, err := s.editable(ctx, in.GetEnvironmentId())
 	if err != nil {
@@ -144,7 +143,7 @@ func (s *Server) get(ctx context.Context, environmentID string) (*Environment, e
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), environmentID)
 }
 
-// editable is an environment that the caller may change.
+// editable returns an environment, or an error if the caller may not change it.
 func (s *Server) editable(ctx context.Context, environmentID string) (*Environment, error) {
 	e, err := s.get(ctx, environmentID)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// SignEnvironmentUpload answers where the bytes of a package or of a taskset go.
+// SignEnvironmentUpload returns an upload URL for a package or a taskset.
 func (s *Server) SignEnvironmentUpload(
 	ctx context.Context, in *registryv1.SignEnvironmentUploadRequest,
 ) (*registryv1.EnvironmentUpload, error) {
@@ -30,7 +30,7 @@ func (s *Server) SignEnvironmentUpload(
 		key, limit = TasksetKey(e.ProjectID, in.GetSha256()), min(s.MaxBytes, MaxTaskset)
 	}
 	if in.GetSizeBytes() > limit {
-		return nil, fault.New(fault.TooLarge, "upload_too_large", "a %s has at most %d MiB on this installation", in.GetKind(), limit>>20)
+		return nil, fault.New(fault.TooLarge, "upload_too_large", "the %s exceeds the limit of %d MiB", in.GetKind(), limit>>20)
 	}
 	signed, err := s.Blobs.SignPut(ctx, key, blob.SignOptions{Size: in.GetSizeBytes(), SHA256: in.GetSha256()})
 	if err != nil {
@@ -41,9 +41,9 @@ func (s *Server) SignEnvironmentUpload(
 	}, nil
 }
 
-// wanted is the version that a request asks for, in the state that its bytes allow.
+// wanted returns the version described by a request: validating if its bytes are already uploaded, otherwise uploading.
 func (s *Server) wanted(ctx context.Context, e *Environment, in *registryv1.CreateEnvironmentVersionRequest) (*Version, error) {
-	if err := ref.Free(in.GetVersion()); err != nil {
+	if err := ref.CheckVersionName(in.GetVersion()); err != nil {
 		return nil, err
 	}
 	manifest, err := manifestFromProto(in.GetManifest())
@@ -52,20 +52,20 @@ func (s *Server) wanted(ctx context.Context, e *Environment, in *registryv1.Crea
 	}
 	v := &Version{
 		ID: s.IDs.New(id.EnvironmentVersion), EnvironmentID: e.ID, Version: in.GetVersion(), State: StateUploading, Manifest: manifest,
-		Package: packageFromProto(in.GetPackage()), CreatorID: authn.Of(ctx).Subject, CreatedAt: s.Clock.Now(),
+		Package: packageFromProto(in.GetPackage()), CreatorID: authn.CallerOf(ctx).Subject, CreatedAt: s.Clock.Now(),
 	}
-	if v.Digest, err = Sum(manifest, v.Package); err != nil {
+	if v.Digest, err = Digest(manifest, v.Package); err != nil {
 		return nil, err
 	}
-	there, err := s.there(ctx, e, v)
-	if there {
+	uploaded, err := s.uploaded(ctx, e, v)
+	if uploaded {
 		v.State = StateValidating
 	}
 	return v, err
 }
 
-// there says whether all bytes of a version are in the object store.
-func (s *Server) there(ctx context.Context, e *Environment, v *Version) (bool, error) {
+// uploaded reports whether the taskset and the package of a version are in the object store.
+func (s *Server) uploaded(ctx context.Context, e *Environment, v *Version) (bool, error) {
 	t, err := v.Taskset()
 	if err != nil {
 		return false, err
@@ -75,19 +75,20 @@ func (s *Server) there(ctx context.Context, e *Environment, v *Version) (bool, e
 		var info blob.Info
 		info, err = s.Blobs.Stat(ctx, PackageKey(e.ProjectID, v.Package.SHA256))
 		if err == nil && info.Size != v.Package.Size {
-			return false, fault.New(fault.Refused, "object_differs", "the package has %d bytes, the version says %d", info.Size, v.Package.Size)
+			return false, fault.New(fault.Refused, "object_differs", "the package has %d bytes; the version states %d", info.Size, v.Package.Size)
 		}
 	}
 	if fault.Is(err, fault.Absent) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look at the objects of an environment: %w", err)
+		return false, fmt.Errorf("look up the objects of an environment: %w", err)
 	}
 	return true, nil
 }
 
-// register keeps a version under its name, or goes on with the one of the same content that is there.
+// register stores a new version, or continues the upload of an existing version with the same content. fresh is false for
+// an existing version.
 func (s *Server) register(ctx context.Context, tx pgx.Tx, e *Environment, v *Version) (kept *Version, fresh bool, err error) {
 	t, err := v.Taskset()
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Server) register(ctx context.Context, tx pgx.Tx, e *Environment, v *Ver
 			return nil, false, err
 		}
 		if kept.Digest != v.Digest {
-			return nil, false, fault.New(fault.Conflict, "environment_version_exists", "version %s of environment %s exists already with other content", v.Version, e.Name)
+			return nil, false, fault.New(fault.Conflict, "environment_version_exists", "version %s of environment %s already exists with other content", v.Version, e.Name)
 		}
 		if v.State != StateValidating {
 			return kept, false, nil

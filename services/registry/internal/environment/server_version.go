@@ -9,14 +9,13 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateEnvironmentVersion registers a manifest with the bytes that it names. The same content again is the
-// version that exists, whose upload goes on where it had not ended; other content under its name is a conflict.
+// CreateEnvironmentVersion registers a manifest and the bytes that it names. Registering the same content again returns
+// the existing version and continues its upload. Other content under the same name is a conflict.
 func (s *Server) CreateEnvironmentVersion(
 	ctx context.Context, in *registryv1.CreateEnvironmentVersionRequest,
 ) (*registryv1.EnvironmentVersion, error) {
@@ -38,19 +37,19 @@ func (s *Server) CreateEnvironmentVersion(
 		if err != nil {
 			return err
 		}
-		idem.Set(out, shown)
+		idempotency.Set(out, shown)
 		if !fresh {
-			idem.SetExisting(out)
+			idempotency.MarkExisting(out)
 		}
 		return nil
 	})
-	if err == nil && idem.TakeExisting(out) {
+	if err == nil && idempotency.TakeExistingMark(out) {
 		err = request.SetStatus(ctx, http.StatusOK)
 	}
 	return out, err
 }
 
-// DeprecateEnvironmentVersion takes a ready version out of use; a repeat answers it as it is.
+// DeprecateEnvironmentVersion takes a ready version out of use. A repeated call returns the deprecated version.
 func (s *Server) DeprecateEnvironmentVersion(
 	ctx context.Context, in *registryv1.DeprecateEnvironmentVersionRequest,
 ) (*registryv1.EnvironmentVersion, error) {
@@ -87,7 +86,7 @@ func (s *Server) DeprecateEnvironmentVersion(
 func (s *Server) ListEnvironmentVersions(
 	ctx context.Context, in *registryv1.ListEnvironmentVersionsRequest,
 ) (*registryv1.ListEnvironmentVersionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +98,7 @@ func (s *Server) ListEnvironmentVersions(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListEnvironmentVersionsResponse{}
 	for _, v := range found {
 		shown, err := versionToProto(e, v)
@@ -111,7 +110,7 @@ func (s *Server) ListEnvironmentVersions(
 	return out, request.SetMore(ctx, more)
 }
 
-// GetEnvironmentVersion answers one version.
+// GetEnvironmentVersion returns one version.
 func (s *Server) GetEnvironmentVersion(ctx context.Context, in *registryv1.GetEnvironmentVersionRequest) (*registryv1.EnvironmentVersion, error) {
 	e, err := s.get(ctx, in.GetEnvironmentId())
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// Store reads and writes environments. What was deleted is nowhere but in the rows of its versions.
+// Store reads and writes environments. It treats deleted environments as absent.
 type Store struct{}
 
 const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, latest_version, created_at`
 
-const visible = own.Visible + ` AND deleted_at IS NULL`
+const visible = access.Visible + ` AND deleted_at IS NULL`
 
 func scan(row pgx.Row) (*Environment, error) {
 	e := &Environment{}
@@ -29,23 +29,23 @@ func scan(row pgx.Row) (*Environment, error) {
 	return e, err
 }
 
-// Insert keeps a new environment; a name that the project has is a conflict.
+// Insert stores a new environment. It returns a conflict if the project already has an environment of that name.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, e *Environment) error {
 	_, err := tx.Exec(ctx, `INSERT INTO environment (`+columns+`, visibility_version)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		e.ID, e.Name, e.UserID, e.UserName, e.ProjectID, e.Project, e.Visibility, e.Description, e.Latest, e.CreatedAt, e.VisibilityVersion)
 	if pg.IsUnique(err, "environment_name_key") {
-		return fault.New(fault.Conflict, "environment_exists", "project %s has an environment %s already", e.Project, e.Name)
+		return fault.New(fault.Conflict, "environment_exists", "project %s already has an environment %s", e.Project, e.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("keep an environment: %w", err)
+		return fmt.Errorf("insert an environment: %w", err)
 	}
 	return nil
 }
 
-// Get answers an environment that the scope sees.
+// Get returns an environment visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Environment, error) {
-	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND id = $4`, own.Args(scope, id)...))
+	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -55,10 +55,11 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return e, nil
 }
 
-// List answers the environments that the scope sees, newest first; name "" is every name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Environment, error) {
+// List returns the environments visible to the scope, newest first. A name that is not empty restricts the list to that
+// name.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Environment, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list environments: %w", err)
 	}
@@ -69,19 +70,19 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	return found, nil
 }
 
-// Describe changes what is said of an environment.
+// Describe changes the description of an environment.
 func (Store) Describe(ctx context.Context, tx pgx.Tx, id, description string) (*Environment, error) {
 	e, err := scan(tx.QueryRow(ctx, `UPDATE environment SET description = $2 WHERE id = $1 AND deleted_at IS NULL RETURNING `+columns, id, description))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("describe an environment: %w", err)
+		return nil, fmt.Errorf("update an environment: %w", err)
 	}
 	return e, nil
 }
 
-// Delete takes an environment out of the catalog; absent where another call did so first.
+// Delete marks an environment as deleted. It is absent if another call has already done so.
 func (Store) Delete(ctx context.Context, tx pgx.Tx, id string, at time.Time) error {
 	tag, err := tx.Exec(ctx, `UPDATE environment SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL`, id, at)
 	if err != nil {
@@ -93,11 +94,11 @@ func (Store) Delete(ctx context.Context, tx pgx.Tx, id string, at time.Time) err
 	return nil
 }
 
-// Resolve finds a version that a binding may name by its reference: a ready one, or a deprecated one, which only
-// the status of what is bound to it shows. Nils where there is none that the scope sees.
+// Resolve finds a version by its reference. It accepts ready versions and deprecated ones; the deprecation appears only in
+// the status of applications bound to the version. It returns nils if the scope sees none.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Environment, *Version, error) {
 	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND project = $4 AND name = $5`,
-		own.Args(scope, r.Project, r.Name)...))
+		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
 	}

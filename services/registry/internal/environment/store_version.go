@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const versionColumns = `id, environment_id, version, state, reason, digest, manifest, package_sha256, package_bytes, creator_id, created_at, ready_at`
@@ -24,8 +24,8 @@ func scanVersion(row pgx.Row) (*Version, error) {
 	return v, err
 }
 
-// InsertVersion keeps a new version; false where its name is taken. An upload that somebody left at least since
-// left gives way to other content.
+// InsertVersion stores a new version. It returns false if the name is taken. Other content replaces a version that is
+// still uploading if the creator is the same or if that version was created no later than left.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, tasksetSHA256 string, left time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO environment_version AS old (`+versionColumns+`, taskset_sha256)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
@@ -35,21 +35,22 @@ func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, tasksetSH
 		v.ID, v.EnvironmentID, v.Version, v.State, v.Reason, v.Digest, []byte(v.Manifest), v.Package.SHA256, v.Package.Size,
 		v.CreatorID, v.CreatedAt, v.ReadyAt, tasksetSHA256, left)
 	if err != nil {
-		return false, fmt.Errorf("keep a version of an environment: %w", err)
+		return false, fmt.Errorf("insert a version of an environment: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
-// Begin makes an upload whose bytes are there one that is validated; false where it is none any more.
+// Begin moves a version from uploading to validating. It returns false if the version is not uploading.
 func (Store) Begin(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE environment_version SET state = 'validating' WHERE id = $1 AND state = 'uploading'`, v.ID)
 	if err != nil {
-		return false, fmt.Errorf("begin to validate a version: %w", err)
+		return false, fmt.Errorf("begin the validation of a version: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
-// Settle ends a validation; false where it is over. A ready version is the newest of its environment.
+// Settle stores the result of a validation. It returns false if the version is not validating. A ready version becomes the
+// latest of its environment.
 func (Store) Settle(ctx context.Context, tx pgx.Tx, v *Version, to State, reason string, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE environment_version SET state = $2, reason = $3,
 		ready_at = CASE WHEN $2 = 'ready' THEN $4::timestamptz END WHERE id = $1 AND state = 'validating'`, v.ID, to, reason, at)
@@ -61,12 +62,13 @@ func (Store) Settle(ctx context.Context, tx pgx.Tx, v *Version, to State, reason
 	}
 	_, err = tx.Exec(ctx, `UPDATE environment SET latest_version = $2 WHERE id = $1`, v.EnvironmentID, v.Version)
 	if err != nil {
-		return false, fmt.Errorf("make a version the newest: %w", err)
+		return false, fmt.Errorf("set the latest version: %w", err)
 	}
 	return true, nil
 }
 
-// Deprecate takes a ready version out of use; false where it is not ready.
+// Deprecate deprecates a ready version and makes the most recent other ready version the latest. It returns false if the
+// version is not ready.
 func (Store) Deprecate(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE environment_version SET state = 'deprecated' WHERE id = $1 AND state = 'ready'`, v.ID)
 	if err != nil {
@@ -78,12 +80,12 @@ func (Store) Deprecate(ctx context.Context, tx pgx.Tx, v *Version) (bool, error)
 	_, err = tx.Exec(ctx, `UPDATE environment SET latest_version = (SELECT version FROM environment_version
 		WHERE environment_id = $1 AND state = 'ready' ORDER BY ready_at DESC, id DESC LIMIT 1) WHERE id = $1`, v.EnvironmentID)
 	if err != nil {
-		return false, fmt.Errorf("find the newest version: %w", err)
+		return false, fmt.Errorf("set the latest version: %w", err)
 	}
 	return true, nil
 }
 
-// Validating is a version that waits to be validated, and its environment; nils where it does not any more.
+// Validating returns a version that is validating, and its environment. It returns nils if the version has another state.
 func (s Store) Validating(ctx context.Context, q pg.Querier, id string) (*Environment, *Version, error) {
 	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM environment_version WHERE id = $1 AND state = 'validating'`, id))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -99,7 +101,7 @@ func (s Store) Validating(ctx context.Context, q pg.Querier, id string) (*Enviro
 	return e, v, nil
 }
 
-// Version answers one version.
+// Version returns one version.
 func (Store) Version(ctx context.Context, q pg.Querier, environmentID, version string) (*Version, error) {
 	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM environment_version
 		WHERE environment_id = $1 AND version = $2`, environmentID, version))
@@ -112,10 +114,10 @@ func (Store) Version(ctx context.Context, q pg.Querier, environmentID, version s
 	return v, nil
 }
 
-// Versions answers the versions of an environment, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, environmentID string, p page.Page) ([]*Version, error) {
+// Versions returns the versions of an environment, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, environmentID string, p request.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM environment_version WHERE environment_id = $1
-		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, environmentID, p.Ask(), p.Offset)
+		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, environmentID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of an environment: %w", err)
 	}

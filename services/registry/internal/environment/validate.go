@@ -11,15 +11,15 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/signalbox-dev/signalbox/platform/archive"
+	"github.com/signalbox-dev/signalbox/platform/bgjob"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/queue"
 )
 
-// ValidateArgs is the queued validation of one version.
+// ValidateArgs are the arguments of the queued job that validates one version.
 type ValidateArgs struct {
 	VersionID string `json:"version_id"`
 }
@@ -29,7 +29,7 @@ func (ValidateArgs) Kind() string { return "environment_validate" }
 
 // Validations queues validations.
 type Validations struct {
-	Queue *queue.Client
+	Queue *bgjob.Client
 }
 
 // Validate implements Queue.
@@ -38,7 +38,7 @@ func (v *Validations) Validate(ctx context.Context, tx pgx.Tx, versionID string)
 	return err
 }
 
-// Validator reads the bytes of versions and says what they are.
+// Validator checks the bytes of versions and makes the versions ready or invalid.
 type Validator struct {
 	river.WorkerDefaults[ValidateArgs]
 
@@ -47,7 +47,7 @@ type Validator struct {
 	Blobs  blob.Store
 	Events *event.Log
 	Clock  clock.Clock
-	// MaxBytes is the most that a package may unpack to.
+	// MaxBytes bounds the unpacked size of a package.
 	MaxBytes int64
 }
 
@@ -64,7 +64,7 @@ func (w *Validator) Work(ctx context.Context, job *river.Job[ValidateArgs]) erro
 	return w.settle(ctx, e, v, wrong)
 }
 
-// settle makes the version ready, or invalid for a reason.
+// settle makes the version ready, or invalid with the reason wrong.
 func (w *Validator) settle(ctx context.Context, e *Environment, v *Version, wrong string) error {
 	to := StateReady
 	if wrong != "" {
@@ -82,7 +82,7 @@ func (w *Validator) settle(ctx context.Context, e *Environment, v *Version, wron
 	})
 }
 
-// examine answers what is wrong with the bytes of a version.
+// examine returns a description of what is wrong with the bytes of a version, or "".
 func (w *Validator) examine(ctx context.Context, e *Environment, v *Version) (wrong string, err error) {
 	if v.Package.SHA256 != "" {
 		if wrong, err = w.examinePackage(ctx, e, v); wrong != "" || err != nil {
@@ -95,14 +95,14 @@ func (w *Validator) examine(ctx context.Context, e *Environment, v *Version) (wr
 	}
 	body, info, err := w.Blobs.Get(ctx, TasksetKey(e.ProjectID, strings.TrimPrefix(t.Digest, "sha256:")))
 	if fault.Is(err, fault.Absent) {
-		return "the taskset is not there", nil
+		return "the taskset is missing from the object store", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("open a taskset: %w", err)
 	}
 	defer func() { _ = body.Close() }()
 	if info.Size > MaxTaskset {
-		return fmt.Sprintf("the taskset is larger than %d MiB", MaxTaskset>>20), nil
+		return fmt.Sprintf("the taskset exceeds the limit of %d MiB", MaxTaskset>>20), nil
 	}
 	if wrong, err = t.count(body); err != nil {
 		return "", fmt.Errorf("read a taskset: %w", err)
@@ -113,7 +113,7 @@ func (w *Validator) examine(ctx context.Context, e *Environment, v *Version) (wr
 func (w *Validator) examinePackage(ctx context.Context, e *Environment, v *Version) (wrong string, err error) {
 	body, info, err := w.Blobs.Get(ctx, PackageKey(e.ProjectID, v.Package.SHA256))
 	if fault.Is(err, fault.Absent) {
-		return "the package is not there", nil
+		return "the package is missing from the object store", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("open a package: %w", err)

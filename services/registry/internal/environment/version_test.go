@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
 )
 
-func TestAVersionBecomesReadyOnceItsBytesAreWhatItSays(t *testing.T) {
+func TestEnvironmentVersion_uploadAndValidation(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -39,7 +39,7 @@ func TestAVersionBecomesReadyOnceItsBytesAreWhatItSays(t *testing.T) {
 	again, status, err = d.register(e, "v1", of(data, 3, splits))
 	require.NoError(t, err)
 	require.Equal(t, []string{"200", "validating"}, []string{status, again.GetState()})
-	require.Len(t, d.queue.ids, 1, "once")
+	require.Len(t, d.queue.ids, 1, "a repeated request queues no second validation")
 	d.clock.Advance(time.Minute)
 	d.work()
 	v := d.version(e, "v1")
@@ -55,11 +55,11 @@ func TestAVersionBecomesReadyOnceItsBytesAreWhatItSays(t *testing.T) {
 
 	other, _, err := d.register(e, "v2", of(data, 3, splits, func(m *registryv1.EnvironmentManifest) { m.Entry = "other" }))
 	require.NoError(t, err)
-	require.Equal(t, "validating", other.GetState(), "the bytes are there: no upload")
+	require.Equal(t, "validating", other.GetState(), "the bytes are already uploaded")
 	require.NotEqual(t, v.GetDigest(), other.GetDigest())
 }
 
-func TestTheSameContentIsTheVersionThatExistsAndOtherContentAConflict(t *testing.T) {
+func TestCreateEnvironmentVersion_sameContentReturnsExisting(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -78,10 +78,10 @@ func TestTheSameContentIsTheVersionThatExistsAndOtherContentAConflict(t *testing
 	require.Equal(t, "200", status)
 	_, status, err = d.registerAs(e, "usr_1", "k", "v1", of(tasks(2), 3))
 	require.NoError(t, err)
-	require.Equal(t, "200", status, "and under its key")
+	require.Equal(t, "200", status, "a repeat with the same idempotency key has the same status")
 }
 
-func TestAnUploadThatWasLeftGivesItsNameAway(t *testing.T) {
+func TestCreateEnvironmentVersion_replacesAbandonedUpload(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -91,14 +91,14 @@ func TestAnUploadThatWasLeftGivesItsNameAway(t *testing.T) {
 	require.True(t, fault.HasCode(err, "environment_version_exists"), "%v", err)
 	mine, status, err := d.register(e, "v1", of("mended", 1))
 	require.NoError(t, err)
-	require.Empty(t, status, "its maker mends it at once")
+	require.Empty(t, status, "the creator can replace the upload at once")
 	d.clock.Advance(blob.MaxExpires)
 	theirs, _, err := d.registerAs(e, "usr_2", "", "v1", of("other", 1))
-	require.NoError(t, err, "others once its addresses have expired")
+	require.NoError(t, err, "others can replace it once its URLs have expired")
 	require.NotEqual(t, mine.GetId(), theirs.GetId())
 }
 
-func TestWhatIsWrongWithBytesIsToldWithoutThem(t *testing.T) {
+func TestValidator_reasonDoesNotQuoteTasks(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for name, c := range map[string]struct {
@@ -107,13 +107,13 @@ func TestWhatIsWrongWithBytesIsToldWithoutThem(t *testing.T) {
 		splits map[string]int32
 		reason string
 	}{
-		"too few":          {tasks(1), 3, nil, "the taskset has 2 tasks, the manifest says 3"},
-		"too many":         {tasks(5), 3, nil, "the taskset has 6 tasks, the manifest says 3"},
-		"no object":        {tasks(1) + `"planted"` + "\n", 3, nil, "line 3 of the taskset is not a JSON object"},
-		"no JSON":          {`{"planted": ` + "\n", 1, nil, "line 1 of the taskset is not a JSON object"},
-		"an odd split":     {`{"split": ["planted"]}`, 1, nil, "line 1 of the taskset is not a JSON object"},
-		"another split":    {`{"split": "planted"}`, 1, map[string]int32{"train": 1}, "the split train has 0 tasks, the manifest says 1"},
-		"in another split": {tasks(2), 3, map[string]int32{"train": 1, "test": 2}, "the split test has 1 tasks, the manifest says 2"},
+		"too few":         {tasks(1), 3, nil, "the taskset has 2 tasks; the manifest states 3"},
+		"too many":        {tasks(5), 3, nil, "the taskset has 6 tasks; the manifest states 3"},
+		"not an object":   {tasks(1) + `"planted"` + "\n", 3, nil, "line 3 of the taskset is not a JSON object"},
+		"not JSON":        {`{"planted": ` + "\n", 1, nil, "line 1 of the taskset is not a JSON object"},
+		"split no string": {`{"split": ["planted"]}`, 1, nil, "line 1 of the taskset is not a JSON object"},
+		"unknown split":   {`{"split": "planted"}`, 1, map[string]int32{"train": 1}, "split train has 0 tasks; the manifest states 1"},
+		"wrong split":     {tasks(2), 3, map[string]int32{"train": 1, "test": 2}, "split test has 1 tasks; the manifest states 2"},
 	} {
 		e := d.make(strings.ReplaceAll(name, " ", "-"))
 		require.Equal(t, http.StatusOK, d.upload(e, "taskset", c.data))
@@ -132,7 +132,7 @@ func TestWhatIsWrongWithBytesIsToldWithoutThem(t *testing.T) {
 	require.Zero(t, d.count(`event WHERE event::text LIKE '%planted%'`)+d.count(`audit WHERE audit::text LIKE '%planted%'`))
 }
 
-func TestATasksetWithoutEnd(t *testing.T) {
+func TestValidator_infiniteTaskset(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("endless")
@@ -143,7 +143,7 @@ func TestATasksetWithoutEnd(t *testing.T) {
 	require.Equal(t, "ready", d.version(e, "v1").GetState())
 }
 
-// packed is a tar file of names.
+// packed returns a tar file with a one-byte file for each name.
 func packed(t *testing.T, names ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -157,14 +157,14 @@ func packed(t *testing.T, names ...string) string {
 	return b.String()
 }
 
-func TestAPackageIsInspected(t *testing.T) {
+func TestValidator_inspectsPackage(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for name, c := range map[string]struct{ state, reason, data string }{
 		"good":      {"ready", "", packed(t, "math.py")},
 		"outside":   {"invalid", "package: ../math.py is not a plain path inside the package", packed(t, "../math.py")},
 		"sensitive": {"invalid", "sensitive_file: keys/id_rsa may hold a secret", packed(t, "keys/id_rsa")},
-		"no tar":    {"invalid", "package: it is", "hello"},
+		"not-a-tar": {"invalid", "package: the package is", "hello"},
 	} {
 		e := d.make(name)
 		require.Equal(t, http.StatusOK, d.upload(e, "taskset", tasks(1)))
@@ -184,19 +184,19 @@ func TestAPackageIsInspected(t *testing.T) {
 	}
 }
 
-func TestAManifestThatContradictsItselfIsRefused(t *testing.T) {
+func TestCreateEnvironmentVersion_contradictoryManifest(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
 	for name, change := range map[string]func(*registryv1.EnvironmentManifest){
 		"no tasks":            func(m *registryv1.EnvironmentManifest) { m.Taskset.Count = 0 },
-		"endless and counted": func(m *registryv1.EnvironmentManifest) { m.Taskset.Infinite = true },
-		"splits of another":   func(m *registryv1.EnvironmentManifest) { m.Taskset.Splits = map[string]int32{"train": 2} },
-		"a reward twice": func(m *registryv1.EnvironmentManifest) {
+		"infinite with count": func(m *registryv1.EnvironmentManifest) { m.Taskset.Infinite = true },
+		"wrong sum of splits": func(m *registryv1.EnvironmentManifest) { m.Taskset.Splits = map[string]int32{"train": 2} },
+		"duplicate reward": func(m *registryv1.EnvironmentManifest) {
 			m.RewardComponents = append(m.GetRewardComponents(), m.GetRewardComponents()[0])
 		},
-		"half a range":   func(m *registryv1.EnvironmentManifest) { m.RewardComponents[0].Range = []float64{1} },
-		"an empty range": func(m *registryv1.EnvironmentManifest) { m.RewardComponents[0].Range = []float64{1, 1} },
+		"one-sided range": func(m *registryv1.EnvironmentManifest) { m.RewardComponents[0].Range = []float64{1} },
+		"empty range":     func(m *registryv1.EnvironmentManifest) { m.RewardComponents[0].Range = []float64{1, 1} },
 	} {
 		_, _, err := d.register(e, "v1", of("x", 1, change))
 		require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, "manifest"), "%s: %v", name, err)
@@ -204,7 +204,7 @@ func TestAManifestThatContradictsItselfIsRefused(t *testing.T) {
 	require.Zero(t, d.count(`environment_version`))
 }
 
-func TestOfManyRegistrationsOneMakesTheVersion(t *testing.T) {
+func TestCreateEnvironmentVersion_concurrentCallsCreateOne(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -229,7 +229,7 @@ func TestOfManyRegistrationsOneMakesTheVersion(t *testing.T) {
 	require.Equal(t, 1, made)
 }
 
-func TestADeprecatedVersionIsFoundByNoBinding(t *testing.T) {
+func TestDeprecateEnvironmentVersion(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -249,11 +249,11 @@ func TestADeprecatedVersionIsFoundByNoBinding(t *testing.T) {
 	got, err := d.GetEnvironment(ctx, &registryv1.GetEnvironmentRequest{EnvironmentId: e.GetId()})
 	require.NoError(t, err)
 	require.Equal(t, "v1", got.GetLatestVersion())
-	require.Equal(t, 1, d.count(`audit WHERE action = 'environment.version.deprecate'`), "a repeat changes nothing")
+	require.Equal(t, 1, d.count(`audit WHERE action = 'environment.version.deprecate'`), "a repeated call changes nothing")
 	require.Equal(t, 1, d.count(`environment_version WHERE state = '`+string(environment.StateDeprecated)+`'`))
 }
 
-func TestAStoreThatFailsIsNoMissingObject(t *testing.T) {
+func TestValidator_missingTasksetMakesVersionInvalid(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	e := d.make("math")
@@ -263,8 +263,8 @@ func TestAStoreThatFailsIsNoMissingObject(t *testing.T) {
 	require.NoError(t, err)
 	d.queue.ids = []string{d.version(e, "v1").GetId()}
 	d.work()
-	require.Equal(t, "the taskset is not there", d.version(e, "v1").GetReason())
+	require.Equal(t, "the taskset is missing from the object store", d.version(e, "v1").GetReason())
 	_, _, err = d.register(e, "v1", of("x", 1))
 	require.NoError(t, err)
-	require.Equal(t, "invalid", d.version(e, "v1").GetState(), "what is invalid stays so")
+	require.Equal(t, "invalid", d.version(e, "v1").GetState(), "an invalid version stays invalid")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAWaitEndsBeforeItsCallersDeadline(t *testing.T) {
+func TestAhead_endsBeforeCallersDeadline(t *testing.T) {
 	t.Parallel()
 	deadline := time.Now().Add(time.Hour)
 	caller, stop := context.WithDeadline(t.Context(), deadline)
@@ -17,13 +17,13 @@ func TestAWaitEndsBeforeItsCallersDeadline(t *testing.T) {
 	defer cancel()
 	at, ok := waiting.Deadline()
 	require.True(t, ok)
-	require.Equal(t, answerAhead, deadline.Sub(at), "there is time to say why")
+	require.Equal(t, answerAhead, deadline.Sub(at), "there is time to return an explanation")
 	require.Positive(t, answerAhead)
 
 	patient, end := ahead(t.Context())
 	defer end()
 	_, ok = patient.Deadline()
-	require.False(t, ok, "who has no deadline waits for the leases")
+	require.False(t, ok, "without a deadline the wait lasts until the leases expire")
 	stop()
 	<-waiting.Done()
 }

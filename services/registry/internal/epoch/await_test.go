@@ -13,11 +13,11 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
-// waits is a ledger whose waits look again only when the clock is moved, with replicas that serve.
+// waits returns a ledger with these replicas, which hold leases. Its waits poll only when the test moves the clock.
 func waits(t *testing.T, replicas ...string) (*epoch.Ledger, *clock.Fake) {
 	t.Helper()
 	l, _ := open(t, time.Hour)
@@ -30,7 +30,7 @@ func waits(t *testing.T, replicas ...string) (*epoch.Ledger, *clock.Fake) {
 	return l, clk
 }
 
-// await waits for an epoch and answers once it really waits.
+// await starts a wait for an epoch and returns once the wait blocks.
 func await(t *testing.T, ctx context.Context, l *epoch.Ledger, clk *clock.Fake, e int64) <-chan error { //nolint:revive // t first
 	t.Helper()
 	done := make(chan error, 1)
@@ -40,22 +40,22 @@ func await(t *testing.T, ctx context.Context, l *epoch.Ledger, clk *clock.Fake, 
 	return done
 }
 
-func TestAWaitEndsWithTheLastAcknowledgementOrLease(t *testing.T) {
+func TestLedger_Await_endsWithLastAckOrLease(t *testing.T) {
 	t.Parallel()
 	late := `UPDATE inference_replica SET lease_until = clock_timestamp() - interval '1 second'`
 	steps := map[string]func(ctx context.Context, l *epoch.Ledger) error{
-		"told": func(ctx context.Context, l *epoch.Ledger) error {
-			defer l.Hub.Wake(topic.Acks)
+		"woken by ack": func(ctx context.Context, l *epoch.Ledger) error {
+			defer l.Hub.Wake(db.AcksTopic)
 			return l.Ack(ctx, "rep_1", 2)
 		},
-		"told of more": func(ctx context.Context, l *epoch.Ledger) error {
-			defer l.Hub.Wake(topic.Acks)
+		"woken by renewal with later epoch": func(ctx context.Context, l *epoch.Ledger) error {
+			defer l.Hub.Wake(db.AcksTopic)
 			_, err := l.Renew(ctx, "rep_1", 9)
 			return err
 		},
-		"not told":          func(ctx context.Context, l *epoch.Ledger) error { return l.Ack(ctx, "rep_1", 2) },
-		"its lease ran out": func(ctx context.Context, l *epoch.Ledger) error { _, err := l.Pool.Exec(ctx, late); return err },
-		"its row is gone": func(ctx context.Context, l *epoch.Ledger) error {
+		"ack without wake-up": func(ctx context.Context, l *epoch.Ledger) error { return l.Ack(ctx, "rep_1", 2) },
+		"lease expired":       func(ctx context.Context, l *epoch.Ledger) error { _, err := l.Pool.Exec(ctx, late); return err },
+		"row deleted": func(ctx context.Context, l *epoch.Ledger) error {
 			_, err := l.Pool.Exec(ctx, `DELETE FROM inference_replica`)
 			return err
 		},
@@ -66,33 +66,33 @@ func TestAWaitEndsWithTheLastAcknowledgementOrLease(t *testing.T) {
 			l, clk := waits(t, "rep_1")
 			done := await(t, t.Context(), l, clk, 2)
 			require.NoError(t, step(t.Context(), l))
-			if !strings.HasPrefix(name, "told") {
-				clk.Advance(time.Second) // A wait trusts wake-ups for no longer.
+			if !strings.HasPrefix(name, "woken") {
+				clk.Advance(time.Second) // A wait polls after this time.
 			}
 			require.NoError(t, <-done)
 		})
 	}
 }
 
-func TestAWakeUpWithoutNewsEndsNoWait(t *testing.T) {
+func TestLedger_Await_ignoresWakeUpWithoutProgress(t *testing.T) {
 	t.Parallel()
 	l, clk := waits(t, "rep_1", "rep_2")
 	done := await(t, t.Context(), l, clk, 3)
 	require.NoError(t, l.Ack(t.Context(), "rep_1", 3))
 	require.NoError(t, l.Ack(t.Context(), "rep_2", 2))
-	l.Hub.Wake(topic.Acks)
+	l.Hub.Wake(db.AcksTopic)
 	clk.Advance(time.Second)
 	behind, _, err := l.Behind(t.Context(), 3)
 	require.NoError(t, err)
-	require.Len(t, behind, 1, "what it has is not yet enough")
+	require.Len(t, behind, 1, "an earlier epoch is not enough")
 	require.Empty(t, done)
 	require.NoError(t, l.Ack(t.Context(), "rep_2", 3))
-	l.Hub.Wake(topic.Acks)
+	l.Hub.Wake(db.AcksTopic)
 	clk.Advance(time.Second)
 	require.NoError(t, <-done)
 }
 
-func TestAWaitThatIsBrokenOffSaysWhenTheChangeIsInForce(t *testing.T) {
+func TestLedger_Await_canceledReportsLatestLease(t *testing.T) {
 	t.Parallel()
 	l, clk := waits(t, "rep_1", "rep_2", "rep_3")
 	until := time.Date(2099, 1, 2, 3, 4, 5, 678900000, time.UTC)
@@ -105,24 +105,24 @@ func TestAWaitThatIsBrokenOffSaysWhenTheChangeIsInForce(t *testing.T) {
 	err = <-done
 	require.True(t, fault.HasCode(err, "replica_unreached") && fault.Is(err, fault.Dependency), "%v", err)
 	require.Contains(t, fault.From(err).Text(), "2 replica(s)")
-	require.Contains(t, fault.From(err).Text(), "at 2099-01-02T03:04:05.678900+00:00", "the last lease, not the first")
+	require.Contains(t, fault.From(err).Text(), "at 2099-01-02T03:04:05.678900+00:00", "the last lease to expire counts, not the first")
 }
 
-func TestAGrantDoesNotWaitForWhoCannotBeReached(t *testing.T) {
+func TestLedger_Settle_doesNotWaitForUnreachableReplica(t *testing.T) {
 	t.Parallel()
 	l, clk := waits(t, "rep_1")
-	require.NoError(t, l.Settle(t.Context()), "nobody is behind")
+	require.NoError(t, l.Settle(t.Context()), "no replica is behind")
 	bump(t, l)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Settle(ctx) }()
 	require.NoError(t, clk.Await(t.Context(), 1))
 	cancel()
-	require.NoError(t, <-done, "unlike a revocation it promises nothing")
-	require.NoError(t, l.Settle(t.Context()), "and it ends by itself")
+	require.NoError(t, <-done, "unlike a revocation, a grant guarantees nothing")
+	require.NoError(t, l.Settle(t.Context()), "Settle gives up by itself")
 }
 
-func TestWithoutADatabaseNobodyIsToldThatAChangeIsInForce(t *testing.T) {
+func TestLedger_databaseDownConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	l, clk := waits(t, "rep_1")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -135,10 +135,10 @@ func TestWithoutADatabaseNobodyIsToldThatAChangeIsInForce(t *testing.T) {
 	require.Error(t, l.Settle(t.Context()))
 	require.Error(t, l.Sweep(t.Context()))
 	_, err := l.Renew(t.Context(), "rep_1", 2)
-	require.Error(t, err, "no lease is granted that is not stored")
+	require.Error(t, err, "a lease that is not stored is not granted")
 }
 
-func TestChangesAtOnceHaveEpochsOfTheirOwn(t *testing.T) {
+func TestBump_concurrentChangesGetDistinctEpochs(t *testing.T) {
 	t.Parallel()
 	l, _ := waits(t)
 	var mu sync.Mutex
@@ -159,7 +159,7 @@ func TestChangesAtOnceHaveEpochsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestReplicasRenewAtOnceWithoutLosingAnAcknowledgement(t *testing.T) {
+func TestLedger_Renew_concurrentKeepsHighestAck(t *testing.T) {
 	t.Parallel()
 	l, _ := waits(t)
 	var wg sync.WaitGroup
@@ -178,6 +178,6 @@ func TestReplicasRenewAtOnceWithoutLosingAnAcknowledgement(t *testing.T) {
 	for n, want := range []int64{10, 11, 12} {
 		var acked int64
 		require.NoError(t, l.Pool.QueryRow(t.Context(), `SELECT acked_epoch FROM inference_replica WHERE replica_id = $1`, fmt.Sprintf("rep_%d", n)).Scan(&acked))
-		require.Equal(t, want, acked, "the highest of them")
+		require.Equal(t, want, acked, "the highest epoch is kept")
 	}
 }

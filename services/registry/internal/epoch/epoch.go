@@ -1,8 +1,10 @@
-// Package epoch orders all changes that inference serves by, and knows which replicas have them in force.
-// A change raises the epoch in its own transaction; the lock on the one row makes epochs rise in the order
-// of the commits. A replica may serve only under a lease, counted by Postgres' clock, so that a change is
-// in force everywhere once every live lease has acknowledged it, has run out or was given back. Nothing
-// shorter is safe for a replica that went silent: it may be cut off, or frozen, and serve when it is back.
+// Package epoch orders all changes to the data that inference serves from, and tracks which inference replicas have
+// applied them.
+//
+// A change increments the epoch in its own transaction. The lock on the single row makes epochs increase in commit order.
+// A replica may serve only while it holds a lease, measured by Postgres's clock. A change is therefore in force everywhere
+// once every replica with a live lease has acknowledged it or its lease has expired or was released. No shorter wait is
+// safe for a silent replica: it may be partitioned or frozen, and serve again when it returns.
 package epoch
 
 import (
@@ -16,35 +18,35 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
-// Ledger keeps replicas and their leases.
+// Ledger stores the replicas and their leases.
 type Ledger struct {
 	Pool  *pgxpool.Pool
-	Hub   *wake.Hub
+	Hub   *pg.NotifyHub
 	Clock clock.Clock
 	Lease time.Duration
 }
 
 const (
-	// lookAgain is how long a wait trusts wake-ups alone.
+	// lookAgain is how long a wait relies on wake-ups before it polls.
 	lookAgain = time.Second
-	// answerAhead is how long before its caller's deadline a wait gives its own answer.
+	// answerAhead is how long before its caller's deadline a wait returns its own error.
 	answerAhead = 500 * time.Millisecond
 )
 
-// Replica is one that has not acknowledged yet.
+// Replica is a replica that has not acknowledged an epoch yet.
 type Replica struct {
 	ID    string
 	Until time.Time
 }
 
-// Await answers once every replica with a live lease has the epoch in force. A replica that cannot be
-// reached is waited for until its lease has run out, or until the caller's deadline: then it is 502.
+// Await returns once every replica with a live lease has acknowledged the epoch. It waits for an unreachable replica until
+// its lease expires. If ctx ends, or its deadline is near, Await returns a fault.Dependency error (502).
 func (l *Ledger) Await(ctx context.Context, epoch int64) error {
-	changed := l.Hub.Wait(topic.Acks)
+	changed := l.Hub.Wait(db.AcksTopic)
 	defer changed.Close()
 	waiting, stop := ahead(ctx)
 	defer stop()
@@ -73,12 +75,12 @@ func (l *Ledger) Await(ctx context.Context, epoch int64) error {
 	}
 }
 
-// settleTime bounds how long a grant waits to be known everywhere.
+// settleTime bounds how long Settle waits.
 const settleTime = 2 * time.Second
 
-// Settle waits, but not for long, until the replicas know of what was granted by now, so that a token or a
-// promotion can be used when its maker is answered. Unlike a revocation it is no promise: a replica that
-// cannot be reached learns of it later.
+// Settle waits briefly until the replicas have acknowledged the current epoch, so that a new token or a promotion is usable
+// when the call that made it returns. Unlike Await it guarantees nothing: it gives up after settleTime, and an unreachable
+// replica learns of the change later.
 func (l *Ledger) Settle(ctx context.Context) error {
 	now, err := Current(ctx, l.Pool)
 	if err != nil {
@@ -92,7 +94,8 @@ func (l *Ledger) Settle(ctx context.Context) error {
 	return nil
 }
 
-// ahead ends a little before ctx does, so that there is time to say why.
+// ahead returns a context that ends answerAhead before the deadline of ctx, which leaves time to return an error that
+// explains why.
 func ahead(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -119,25 +122,25 @@ func unreached(behind []Replica) error {
 		}
 	}
 	return fault.New(fault.Dependency, "replica_unreached",
-		"the change is stored, but %d replica(s) of inference have not confirmed it; it is in force everywhere at %s at the latest; repeat the request to wait again",
+		"the change is stored, but %d replica(s) of inference have not confirmed it; it takes effect everywhere at %s at the latest; repeat the request to wait again",
 		len(behind), last.UTC().Format("2006-01-02T15:04:05.000000-07:00"))
 }
 
-// drift is the part of a lease by which the clocks of a replica and of Postgres may run apart: NTP slews a
-// clock by no more than 500 ppm, and either may be slewed.
+// drift bounds how far the clocks of a replica and of Postgres may diverge during a lease: by 1/drift of the lease. NTP
+// slews a clock by at most 500 ppm, and either clock may be slewed.
 const drift = 1000
 
-// Granted is what a replica was told about itself.
+// Granted is the result of a renewal.
 type Granted struct {
-	// Epoch is the present one, read after the lease was stored.
+	// Epoch is the current epoch, read after the lease was stored.
 	Epoch int64
-	// Lease is a little shorter than what is waited for, so that a replica whose clock runs slow has
-	// stopped serving by then.
+	// Lease is slightly shorter than the stored lease, so that a replica with a slow clock stops serving before the
+	// stored lease expires.
 	Lease time.Duration
 }
 
-// Renew stores what a replica has in force and lets its lease run anew. Whoever stores a change after this
-// sees the lease; whoever stored it before is part of the epoch that this answers.
+// Renew stores the epoch that a replica has applied and renews its lease. A change committed later sees the lease; a change
+// committed earlier is part of the returned epoch.
 func (l *Ledger) Renew(ctx context.Context, replicaID string, acked int64) (Granted, error) {
 	if err := l.touch(ctx, replicaID, acked, true); err != nil {
 		return Granted{}, err
@@ -146,22 +149,23 @@ func (l *Ledger) Renew(ctx context.Context, replicaID string, acked int64) (Gran
 	return Granted{Epoch: now, Lease: l.Lease - l.Lease/drift}, err
 }
 
-// Ack stores what a replica has in force.
+// Ack stores the epoch that a replica has applied.
 func (l *Ledger) Ack(ctx context.Context, replicaID string, acked int64) error {
 	return l.touch(ctx, replicaID, acked, false)
 }
 
-// noLease is the answer to an acknowledgement of a replica that never had a lease.
+// noLease returns the error for an acknowledgement from a replica that never had a lease.
 func noLease() error {
-	return fault.New(fault.Refused, "replica", "a replica acknowledges only after it has asked for a lease")
+	return fault.New(fault.Refused, "replica", "the replica has no lease; renew one before acknowledging an epoch")
 }
 
-// CodeReleased is the code of what is refused to a replica whose lease was given back.
+// CodeReleased is the error code for a replica whose lease was released.
 const CodeReleased = "replica_released"
 
-// errReleased tells a replica that nobody waits for it any more: it must not serve under that id.
+// errReleased returns the error for a replica whose lease was released. Changes no longer wait for it, so it must not serve
+// under that id.
 func errReleased() error {
-	return fault.New(fault.Refused, CodeReleased, "the lease of this replica was given back; it must stop serving and come back under another id")
+	return fault.New(fault.Refused, CodeReleased, "the lease of this replica was released; stop serving and register under another id")
 }
 
 func noRow(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

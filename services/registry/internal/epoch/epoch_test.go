@@ -11,11 +11,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
-	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func open(t *testing.T, lease time.Duration) (*epoch.Ledger, *pgtest.DB) {
@@ -23,7 +21,7 @@ func open(t *testing.T, lease time.Duration) (*epoch.Ledger, *pgtest.DB) {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
-	return &epoch.Ledger{Pool: base.Pool("registry"), Hub: wake.NewHub(), Clock: clock.Real(), Lease: lease}, base
+	return &epoch.Ledger{Pool: base.Pool("registry"), Hub: pg.NewNotifyHub(), Clock: clock.Real(), Lease: lease}, base
 }
 
 func bump(t *testing.T, l *epoch.Ledger) (now int64) {
@@ -35,14 +33,14 @@ func bump(t *testing.T, l *epoch.Ledger) (now int64) {
 	return now
 }
 
-func TestAChangeIsInForceOnceAllHaveAcknowledged(t *testing.T) {
+func TestLedger_Await_allReplicasAcknowledged(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
-	require.NoError(t, l.Await(t.Context(), 99), "nobody serves")
+	require.NoError(t, l.Await(t.Context(), 99), "there are no replicas")
 	for _, replica := range []string{"rep_1", "rep_2"} {
 		granted, err := l.Renew(t.Context(), replica, 0)
 		require.NoError(t, err)
-		require.Equal(t, epoch.Granted{Epoch: 1, Lease: time.Hour - time.Hour/1000}, granted, "told less than what is waited for")
+		require.Equal(t, epoch.Granted{Epoch: 1, Lease: time.Hour - time.Hour/1000}, granted, "the granted lease is shorter than the stored one")
 	}
 	now := bump(t, l)
 	require.EqualValues(t, 2, now)
@@ -55,11 +53,11 @@ func TestAChangeIsInForceOnceAllHaveAcknowledged(t *testing.T) {
 	require.Equal(t, "rep_2", behind[0].ID)
 	require.Empty(t, done)
 	require.NoError(t, l.Ack(t.Context(), "rep_2", now))
-	l.Hub.Wake(topic.Acks)
+	l.Hub.Wake(db.AcksTopic)
 	require.NoError(t, <-done)
 }
 
-func TestALeaseThatRanOutIsNotWaitedFor(t *testing.T) {
+func TestLedger_Await_ignoresExpiredLease(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
 	granted, err := l.Renew(t.Context(), "rep_1", 0)
@@ -67,22 +65,22 @@ func TestALeaseThatRanOutIsNotWaitedFor(t *testing.T) {
 	before, after := pg.WithOffset(t.Context(), 30*time.Minute), pg.WithOffset(t.Context(), time.Hour+time.Second)
 	behind, _, err := l.Behind(before, granted.Epoch+1)
 	require.NoError(t, err)
-	require.Len(t, behind, 1, "it is waited for as long as it may serve")
+	require.Len(t, behind, 1, "a replica counts as long as it may serve")
 	require.NoError(t, l.Await(after, granted.Epoch+1))
 	renewed, err := l.Renew(after, "rep_1", 0)
 	require.NoError(t, err)
-	require.Equal(t, granted, renewed, "who comes back may serve again")
+	require.Equal(t, granted, renewed, "a replica that returns may serve again")
 	behind, now, err := l.Behind(after, granted.Epoch+1)
 	require.NoError(t, err)
 	require.Len(t, behind, 1)
 	require.Greater(t, behind[0].Until.Sub(now), 30*time.Minute)
 }
 
-func TestAnAcknowledgementNeverGoesBack(t *testing.T) {
+func TestLedger_Ack_neverDecreases(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
 	err := l.Ack(t.Context(), "rep_1", 1)
-	require.True(t, fault.Is(err, fault.Refused), "only who has a lease acknowledges: %v", err)
+	require.True(t, fault.Is(err, fault.Refused), "only a replica with a lease may acknowledge: %v", err)
 	for _, acked := range []int64{3, 1} {
 		_, err := l.Renew(t.Context(), "rep_1", acked)
 		require.NoError(t, err)
@@ -98,10 +96,10 @@ func TestAnAcknowledgementNeverGoesBack(t *testing.T) {
 	behind, now, err := l.Behind(t.Context(), 4)
 	require.NoError(t, err)
 	require.Len(t, behind, 1)
-	require.Greater(t, behind[0].Until.Sub(now), time.Minute, "a lease that was granted is not taken back")
+	require.Greater(t, behind[0].Until.Sub(now), time.Minute, "a renewal never shortens a lease")
 }
 
-func TestOldReplicasAreForgotten(t *testing.T) {
+func TestLedger_Sweep_deletesOldReplicas(t *testing.T) {
 	t.Parallel()
 	l, base := open(t, time.Hour)
 	for _, replica := range []string{"rep_1", "rep_2", "rep_3"} {
@@ -119,7 +117,7 @@ func TestOldReplicasAreForgotten(t *testing.T) {
 	require.Equal(t, 2, left)
 }
 
-func TestEpochsRiseInTheOrderOfTheCommits(t *testing.T) {
+func TestBump_epochsFollowCommitOrder(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
 	first, err := l.Pool.Begin(t.Context())
@@ -130,7 +128,7 @@ func TestEpochsRiseInTheOrderOfTheCommits(t *testing.T) {
 	go func() { second <- bump(t, l) }()
 	now, err := epoch.Current(t.Context(), l.Pool)
 	require.NoError(t, err)
-	require.Equal(t, a-1, now, "what is not committed is not there")
+	require.Equal(t, a-1, now, "uncommitted changes are not visible")
 	require.NoError(t, first.Rollback(t.Context()))
-	require.Equal(t, a, <-second, "a change that was rolled back leaves no gap")
+	require.Equal(t, a, <-second, "a rolled-back change leaves no gap")
 }

@@ -12,29 +12,29 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
-func TestAWaitEndsWhenTheLastLeaseIsGivenBack(t *testing.T) {
+func TestLedger_Await_endsWhenLastLeaseReleased(t *testing.T) {
 	t.Parallel()
 	l, clk := waits(t, "rep_1", "rep_2")
 	done := await(t, t.Context(), l, clk, 2)
 	require.NoError(t, l.Release(t.Context(), []string{"rep_1"}))
 	behind, _, err := l.Behind(t.Context(), 2)
 	require.NoError(t, err)
-	require.Len(t, behind, 1, "the other one may serve")
+	require.Len(t, behind, 1, "the other replica may still serve")
 	require.Equal(t, "rep_2", behind[0].ID)
-	require.NoError(t, l.Release(t.Context(), []string{"rep_2", "rep_1", "rep_2"}), "in one request, also those that are back already")
-	l.Hub.Wake(topic.Acks)
+	require.NoError(t, l.Release(t.Context(), []string{"rep_2", "rep_1", "rep_2"}), "one request may name replicas twice and replicas that are already released")
+	l.Hub.Wake(db.AcksTopic)
 	require.NoError(t, <-done)
-	require.NoError(t, l.Release(t.Context(), []string{"rep_1", "rep_2"}), "a repeat changes nothing")
+	require.NoError(t, l.Release(t.Context(), []string{"rep_1", "rep_2"}), "a repeated call changes nothing")
 }
 
-// A renewal that was under way when its replica died must not bring the lease back.
-func TestALeaseThatWasGivenBackIsNeverGrantedAgain(t *testing.T) {
+// A renewal that was in flight when its replica died must not restore the lease.
+func TestLedger_Renew_refusedAfterRelease(t *testing.T) {
 	t.Parallel()
-	for name, known := range map[string]bool{"of a replica that had one": true, "of one whose first renewal is late": false} {
+	for name, known := range map[string]bool{"replica with a lease": true, "first renewal arrives late": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, _ := open(t, time.Hour)
@@ -51,18 +51,18 @@ func TestALeaseThatWasGivenBackIsNeverGrantedAgain(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, behind)
 			_, err = l.Renew(t.Context(), "rep_2", 0)
-			require.NoError(t, err, "under another id it serves again")
+			require.NoError(t, err, "the replica may serve again under another id")
 		})
 	}
 }
 
-// The renewal looks for its row before the release stores one: only the guard of the INSERT is left.
-func TestARenewalThatMeetsAReleaseInFlightIsRefused(t *testing.T) {
+// The renewal looks up its row before the release stores one, so only the guard in the INSERT can refuse it.
+func TestLedger_Renew_refusedByConcurrentRelease(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
 	release, err := l.Pool.Begin(t.Context())
 	require.NoError(t, err)
-	defer func() { _ = release.Rollback(context.WithoutCancel(t.Context())) }() // after a commit it does nothing
+	defer func() { _ = release.Rollback(context.WithoutCancel(t.Context())) }() // no effect after the commit
 	_, err = release.Exec(t.Context(), `INSERT INTO inference_replica (replica_id, acked_epoch, lease_until, released_at) VALUES ('rep_1', 0, now(), now())`)
 	require.NoError(t, err)
 	renewed := make(chan error, 1)
@@ -81,7 +81,7 @@ func TestARenewalThatMeetsAReleaseInFlightIsRefused(t *testing.T) {
 	require.True(t, fault.HasCode(err, epoch.CodeReleased), "%v", err)
 }
 
-func TestAReleaseWinsOverAllRenewals(t *testing.T) {
+func TestLedger_Release_winsOverConcurrentRenewals(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
 	var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func TestAReleaseWinsOverAllRenewals(t *testing.T) {
 			})
 		}
 		wg.Go(func() {
-			// In both orders, so that two who name the same could wait for each other.
+			// Use both orders, which would deadlock if Release locked rows in the given order.
 			ids := []string{"rep_0", "rep_1", "rep_2", "rep_3"}
 			if n%2 == 1 {
 				ids = []string{"rep_3", "rep_2", "rep_1", "rep_0"}
@@ -111,7 +111,7 @@ func TestAReleaseWinsOverAllRenewals(t *testing.T) {
 	require.Empty(t, behind)
 }
 
-func TestAReleaseIsAllOrNothing(t *testing.T) {
+func TestLedger_Release_isAtomic(t *testing.T) {
 	t.Parallel()
 	l, _ := waits(t, "rep_1", "rep_2")
 	locked, err := l.Pool.BeginTx(t.Context(), pgx.TxOptions{})
@@ -124,10 +124,10 @@ func TestAReleaseIsAllOrNothing(t *testing.T) {
 	require.NoError(t, locked.Rollback(t.Context()))
 	behind, _, err := l.Behind(t.Context(), 99)
 	require.NoError(t, err)
-	require.Len(t, behind, 2, "who was not answered may try again")
+	require.Len(t, behind, 2, "a failed release changes nothing and can be repeated")
 }
 
-func TestWhatIsWaitedForIsLongerThanWhatAReplicaIsTold(t *testing.T) {
+func TestLedger_Renew_grantsLessThanStoredLease(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, 10*time.Minute)
 	before, err := pg.Now(t.Context(), l.Pool)
@@ -137,11 +137,11 @@ func TestWhatIsWaitedForIsLongerThanWhatAReplicaIsTold(t *testing.T) {
 	behind, _, err := l.Behind(t.Context(), 99)
 	require.NoError(t, err)
 	spare := behind[0].Until.Sub(before) - granted.Lease
-	require.GreaterOrEqual(t, spare, 600*time.Millisecond, "both clocks may be off by 500 ppm")
+	require.GreaterOrEqual(t, spare, 600*time.Millisecond, "each clock may be off by 500 ppm")
 	require.False(t, behind[0].Until.After(before.Add(10*time.Minute+time.Hour)))
 }
 
-func TestARowOfAGivenBackLeaseIsSweptLikeAnyOther(t *testing.T) {
+func TestLedger_Sweep_deletesReleasedReplicas(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, time.Hour)
 	require.NoError(t, l.Release(t.Context(), []string{"rep_1"}))
@@ -150,7 +150,7 @@ func TestARowOfAGivenBackLeaseIsSweptLikeAnyOther(t *testing.T) {
 		return n
 	}
 	require.NoError(t, l.Sweep(pg.WithOffset(t.Context(), 23*time.Hour)))
-	require.Equal(t, 1, count(), "no renewal is under way for so long")
+	require.Equal(t, 1, count(), "the row outlasts any renewal in flight")
 	require.NoError(t, l.Sweep(pg.WithOffset(t.Context(), 25*time.Hour)))
 	require.Zero(t, count())
 }

@@ -7,20 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/wake"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
-// Bump raises the epoch in the transaction of a change, as its last step, and wakes the watchers.
+// Bump increments the epoch and wakes the watchers. It must be the last step of the transaction that makes the change.
 func Bump(ctx context.Context, tx pgx.Tx) (int64, error) {
 	var epoch int64
 	if err := tx.QueryRow(ctx, `UPDATE snapshot_epoch SET epoch = epoch + 1 RETURNING epoch`).Scan(&epoch); err != nil {
-		return 0, wrap("raise the snapshot epoch", err)
+		return 0, wrap("increment the snapshot epoch", err)
 	}
-	return epoch, wake.Notify(ctx, tx, topic.Snapshot)
+	return epoch, pg.Notify(ctx, tx, db.SnapshotTopic)
 }
 
-// Current is the epoch of the last committed change.
+// Current returns the epoch of the last committed change.
 func Current(ctx context.Context, q pg.Querier) (int64, error) {
 	var epoch int64
 	if err := q.QueryRow(ctx, `SELECT epoch FROM snapshot_epoch`).Scan(&epoch); err != nil {
@@ -29,8 +28,8 @@ func Current(ctx context.Context, q pg.Querier) (int64, error) {
 	return epoch, nil
 }
 
-// Behind answers the replicas with a live lease that do not have the epoch in force, and the clock that
-// their leases run by.
+// Behind returns the replicas with a live lease that have not acknowledged the epoch, and the current time of the clock
+// that their leases are measured by.
 func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time, error) {
 	now, err := pg.Now(ctx, l.Pool)
 	if err != nil {
@@ -39,18 +38,18 @@ func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time,
 	rows, err := l.Pool.Query(ctx, `SELECT replica_id, lease_until FROM inference_replica
 		WHERE lease_until > $1 AND acked_epoch < $2 AND released_at IS NULL ORDER BY lease_until, replica_id`, now, epoch)
 	if err != nil {
-		return nil, now, wrap("look for replicas that are behind", err)
+		return nil, now, wrap("find replicas that are behind", err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Replica, err error) {
 		return r, row.Scan(&r.ID, &r.Until)
 	})
 	if err != nil {
-		return nil, now, wrap("look for replicas that are behind", err)
+		return nil, now, wrap("find replicas that are behind", err)
 	}
 	return found, now, nil
 }
 
-// touch stores an acknowledgement and, with it, a renewed lease; a newer epoch wakes who waits for it.
+// touch stores an acknowledgement and, if renew is set, renews the lease. A newer epoch wakes the waiting calls.
 func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew bool) error {
 	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		var before int64
@@ -63,7 +62,7 @@ func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew
 		case noRow(err) && !renew:
 			return noLease()
 		case err != nil && !noRow(err):
-			return wrap("look for a replica", err)
+			return wrap("find a replica", err)
 		}
 		if renew {
 			err = l.grant(ctx, tx, replicaID, acked)
@@ -76,14 +75,14 @@ func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew
 		if err != nil || acked <= before {
 			return err
 		}
-		return wake.Notify(ctx, tx, topic.Acks)
+		return pg.Notify(ctx, tx, db.AcksTopic)
 	})
 }
 
-// grant lets a lease run anew, but never one that was given back: also where that was stored after the
-// row was looked for in vain.
+// grant renews a lease unless it was released. The guard in the statement also covers a release that is stored after touch
+// found no row.
 func (l *Ledger) grant(ctx context.Context, tx pgx.Tx, replicaID string, acked int64) error {
-	// The clock is read after any wait for the row, never before.
+	// Read the clock after waiting for the row lock, never before.
 	now, err := pg.Now(ctx, tx)
 	if err != nil {
 		return err
@@ -100,29 +99,29 @@ func (l *Ledger) grant(ctx context.Context, tx pgx.Tx, replicaID string, acked i
 	return nil
 }
 
-// Release gives the leases of replicas back that serve no more: nobody waits for them from here on. A
-// replica that has no row yet gets one, so that a renewal that is still under way is refused.
+// Release releases the leases of replicas that no longer serve: changes stop waiting for them. A replica without a row gets
+// one, so that a renewal still in flight is refused.
 func (l *Ledger) Release(ctx context.Context, replicaIDs []string) error {
 	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		now, err := pg.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
-		// In one order, so that two that release the same do not wait for each other.
+		// The fixed order prevents deadlocks between calls that release the same replicas.
 		tag, err := tx.Exec(ctx, `INSERT INTO inference_replica AS r (replica_id, acked_epoch, lease_until, released_at)
 			SELECT DISTINCT id, 0, $2::timestamptz, $2::timestamptz FROM unnest($1::text[]) AS id ORDER BY id
 			ON CONFLICT (replica_id) DO UPDATE SET released_at = excluded.released_at WHERE r.released_at IS NULL`, replicaIDs, now)
 		if err != nil {
-			return wrap("give leases back", err)
+			return wrap("release leases", err)
 		}
 		if tag.RowsAffected() == 0 {
 			return nil
 		}
-		return wake.Notify(ctx, tx, topic.Acks)
+		return pg.Notify(ctx, tx, db.AcksTopic)
 	})
 }
 
-// Sweep forgets replicas whose lease ran out long ago.
+// Sweep deletes replicas whose lease expired more than forgetAfter ago.
 func (l *Ledger) Sweep(ctx context.Context) error {
 	now, err := pg.Now(ctx, l.Pool)
 	if err != nil {
@@ -130,10 +129,10 @@ func (l *Ledger) Sweep(ctx context.Context) error {
 	}
 	_, err = l.Pool.Exec(ctx, `DELETE FROM inference_replica WHERE lease_until < $1`, now.Add(-forgetAfter))
 	if err != nil {
-		return wrap("forget old replicas", err)
+		return wrap("delete old replicas", err)
 	}
 	return nil
 }
 
-// forgetAfter is how long a replica without a lease is kept, for people who look.
+// forgetAfter is how long a replica without a lease is kept, for diagnosis.
 const forgetAfter = 24 * time.Hour

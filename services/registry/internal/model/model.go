@@ -1,5 +1,6 @@
-// Package model registers what runs made. A version is the bytes of one artifact, named by their digest,
-// with what their own header says of them; it never changes, and the same bytes are the same version.
+// Package model owns the models and their versions, which are registered from the artifacts of runs. A version is the
+// bytes of one artifact, identified by their digest, with the facts that their own header states. A version's bytes
+// never change, and registering the same bytes again gives the same version.
 package model
 
 import (
@@ -7,17 +8,17 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// SubjectKind and VersionKind name models in events, audit and errors.
+// SubjectKind and VersionKind are the kinds of models and versions in events, audit rows and errors.
 const (
 	SubjectKind = "model"
 	VersionKind = "model version"
 )
 
-// DefaultTask is that of a model whose maker names none.
+// DefaultTask is the task of a model that is created without one.
 const DefaultTask = "chat"
 
 // The formats of weights.
@@ -26,7 +27,7 @@ const (
 	FormatSafetensors = "safetensors"
 )
 
-// Status says whether a version can be used.
+// Status is whether a version can be used.
 type Status string
 
 // The statuses of a version.
@@ -35,16 +36,16 @@ const (
 	StatusRejected Status = "rejected"
 )
 
-// The lifecycle of a version: every one begins as a candidate, and at most one of a model is in production.
+// The lifecycle of a version: it begins as a candidate, and at most one version of a model is in production.
 const (
 	lifecycleCandidate  = "candidate"
 	lifecycleProduction = "production"
 	lifecycleArchived   = "archived"
 )
 
-// Model is a name with versions.
+// Model is a named series of versions.
 type Model struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string
@@ -52,7 +53,7 @@ type Model struct {
 	Task        string
 	Latest      *int32
 	Aliases     map[string]int32
-	// RowVersion is raised with every change of the model itself.
+	// RowVersion is incremented by every change of the model itself.
 	RowVersion int64
 	CreatedAt  time.Time
 }
@@ -70,20 +71,20 @@ type Version struct {
 	Format       string
 	Digest       string
 	Size         int64
-	// URI is where the bytes are, File what they are called, Packed whether they are a tar of a folder.
+	// URI is the location of the bytes, File their file name, Packed whether they are a tar file of a folder.
 	URI       string
 	File      string
 	Packed    bool
 	Facts     json.RawMessage
 	CreatedAt time.Time
-	// CardDigest is that of the newest card, nil without one.
+	// CardDigest is the digest of the newest card, or nil if there is none.
 	CardDigest *string
-	// PromotedBy is who put it into production last.
+	// PromotedBy is the user who last put the version into production.
 	PromotedBy *string
 	PromotedAt *time.Time
 }
 
-// Artifact is what a run made, as ingest knows it.
+// Artifact is an output of a run as ingest describes it.
 type Artifact struct {
 	ID, RunID, Kind, Format, Path string
 	Size                          int64
@@ -92,7 +93,7 @@ type Artifact struct {
 	Packed                        bool
 }
 
-// Ref is the reference of a version.
+// Ref returns the reference of a version.
 func (m *Model) Ref(number int32) string {
 	return ref.Ref{Kind: ref.Model, Project: m.Project, Name: m.Name, Version: strconv.Itoa(int(number))}.String()
 }

@@ -8,10 +8,10 @@ import (
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/card"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/modelcard"
 )
 
-// ToProto is a model as it is shown.
+// ToProto returns the API form of a model.
 func ToProto(m *Model) *registryv1.Model {
 	return &registryv1.Model{
 		Id: m.ID, Name: m.Name, Project: m.Project, Owner: m.UserName, Description: m.Description, Task: m.Task,
@@ -45,7 +45,7 @@ func changeToProto(c *Change) *registryv1.ModelChange {
 	return out
 }
 
-func cardToProto(c *card.Card) *registryv1.ModelCard {
+func cardToProto(c *modelcard.Card) *registryv1.ModelCard {
 	return &registryv1.ModelCard{
 		ModelId: c.ModelID, Version: c.Version, Revision: c.Revision, Content: c.Content, FrontMatter: c.Front, Body: c.Body(),
 		Digest: c.Digest, Author: c.Author, CreatedAt: timestamppb.New(c.CreatedAt),
@@ -60,14 +60,14 @@ func timeFrom(t *timestamppb.Timestamp) *time.Time {
 	return &at
 }
 
-// ToObject is the bytes of a version as an executor lays them out.
+// ToObject returns the file of a version that an executor downloads.
 func ToObject(v *Version) *jobsv1.ObjectRef {
 	return &jobsv1.ObjectRef{
 		Path: v.File, Uri: v.URI, SizeBytes: v.Size, Sha256: strings.TrimPrefix(v.Digest, "sha256:"), Unpack: v.Packed,
 	}
 }
 
-// ToInput is a version as a job reads it.
+// ToInput returns a version as the model input of a job.
 func ToInput(m *Model, v *Version) *jobsv1.ModelInput {
 	return &jobsv1.ModelInput{Ref: m.Ref(v.Number), Digest: v.Digest, Files: []*jobsv1.ObjectRef{ToObject(v)}}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// version is a new one with bytes of its own kind.
+// version returns a new version whose digest is made from sum.
 func version(id, sum string) *Version {
 	return &Version{
 		ID: id, ModelID: "mdl_1", Status: StatusReady, Lifecycle: lifecycleCandidate, Format: FormatGGUF, Digest: "sha256:" + strings.Repeat(sum, 64),
@@ -18,7 +18,7 @@ func version(id, sum string) *Version {
 	}
 }
 
-// meet lets a second registration run into a first one that is not committed yet.
+// meet starts a second registration while the first is not yet committed.
 func (b *bench) meet(first, second *Version) (kept *Version, fresh bool) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
@@ -39,13 +39,13 @@ func (b *bench) meet(first, second *Version) (kept *Version, fresh bool) {
 		require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT count(*) > 0 FROM pg_locks WHERE NOT granted
 			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waits))
 		return waits
-	}, 2*time.Minute, time.Millisecond, "the second one waits for the first")
+	}, 2*time.Minute, time.Millisecond, "the second registration waits for the first")
 	require.NoError(b.t, tx.Commit(b.t.Context()))
 	require.NoError(b.t, <-done)
 	return kept, fresh
 }
 
-func TestASecondRegistrationOfTheSameBytesFindsTheFirst(t *testing.T) {
+func TestModelStore_InsertVersion_concurrentSameDigest(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	kept, fresh := b.meet(version("mv_1", "a"), version("mv_2", "a"))
@@ -53,7 +53,7 @@ func TestASecondRegistrationOfTheSameBytesFindsTheFirst(t *testing.T) {
 	require.Equal(t, "mv_1", kept.ID)
 }
 
-func TestASecondRegistrationTakesTheNextNumber(t *testing.T) {
+func TestModelStore_InsertVersion_concurrentNumbers(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	kept, fresh := b.meet(version("mv_1", "a"), version("mv_2", "b"))

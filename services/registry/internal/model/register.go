@@ -7,27 +7,27 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/header"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/modelfile"
 )
 
-// Artifacts are the runs' artifacts; what is unknown is absent.
+// Artifacts reads runs and their artifacts. A missing one gives an error of kind fault.Absent.
 type Artifacts interface {
-	RunOwner(ctx context.Context, runID string) (own.Owner, error)
+	RunOwner(ctx context.Context, runID string) (access.Owner, error)
 	Artifact(ctx context.Context, runID, artifactID string) (*Artifact, error)
 }
 
-// artifact is one that the caller may see, of a kind that can be served or continued from.
+// artifact returns an artifact that the caller may see and whose weights can be registered.
 func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artifact, error) {
 	owner, err := s.Artifacts.RunOwner(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
-	if !owner.Seen(authn.Of(ctx).Reads()) {
+	if !owner.Seen(authn.CallerOf(ctx).Reads()) {
 		return nil, fault.Absentf("run", runID)
 	}
 	a, err := s.Artifacts.Artifact(ctx, runID, artifactID)
@@ -38,7 +38,7 @@ func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artif
 	case a.Kind == "eval_report":
 		return nil, refused("an %s holds no weights", a.Kind)
 	case a.Format != FormatGGUF && a.Format != FormatSafetensors:
-		return nil, refused("the format %q cannot be registered; gguf and safetensors can", a.Format)
+		return nil, refused("format %q is not supported; use gguf or safetensors", a.Format)
 	case a.Packed && a.Format == FormatGGUF:
 		return nil, refused("a gguf artifact must be one file, not a folder")
 	}
@@ -54,8 +54,8 @@ func refused(format string, args ...any) error {
 
 func notStored() error { return refused("the artifact's bytes are not in the object store") }
 
-// examine makes a version of an artifact: ready where its header is what its format says, else rejected
-// with the reason.
+// examine returns a new version of an artifact. The version is ready if its header is valid for the format, else it is
+// rejected with the reason.
 func (s *Server) examine(ctx context.Context, m *Model, a *Artifact) (*Version, error) {
 	v := &Version{
 		ID: s.IDs.New(id.ModelVersion), ModelID: m.ID, Status: StatusReady, Lifecycle: lifecycleCandidate,
@@ -64,18 +64,18 @@ func (s *Server) examine(ctx context.Context, m *Model, a *Artifact) (*Version, 
 	}
 	facts, err := s.facts(ctx, a)
 	switch {
-	case errors.Is(err, header.ErrMalformed):
+	case errors.Is(err, modelfile.ErrMalformed):
 		v.Status, v.StatusReason = StatusRejected, err.Error()
 	case err != nil:
 		return nil, err
 	}
 	if v.Facts, err = json.Marshal(facts); err != nil {
-		return nil, fmt.Errorf("write the facts of a model: %w", err)
+		return nil, fmt.Errorf("encode the facts of a model: %w", err)
 	}
 	return v, nil
 }
 
-// fileName is what the bytes are called where they are laid out.
+// fileName returns the file name of the bytes on an executor.
 func fileName(a *Artifact) string {
 	if a.Packed {
 		return "model.tar"
@@ -87,27 +87,27 @@ func fileName(a *Artifact) string {
 	return name
 }
 
-// facts reads the header, and no more than it needs of the bytes.
-func (s *Server) facts(ctx context.Context, a *Artifact) (header.Facts, error) {
+// facts reads the header and no more of the bytes than that needs.
+func (s *Server) facts(ctx context.Context, a *Artifact) (modelfile.Facts, error) {
 	key, _ := blob.ParseURI(a.URI)
 	body, info, err := s.Blobs.Get(ctx, key)
 	if fault.Is(err, fault.Absent) {
-		return header.Facts{}, notStored()
+		return modelfile.Facts{}, notStored()
 	}
 	if err != nil {
-		return header.Facts{}, fmt.Errorf("open an artifact: %w", err)
+		return modelfile.Facts{}, fmt.Errorf("open an artifact: %w", err)
 	}
 	defer func() { _ = body.Close() }()
 	if info.Size != a.Size || info.SHA256 != a.SHA256 {
-		return header.Facts{}, fmt.Errorf("%w: %s has %d bytes in the object store, the artifact says %d",
-			header.ErrMalformed, fileName(a), info.Size, a.Size)
+		return modelfile.Facts{}, fmt.Errorf("%w: %s does not match its artifact: %d bytes in the object store, %d bytes expected",
+			modelfile.ErrMalformed, fileName(a), info.Size, a.Size)
 	}
 	switch {
 	case a.Packed:
-		return header.Folder(body, info.Size)
+		return modelfile.Folder(body, info.Size)
 	case a.Format == FormatGGUF:
-		return header.GGUF(body, info.Size)
+		return modelfile.GGUF(body, info.Size)
 	default:
-		return header.Safetensors(body, info.Size)
+		return modelfile.Safetensors(body, info.Size)
 	}
 }

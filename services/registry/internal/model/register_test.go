@@ -19,10 +19,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-func TestAVersionIsTheArtifactAsItWasFound(t *testing.T) {
+func TestCreateModelVersion_describesArtifact(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	m := d.model("adder")
@@ -37,10 +37,10 @@ func TestAVersionIsTheArtifactAsItWasFound(t *testing.T) {
 	}, v), "%v", v)
 	got, err := d.GetModelVersion(ann(t), &registryv1.GetModelVersionRequest{ModelId: m.GetId(), Version: 1})
 	require.NoError(t, err)
-	require.True(t, proto.Equal(v, got), "what is made is what is read")
+	require.True(t, proto.Equal(v, got), "GetModelVersion returns what CreateModelVersion returned")
 }
 
-func TestWhatCannotBeRegistered(t *testing.T) {
+func TestCreateModelVersion_unsuitableArtifact(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	m := d.model("adder")
@@ -52,30 +52,30 @@ func TestWhatCannotBeRegistered(t *testing.T) {
 		artifact, words string
 		kind            fault.Kind
 	}{
-		"a report":           {put("a1", func(a *Artifact) { a.Kind = "eval_report" }), "holds no weights", fault.Refused},
-		"pickle":             {put("a2", func(a *Artifact) { a.Format = "pickle" }), "gguf and safetensors can", fault.Refused},
-		"a format in case":   {put("a3", func(a *Artifact) { a.Format = "GGUF" }), "gguf and safetensors can", fault.Refused},
-		"a folder of gguf":   {put("a4", func(a *Artifact) { a.Format, a.Packed = "gguf", true }), "one file", fault.Refused},
-		"a path of its host": {put("a5", func(a *Artifact) { a.URI = "/etc/passwd" }), "not in the object store", fault.Refused},
-		"a way out of it":    {put("a6", func(a *Artifact) { a.URI = "blob://../../etc/passwd" }), "not in the object store", fault.Refused},
-		"another store":      {put("a7", func(a *Artifact) { a.URI = "s3://bucket/key" }), "not in the object store", fault.Refused},
-		"no digest":          {put("a8", func(a *Artifact) { a.SHA256 = "" }), "not in the object store", fault.Refused},
-		"bytes that went":    {put("a9", func(a *Artifact) { a.URI = blob.URI("runs/ann/none") }), "not in the object store", fault.Refused},
-		"no artifact":        {"a99", "no such artifact: a99", fault.Absent},
-		"of another run":     {put("a10", func(a *Artifact) { a.RunID = "run_else" }), "no such artifact", fault.Absent},
+		"eval report":             {put("a1", func(a *Artifact) { a.Kind = "eval_report" }), "holds no weights", fault.Refused},
+		"pickle":                  {put("a2", func(a *Artifact) { a.Format = "pickle" }), "use gguf or safetensors", fault.Refused},
+		"format in upper case":    {put("a3", func(a *Artifact) { a.Format = "GGUF" }), "use gguf or safetensors", fault.Refused},
+		"packed gguf":             {put("a4", func(a *Artifact) { a.Format, a.Packed = "gguf", true }), "one file", fault.Refused},
+		"host path":               {put("a5", func(a *Artifact) { a.URI = "/etc/passwd" }), "not in the object store", fault.Refused},
+		"path traversal":          {put("a6", func(a *Artifact) { a.URI = "blob://../../etc/passwd" }), "not in the object store", fault.Refused},
+		"another store":           {put("a7", func(a *Artifact) { a.URI = "s3://bucket/key" }), "not in the object store", fault.Refused},
+		"no digest":               {put("a8", func(a *Artifact) { a.SHA256 = "" }), "not in the object store", fault.Refused},
+		"missing object":          {put("a9", func(a *Artifact) { a.URI = blob.URI("runs/ann/none") }), "not in the object store", fault.Refused},
+		"unknown artifact":        {"a99", "no such artifact: a99", fault.Absent},
+		"artifact of another run": {put("a10", func(a *Artifact) { a.RunID = "run_else" }), "no such artifact", fault.Absent},
 	}
 	for name, c := range cases {
 		_, err := d.register(ann(t), m, c.artifact)
 		require.True(t, fault.Is(err, c.kind), "%s: %v", name, err)
 		require.Contains(t, fault.From(err).Text(), c.words, name)
-		require.NotContains(t, fault.From(err).Text(), "runs/", "%s: no key of the store is told", name)
+		require.NotContains(t, fault.From(err).Text(), "runs/", "%s: the error must not contain an object key", name)
 	}
 	list, err := d.ListModelVersions(ann(t), &registryv1.ListModelVersionsRequest{ModelId: m.GetId()})
 	require.NoError(t, err)
 	require.Empty(t, list.GetVersions())
 }
 
-func TestARunThatIsHiddenIsAsAbsentAsNone(t *testing.T) {
+func TestCreateModelVersion_hiddenRunLooksAbsent(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	m := d.model("adder")
@@ -94,7 +94,7 @@ func TestARunThatIsHiddenIsAsAbsentAsNone(t *testing.T) {
 	require.NoError(t, ask("run_shown"))
 }
 
-func TestAFileThatIsNotWhatItsArtifactSaysIsRejected(t *testing.T) {
+func TestCreateModelVersion_mismatchedFileRejected(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	m := d.model("adder")
@@ -103,29 +103,29 @@ func TestAFileThatIsNotWhatItsArtifactSaysIsRejected(t *testing.T) {
 		change func(a *Artifact)
 		words  string
 	}{
-		"another size":   {weights(5), func(a *Artifact) { a.Size++ }, "model.safetensors has"},
-		"another digest": {weights(6), func(a *Artifact) { a.SHA256 = strings.Repeat("0", 64) }, "model.safetensors has"},
+		"another size":   {weights(5), func(a *Artifact) { a.Size++ }, "model.safetensors does not match"},
+		"another digest": {weights(6), func(a *Artifact) { a.SHA256 = strings.Repeat("0", 64) }, "model.safetensors does not match"},
 		"another format": {weights(7), func(a *Artifact) { a.Format = FormatGGUF }, "not GGUF"},
-		"no folder":      {weights(8), func(a *Artifact) { a.Packed = true }, "tar"},
-		"cut weights":    {weights(9)[:len(weights(9))-1], func(*Artifact) {}, "its tensors have 8 bytes"},
+		"not a tar":      {weights(8), func(a *Artifact) { a.Packed = true }, "tar"},
+		"cut weights":    {weights(9)[:len(weights(9))-1], func(*Artifact) {}, "the file has 8 bytes of tensor data"},
 	}
 	n := int32(0)
 	for name, c := range cases {
 		artifactID := fmt.Sprintf("art_%d", n)
 		c.change(d.artifact(artifactID, FormatSafetensors, c.data))
 		v, err := d.register(ann(t), m, artifactID)
-		require.NoError(t, err, "%s: it is told as a version", name)
+		require.NoError(t, err, "%s: the rejection is a version, not an error", name)
 		n++
 		require.Equal(t, []any{n, "rejected"}, []any{v.GetVersion(), v.GetStatus()}, name)
 		require.Contains(t, v.GetStatusReason(), c.words, name)
-		require.JSONEq(t, `{"parameters":0,"tensors":0}`, string(v.GetFacts()), "%s: nothing is believed", name)
+		require.JSONEq(t, `{"parameters":0,"tensors":0}`, string(v.GetFacts()), "%s: a rejected version has no facts", name)
 	}
 	got, err := d.GetModel(ann(t), &registryv1.GetModelRequest{ModelId: m.GetId()})
 	require.NoError(t, err)
 	require.Nil(t, got.LatestVersion)
 }
 
-func TestAStoreThatFailsRejectsNothing(t *testing.T) {
+func TestCreateModelVersion_storeFailure(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	m := d.model("adder")
@@ -137,46 +137,46 @@ func TestAStoreThatFailsRejectsNothing(t *testing.T) {
 	d.Blobs = whole
 	v, err := d.register(ann(t), m, "art_1")
 	require.NoError(t, err)
-	require.Equal(t, []any{int32(1), "ready"}, []any{v.GetVersion(), v.GetStatus()}, "no number was used up")
+	require.Equal(t, []any{int32(1), "ready"}, []any{v.GetVersion(), v.GetStatus()}, "a failed registration uses no number")
 }
 
-func TestTheSameBytesAtOnceAreOneVersion(t *testing.T) {
+func TestCreateModelVersion_concurrentSameBytes(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	m := d.model("adder")
 	for n := range 4 {
 		d.artifact(fmt.Sprintf("art_%d", n), FormatSafetensors, weights(5))
 	}
-	answers, statuses, errs := make([]*registryv1.ModelVersion, 8), make([]string, 8), make([]error, 8)
+	results, statuses, errs := make([]*registryv1.ModelVersion, 8), make([]string, 8), make([]error, 8)
 	var wg sync.WaitGroup
-	for i := range answers {
+	for i := range results {
 		ctx, h := as(t, "usr_1", authn.ProjectEditor, "")
 		wg.Go(func() {
-			answers[i], errs[i] = d.register(ctx, m, fmt.Sprintf("art_%d", i%4))
+			results[i], errs[i] = d.register(ctx, m, fmt.Sprintf("art_%d", i%4))
 			statuses[i] = strings.Join(h.sent.Get("x-service-status"), "")
 		})
 	}
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
 	fresh := 0
-	for i, v := range answers {
-		require.True(t, proto.Equal(answers[0], v))
+	for i, v := range results {
+		require.True(t, proto.Equal(results[0], v))
 		if statuses[i] == "" {
 			fresh++
 			continue
 		}
 		require.Equal(t, "200", statuses[i])
 	}
-	require.Equal(t, 1, fresh, "one made it, the others found it")
-	events, err := event.List(t.Context(), d.pool, SubjectKind, m.GetId(), page.Page{Limit: 50})
+	require.Equal(t, 1, fresh, "one call creates the version, the others find it")
+	events, err := event.List(t.Context(), d.pool, SubjectKind, m.GetId(), request.Page{Limit: 50})
 	require.NoError(t, err)
-	require.Len(t, events, 2, "created, version")
-	rows, err := audit.List(t.Context(), d.pool, audit.Filter{}, page.Page{Limit: 50})
+	require.Len(t, events, 2, "events created and version")
+	rows, err := audit.List(t.Context(), d.pool, audit.Filter{}, request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
 }
 
-func TestTheSameBytesInAnotherModelAreAVersionOfIt(t *testing.T) {
+func TestCreateModelVersion_sameBytesInTwoModels(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	d.artifact("art_1", FormatSafetensors, weights(5))
@@ -187,7 +187,7 @@ func TestTheSameBytesInAnotherModelAreAVersionOfIt(t *testing.T) {
 	}
 }
 
-func TestARegistrationUnderItsKeyIsRepeated(t *testing.T) {
+func TestCreateModelVersion_idempotencyKey(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	m := d.model("adder")
@@ -198,13 +198,13 @@ func TestARegistrationUnderItsKeyIsRepeated(t *testing.T) {
 	require.NoError(t, err)
 	delete(d.runs, "art_1")
 	again, err := d.register(ctx, m, "art_1")
-	require.NoError(t, err, "the answer is kept, whatever became of the artifact")
+	require.NoError(t, err, "the repeat does not need the artifact")
 	require.True(t, proto.Equal(first, again))
 	_, err = d.register(ctx, m, "art_2")
 	require.True(t, fault.HasCode(err, "idempotency_key") && fault.Is(err, fault.Conflict), "%v", err)
 }
 
-func TestAVersionAndItsEventAreOneChange(t *testing.T) {
+func TestModelStore_InsertVersion_rollback(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	m := d.model("adder")
@@ -221,8 +221,8 @@ func TestAVersionAndItsEventAreOneChange(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	v, err := d.register(ann(t), m, "art_1")
 	require.NoError(t, err)
-	require.EqualValues(t, 1, v.GetVersion(), "what was undone used no number up")
+	require.EqualValues(t, 1, v.GetVersion(), "a rolled back insert uses no number")
 }
 
-// away is an object store that does not answer.
+// away is an object store whose reads fail.
 type away struct{ blob.Store }

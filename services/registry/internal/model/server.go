@@ -7,44 +7,43 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/card"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/modelcard"
 )
 
-// Server answers ModelService.
+// Server implements ModelService.
 type Server struct {
 	registryv1.UnimplementedModelServiceServer
 
 	Pool      *pgxpool.Pool
 	Store     Store
-	Cards     card.Store
+	Cards     modelcard.Store
 	Jobs      Jobs
-	Projects  own.Projects
+	Projects  access.Projects
 	Artifacts Artifacts
 	Blobs     blob.Store
-	Once      *idem.Once
+	Once      *idempotency.Once
 	Events    *event.Log
 	Audit     *audit.Log
 	Clock     clock.Clock
 	IDs       *id.Source
 }
 
-// CreateModel makes a model without versions.
+// CreateModel creates a model without versions.
 func (s *Server) CreateModel(ctx context.Context, in *registryv1.CreateModelRequest) (*registryv1.Model, error) {
 	out := &registryv1.Model{}
 	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModel_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func (s *Server) CreateModel(ctx context.Context, in *registryv1.CreateModelRequ
 		if err := s.Store.Insert(ctx, tx, m); err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(m))
+		idempotency.Set(out, ToProto(m))
 		return s.record(ctx, tx, "model.create", m.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err
@@ -78,9 +77,9 @@ func (s *Server) audit(ctx context.Context, tx pgx.Tx, action, modelID string, a
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: modelID, After: after})
 }
 
-// ListModels lists the models that the caller sees, newest first.
+// ListModels returns the models that are visible to the caller, newest first.
 func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsRequest) (*registryv1.ListModelsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +87,7 @@ func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsReques
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListModelsResponse{}
 	for _, m := range found {
 		out.Models = append(out.Models, ToProto(m))
@@ -96,13 +95,13 @@ func (s *Server) ListModels(ctx context.Context, in *registryv1.ListModelsReques
 	return out, request.SetMore(ctx, more)
 }
 
-// GetModel answers one model.
+// GetModel returns one model.
 func (s *Server) GetModel(ctx context.Context, in *registryv1.GetModelRequest) (*registryv1.Model, error) {
 	m, err := s.get(ctx, in.GetModelId())
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, m)
+	return s.withETag(ctx, m)
 }
 
 func (s *Server) get(ctx context.Context, modelID string) (*Model, error) {

@@ -11,18 +11,17 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateModelVersion makes a version of an artifact; the same bytes again are the version that exists.
+// CreateModelVersion registers an artifact as a version. If the model has the same bytes already, it returns that version.
 func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateModelVersionRequest) (*registryv1.ModelVersion, error) {
 	out := &registryv1.ModelVersion{}
 	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out); err != nil {
 		return nil, err
 	} else if done {
-		return out, answered(ctx, out)
+		return out, restoreStatus(ctx, out)
 	}
 	m, err := s.get(ctx, in.GetModelId())
 	if err != nil {
@@ -47,7 +46,7 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 		if err != nil {
 			return err
 		}
-		idem.Set(out, versionToProto(m, kept))
+		idempotency.Set(out, versionToProto(m, kept))
 		if !fresh {
 			out.ProtoReflect().SetUnknown(existed())
 			return nil
@@ -58,19 +57,19 @@ func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateMo
 	if err != nil {
 		return nil, err
 	}
-	return out, answered(ctx, out)
+	return out, restoreStatus(ctx, out)
 }
 
-// existedField is a field that the message will never have. An answer is kept with it where the version
-// was there before, so that a repeat is answered with the status of the first answer, whatever that was.
+// existedField is a field number that the message will never use. The stored response carries this field if the version
+// existed before, so that a repeat gets the same status as the first call.
 const existedField = 1000
 
 func existed() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, existedField, protowire.VarintType), 1)
 }
 
-// answered takes the mark off an answer and tells its status where it is not the usual one.
-func answered(ctx context.Context, out *registryv1.ModelVersion) error {
+// restoreStatus removes the mark from a response and sets status 200 if the response was marked.
+func restoreStatus(ctx context.Context, out *registryv1.ModelVersion) error {
 	marked := bytes.Equal(out.ProtoReflect().GetUnknown(), existed())
 	out.ProtoReflect().SetUnknown(nil)
 	if !marked {
@@ -79,9 +78,9 @@ func answered(ctx context.Context, out *registryv1.ModelVersion) error {
 	return request.SetStatus(ctx, http.StatusOK)
 }
 
-// ListModelVersions lists the versions of a model, newest first.
+// ListModelVersions returns the versions of a model, newest first.
 func (s *Server) ListModelVersions(ctx context.Context, in *registryv1.ListModelVersionsRequest) (*registryv1.ListModelVersionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +92,7 @@ func (s *Server) ListModelVersions(ctx context.Context, in *registryv1.ListModel
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListModelVersionsResponse{}
 	for _, v := range found {
 		out.Versions = append(out.Versions, versionToProto(m, v))
@@ -101,7 +100,7 @@ func (s *Server) ListModelVersions(ctx context.Context, in *registryv1.ListModel
 	return out, request.SetMore(ctx, more)
 }
 
-// GetModelVersion answers one version.
+// GetModelVersion returns one version.
 func (s *Server) GetModelVersion(ctx context.Context, in *registryv1.GetModelVersionRequest) (*registryv1.ModelVersion, error) {
 	m, err := s.get(ctx, in.GetModelId())
 	if err != nil {

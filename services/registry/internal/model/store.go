@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -21,7 +21,7 @@ type Store struct{}
 
 const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, task, latest_version, created_at`
 
-// shown is what a read takes besides, kept which models there are: one that was deleted is absent.
+// shown is the column list of reads; kept hides deleted models.
 const (
 	shown = columns + `, row_version, (SELECT coalesce(json_object_agg(a.alias, a.version), '{}') FROM model_alias a WHERE a.model_id = model.id)`
 	kept  = ` AND deleted_at IS NULL`
@@ -34,7 +34,7 @@ func scan(row pgx.Row) (*Model, error) {
 	return m, err
 }
 
-// Insert keeps a new model; a name that the project has is a conflict.
+// Insert inserts a new model. A name that the project already uses is a conflict.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, m *Model) error {
 	_, err := tx.Exec(ctx, `INSERT INTO model (`+columns+`, visibility_version)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
@@ -44,15 +44,15 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, m *Model) error {
 		return fault.New(fault.Conflict, "model_exists", "project %s has a model %s already", m.Project, m.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("keep a model: %w", err)
+		return fmt.Errorf("insert a model: %w", err)
 	}
 	m.RowVersion, m.Aliases = 1, map[string]int32{}
 	return nil
 }
 
-// Get answers a model that the scope sees.
+// Get returns a model that is visible in the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Model, error) {
-	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND id = $4`+kept, own.Args(scope, id)...))
+	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -62,10 +62,10 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return m, nil
 }
 
-// List answers the models that the scope sees, newest first; name "" is every name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Model, error) {
-	rows, err := q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND ($4 = '' OR name = $4)`+kept+`
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+// List returns the models that are visible in the scope, newest first. An empty name matches every model.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Model, error) {
+	rows, err := q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND ($4 = '' OR name = $4)`+kept+`
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
@@ -76,8 +76,8 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	return found, nil
 }
 
-// Lock loads a model for a change and keeps other changes out until the transaction ends. It is read after the
-// wait for the lock: one statement would see the aliases as they were before it.
+// Lock locks a model's row until the transaction ends and returns the model. Locking and reading are two statements: a
+// single one would see the aliases as they were before the wait for the lock.
 func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM model WHERE id = $1 FOR UPDATE`, id); err != nil {
 		return nil, fmt.Errorf("lock a model: %w", err)
@@ -92,7 +92,7 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
 	return m, nil
 }
 
-// Resolve finds a version that something may come to stand on: one that Find finds and that is not archived.
+// Resolve returns the version for new uses: like Find, but nil for an archived version.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
 	m, v, err := s.Find(ctx, q, scope, r)
 	if err != nil || v == nil || v.Lifecycle == lifecycleArchived {
@@ -101,11 +101,11 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	return m, v, nil
 }
 
-// Find finds a ready version by its reference, which may name an alias instead of a number; nils where there is none
-// that the scope sees.
+// Find returns the ready version that a reference names by number or alias. It returns nil if there is none that is
+// visible in the scope.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
-	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+own.Visible+` AND project = $4 AND name = $5`+kept,
-		own.Args(scope, r.Project, r.Name)...))
+	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND project = $4 AND name = $5`+kept,
+		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
 	}
@@ -123,7 +123,7 @@ func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.
 	return m, v, err
 }
 
-// number is the version that a word of a reference stands for.
+// number returns the version number that the version part of a reference stands for.
 func (s Store) number(ctx context.Context, q pg.Querier, m *Model, word string) (int32, bool, error) {
 	if word == ref.Latest {
 		return s.newest(ctx, q, m.ID)
@@ -132,11 +132,11 @@ func (s Store) number(ctx context.Context, q pg.Querier, m *Model, word string) 
 		return number, true, nil
 	}
 	number, err := strconv.ParseInt(word, 10, 32)
-	// What is no number in its one spelling is no version.
+	// Accept only the canonical spelling of a number, not "01" or "+1".
 	return int32(number), err == nil && strconv.FormatInt(number, 10) == word, nil
 }
 
-// newest is the newest version that can be used.
+// newest returns the newest ready version that is not archived.
 func (Store) newest(ctx context.Context, q pg.Querier, modelID string) (number int32, ok bool, err error) {
 	err = q.QueryRow(ctx, `SELECT version FROM model_version WHERE model_id = $1 AND status = 'ready' AND lifecycle <> 'archived'
 		ORDER BY version DESC LIMIT 1`, modelID).Scan(&number)
@@ -144,7 +144,7 @@ func (Store) newest(ctx context.Context, q pg.Querier, modelID string) (number i
 		return 0, false, nil
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("look for the newest version of a model: %w", err)
+		return 0, false, fmt.Errorf("find the newest version of a model: %w", err)
 	}
 	return number, true, nil
 }

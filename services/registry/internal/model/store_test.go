@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-func TestFileNames(t *testing.T) {
+func TestFileName(t *testing.T) {
 	t.Parallel()
 	cases := map[string]Artifact{
 		"tiny.gguf":         {Path: "out/tiny.gguf", Format: FormatGGUF},
@@ -38,7 +38,7 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// bench is one model in its tables.
+// bench is a test fixture: a database with one model.
 type bench struct {
 	Store
 
@@ -61,12 +61,12 @@ func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 
 func sums() *Model {
 	return &Model{
-		Owner: own.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_1", Project: "team", Visibility: "team"},
+		Owner: access.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_1", Project: "team", Visibility: "team"},
 		ID:    "mdl_1", Name: "sums", Task: DefaultTask, CreatedAt: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
 	}
 }
 
-// add registers bytes as a version.
+// add registers a version whose digest is made from sum.
 func (b *bench) add(id, sum string, status Status) (kept *Version, fresh bool) {
 	b.t.Helper()
 	v := &Version{
@@ -87,7 +87,7 @@ func (b *bench) resolve(scope authn.Scope, version string) *Version {
 	return v
 }
 
-func TestTheSameBytesAreTheSameVersion(t *testing.T) {
+func TestModelStore_InsertVersion_sameDigest(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	first, fresh := b.add("mv_1", "a", StatusReady)
@@ -98,40 +98,40 @@ func TestTheSameBytesAreTheSameVersion(t *testing.T) {
 	require.Equal(t, "mv_1", again.ID)
 	require.JSONEq(t, `{"tensors": 1}`, string(again.Facts))
 	second, _ := b.add("mv_3", "b", StatusReady)
-	require.EqualValues(t, 2, second.Number, "a repeat uses no number up")
-	list, err := b.Versions(t.Context(), b.pool, "mdl_1", page.Page{Limit: 50})
+	require.EqualValues(t, 2, second.Number, "a repeat uses no number")
+	list, err := b.Versions(t.Context(), b.pool, "mdl_1", request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Equal(t, []int32{2, 1}, []int32{list[0].Number, list[1].Number})
 }
 
-func TestWhatAReferenceStandsFor(t *testing.T) {
+func TestModelStore_Resolve(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.Nil(t, b.resolve(own.Everything(), "latest"), "a model without versions has no latest")
+	require.Nil(t, b.resolve(access.ServiceScope(), "latest"), "a model without versions has no latest")
 	b.add("mv_1", "a", StatusReady)
 	b.add("mv_2", "b", StatusRejected)
 	cases := map[string]string{
 		"1": "mv_1", "latest": "mv_1", "2": "", "3": "", "0": "", "-1": "", "x": "", "99999999999": "", "1.0": "", "Latest": "", "+1": "", "01": "",
 	}
 	for version, want := range cases {
-		v := b.resolve(own.Everything(), version)
+		v := b.resolve(access.ServiceScope(), version)
 		if want == "" {
 			require.Nil(t, v, version)
 			continue
 		}
 		require.Equal(t, want, v.ID, version)
 	}
-	require.Nil(t, b.resolve(authn.Scope{UserID: "usr_2", Projects: []string{"prj_2"}}, "1"), "hidden looks absent")
+	require.Nil(t, b.resolve(authn.Scope{UserID: "usr_2", Projects: []string{"prj_2"}}, "1"), "a hidden model looks absent")
 	require.NotNil(t, b.resolve(authn.Scope{UserID: "usr_2", Projects: []string{"prj_1"}}, "1"))
 	_, err := b.Version(t.Context(), b.pool, "mdl_1", 3)
 	require.True(t, fault.Is(err, fault.Absent))
-	m, err := b.Get(t.Context(), b.pool, own.Everything(), "mdl_1")
+	m, err := b.Get(t.Context(), b.pool, access.ServiceScope(), "mdl_1")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, *m.Latest, "a rejected version is never the latest")
 	require.Equal(t, "mdl/team/sums@1", m.Ref(1))
 }
 
-func TestANameIsTakenOnceInAProject(t *testing.T) {
+func TestModelStore_Insert_nameUniquePerProject(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	m := sums()
@@ -140,16 +140,16 @@ func TestANameIsTakenOnceInAProject(t *testing.T) {
 	require.True(t, fault.HasCode(err, "model_exists"), "%v", err)
 	m.ProjectID, m.Project = "prj_2", "other"
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Insert(ctx, tx, m) }))
-	found, err := b.List(t.Context(), b.pool, own.Everything(), "sums", page.Page{Limit: 50})
+	found, err := b.List(t.Context(), b.pool, access.ServiceScope(), "sums", request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, found, 2)
-	found, err = b.List(t.Context(), b.pool, authn.Scope{UserID: "usr_9", Projects: []string{"prj_2"}}, "sums", page.Page{Limit: 50})
+	found, err = b.List(t.Context(), b.pool, authn.Scope{UserID: "usr_9", Projects: []string{"prj_2"}}, "sums", request.Page{Limit: 50})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Equal(t, "mdl_2", found[0].ID)
 }
 
-func TestAVersionIsLaidOutAsItsFile(t *testing.T) {
+func TestModelToInput(t *testing.T) {
 	t.Parallel()
 	v := &Version{Number: 3, File: "m.tar", URI: "u", Size: 9, Digest: "sha256:ab", Packed: true}
 	in := ToInput(sums(), v)

@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const versionColumns = `id, model_id, version, status, status_reason, lifecycle, run_id, artifact_id, format, digest,
 	size_bytes, uri, file, packed, facts, created_at`
 
-// versionShown is what a read takes besides.
+// versionShown is the column list of reads.
 const versionShown = versionColumns + `, card_digest, promoted_by, promoted_at`
 
 func scanVersion(row pgx.Row) (*Version, error) {
@@ -28,9 +28,9 @@ func scanVersion(row pgx.Row) (*Version, error) {
 	return v, err
 }
 
-// InsertVersion keeps a version under the model's next number, or answers the one of the same digest.
+// InsertVersion inserts a version under the model's next number, or returns the existing version with the same digest.
 func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *Version, fresh bool, err error) {
-	// The lock on the model orders its versions.
+	// The lock on the model serializes the numbering.
 	err = tx.QueryRow(ctx, `SELECT next_version FROM model WHERE id = $1 FOR UPDATE`, v.ModelID).Scan(&v.Number)
 	if err != nil {
 		return nil, false, fmt.Errorf("number a version of a model: %w", err)
@@ -44,31 +44,31 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 		v.ID, v.ModelID, v.Number, v.Status, v.StatusReason, v.Lifecycle, v.RunID, v.ArtifactID, v.Format, v.Digest,
 		v.Size, v.URI, v.File, v.Packed, []byte(v.Facts), v.CreatedAt)
 	if err != nil {
-		return nil, false, fmt.Errorf("keep a version of a model: %w", err)
+		return nil, false, fmt.Errorf("insert a version of a model: %w", err)
 	}
 	_, err = tx.Exec(ctx, `UPDATE model SET next_version = $2 + 1,
 		latest_version = CASE WHEN $3 THEN $2 ELSE latest_version END WHERE id = $1`,
 		v.ModelID, v.Number, v.Status == StatusReady)
 	if err != nil {
-		return nil, false, fmt.Errorf("count a version of a model: %w", err)
+		return nil, false, fmt.Errorf("update the version counter of a model: %w", err)
 	}
 	return v, true, nil
 }
 
-// ByDigest answers the version of a model that has these bytes, nil where there is none.
+// ByDigest returns the version of a model with this digest, or nil if there is none.
 func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string) (*Version, error) {
 	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND digest = $2`,
 		modelID, digest))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // none is an answer of its own
+		return nil, nil //nolint:nilnil // nil means no such version
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for a version of a model: %w", err)
+		return nil, fmt.Errorf("find a version of a model: %w", err)
 	}
 	return v, nil
 }
 
-// Version answers one version.
+// Version returns one version.
 func (Store) Version(ctx context.Context, q pg.Querier, modelID string, number int32) (*Version, error) {
 	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND version = $2`,
 		modelID, number))
@@ -81,13 +81,13 @@ func (Store) Version(ctx context.Context, q pg.Querier, modelID string, number i
 	return v, nil
 }
 
-// Hold keeps a version from being archived until the transaction ends, in which something comes to stand on it.
+// Hold prevents a version from being archived until the transaction, which starts to use the version, ends.
 func (Store) Hold(ctx context.Context, tx pgx.Tx, modelID string, number int32) error {
 	var lifecycle string
 	err := tx.QueryRow(ctx, `SELECT lifecycle FROM model_version WHERE model_id = $1 AND version = $2 FOR SHARE`, modelID, number).Scan(&lifecycle)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return fault.New(fault.Conflict, "version_gone", "version %d of the model is not there any more", number)
+		return fault.New(fault.Conflict, "version_gone", "version %d of the model no longer exists", number)
 	case err != nil:
 		return fmt.Errorf("hold a version of a model: %w", err)
 	case lifecycle == lifecycleArchived:
@@ -96,10 +96,10 @@ func (Store) Hold(ctx context.Context, tx pgx.Tx, modelID string, number int32) 
 	return nil
 }
 
-// Versions answers the versions of a model, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p page.Page) ([]*Version, error) {
+// Versions returns the versions of a model, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p request.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1
-		ORDER BY version DESC LIMIT $2 OFFSET $3`, modelID, p.Ask(), p.Offset)
+		ORDER BY version DESC LIMIT $2 OFFSET $3`, modelID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a model: %w", err)
 	}

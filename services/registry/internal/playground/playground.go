@@ -1,26 +1,26 @@
-// Package playground keeps the sessions in which people try models out: an engine for each target, for a while. A
-// session has no token and no stable address; it ends at its time, when nobody called it for a while, when its
-// owner ends it, or when a target cannot serve. What ended stays to be read for a month.
+// Package playground owns the sessions in which users try models out: one engine for each target, for a limited time.
+// A session has no token and no stable address. It ends at its expiry, when nobody has called it for its idle timeout,
+// when a user stops it, or when a target cannot serve. An ended session stays readable for 30 days.
 //
-// It promises that a call after the end is refused with the time of the end, whatever the loops are doing; that the
-// executor knows the time too, and keeps to it on its own; and that each end is told once, with its event. The
-// engines are revisions that a session holds in place of a deployment: what is known of them is package revision's.
+// It promises that a call after the end is rejected with the time of the end even if no loop has processed it yet; that
+// the executor knows the deadline and enforces it on its own; and that each end is recorded once, with its event. The
+// engines are revisions that a session owns in place of a deployment; their state is package revision's.
 //
-// book.go are the deeds; server*.go answer calls; store.go alone speaks SQL.
+// book.go holds the operations; server*.go serve the calls; only store.go contains SQL.
 package playground
 
 import (
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// SubjectKind names sessions in events, audit and errors.
+// SubjectKind is the subject kind of sessions in events, audit rows and errors.
 const SubjectKind = "playground session"
 
-// The states of a session that are stored, and those that follow from its engines while it is live.
+// The states of a session: first the stored ones, then those that are derived from the engines of a live session.
 const (
 	stateLive    = "live"
 	stateExpired = "expired"
@@ -32,7 +32,7 @@ const (
 	stateReady    = "ready"
 )
 
-// Why a session expired.
+// The reasons why a session expired.
 const (
 	reasonTime = "time"
 	reasonIdle = "idle"
@@ -42,15 +42,15 @@ const (
 	defaultTTL  = 30 * time.Minute
 	maxTTL      = 4 * time.Hour
 	defaultIdle = 10 * time.Minute
-	// maxLive bounds the live sessions of a person.
+	// maxLive bounds the live sessions of a user.
 	maxLive = 16
-	// retention is how long a session that has ended can be read.
+	// retention is how long an ended session stays readable.
 	retention = 30 * 24 * time.Hour
 )
 
-// Session is one.
+// Session is a playground session.
 type Session struct {
-	own.Owner
+	access.Owner
 
 	ID           string
 	Title        string
@@ -63,7 +63,7 @@ type Session struct {
 	EndedAt      *time.Time
 }
 
-// overAt is when a live session ends if nothing happens, and why.
+// overAt returns when a live session ends without further calls, and why.
 func (s *Session) overAt() (time.Time, string) {
 	if idle := s.LastActivity.Add(s.Idle); idle.Before(s.ExpiresAt) {
 		return idle, reasonIdle
@@ -71,7 +71,7 @@ func (s *Session) overAt() (time.Time, string) {
 	return s.ExpiresAt, reasonTime
 }
 
-// ended is the refusal of what a session can take no more; nil while it can.
+// ended returns the error for a call to a session that is over, or nil if the session is live.
 func (s *Session) ended(now time.Time) error {
 	at, verb := s.EndedAt, map[string]string{stateExpired: "expired", stateStopped: "was stopped", stateFailed: "failed"}[s.State]
 	if s.State == stateLive {
@@ -84,7 +84,7 @@ func (s *Session) ended(now time.Time) error {
 	return fault.New(fault.Conflict, "session_over", "%s %s %s at %s", SubjectKind, s.ID, verb, at.UTC().Format("2006-01-02T15:04:05.000000-07:00"))
 }
 
-// standing is a session's state as it is shown.
+// standing returns the state of a session as the API shows it.
 func (s *Session) standing(targets []*revision.Revision) string {
 	if s.State != stateLive {
 		return s.State

@@ -22,7 +22,7 @@ func (b *bench) admit(ctx context.Context, s *registryv1.PlaygroundSession, targ
 	return b.peer.AdmitCall(ctx, &registrypeerv1.AdmitCallRequest{PlaygroundId: s.GetId(), Target: target})
 }
 
-func TestASessionComesToServe(t *testing.T) {
+func TestPlaygroundSession_becomesReady(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s, err := b.CreatePlaygroundSession(b.ann(), b.ask(2))
@@ -33,13 +33,13 @@ func TestASessionComesToServe(t *testing.T) {
 	require.Len(t, held, 2)
 	require.Equal(t, []string{held[0].ID, held[1].ID}, b.orders.of)
 	for _, r := range held {
-		require.True(t, r.Deadline.Equal(b.clock.Now().Add(30*time.Minute)), "the executor is told when it ends")
+		require.True(t, r.Deadline.Equal(b.clock.Now().Add(30*time.Minute)), "the engine's order carries the deadline")
 		require.Equal(t, []string{"default"}, r.Plan.ServedNames)
 	}
 	b.see(held[0], revision.Observation{Phase: revision.PhasePreparing})
 	require.Equal(t, "starting", b.now(s).GetState())
 	b.see(held[0], serving())
-	require.Equal(t, "queued", b.now(s).GetState(), "one waits for a place yet")
+	require.Equal(t, "queued", b.now(s).GetState(), "the second target is still pending")
 	_, err = b.admit(b.ann(), s, 2)
 	require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, "session_not_ready"), "%v", err)
 	b.see(held[1], serving())
@@ -51,7 +51,7 @@ func TestASessionComesToServe(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }
 
-func TestASessionExpires(t *testing.T) {
+func TestPlaygroundSession_expires(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s := b.create(ttl(600, 60))
@@ -60,23 +60,23 @@ func TestASessionExpires(t *testing.T) {
 	for range 8 {
 		b.clock.Advance(59 * time.Second)
 		_, err := b.admit(b.ann(), s, 1)
-		require.NoError(t, err, "whoever calls keeps it")
+		require.NoError(t, err, "calls keep the session alive")
 		require.NoError(t, b.Book.Expire(t.Context()))
 	}
 	b.clock.Advance(60 * time.Second)
 	_, err := b.admit(b.ann(), s, 1)
 	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "session_over"), "%v", err)
-	require.Equal(t, "playground session "+s.GetId()+" expired at 2026-11-21T09:08:52.000000+00:00", fault.From(err).Text(), "before any loop has come by")
+	require.Equal(t, "playground session "+s.GetId()+" expired at 2026-11-21T09:08:52.000000+00:00", fault.From(err).Text(), "the call is rejected before Expire has run")
 	require.NoError(t, b.Book.Expire(t.Context()))
 	require.NoError(t, b.Book.Expire(t.Context()))
 	got := b.now(s)
 	require.Equal(t, []string{"expired", "idle", "stopped"}, []string{got.GetState(), got.GetReason(), got.GetTargets()[0].GetState()})
 	require.True(t, got.GetEndedAt().AsTime().Equal(b.clock.Now()))
 	require.False(t, b.engines(s)[0].Wanted)
-	require.Equal(t, []string{"created ", "target_state ready", "ended expired"}, b.events(s), "it ends once")
-	require.Equal(t, []string{r.ID, r.ID}, b.orders.of, "its engine goes")
+	require.Equal(t, []string{"created ", "target_state ready", "ended expired"}, b.events(s), "the end is recorded once")
+	require.Equal(t, []string{r.ID, r.ID}, b.orders.of, "the engine is ended")
 	_, again := b.admit(b.ann(), s, 1)
-	require.Equal(t, fault.From(err).Text(), fault.From(again).Text(), "the time of the end stays what it was")
+	require.Equal(t, fault.From(err).Text(), fault.From(again).Text(), "the recorded end is the time that the first error named")
 
 	s = b.create(ttl(60, 600))
 	b.clock.Advance(time.Minute)
@@ -84,7 +84,7 @@ func TestASessionExpires(t *testing.T) {
 	require.Equal(t, "time", b.now(s).GetReason())
 }
 
-func TestAnExpiryIsMovedAsFarAsItGoes(t *testing.T) {
+func TestExtendPlaygroundSession_limit(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	s := b.create(ttl(600, 14400))
@@ -94,7 +94,7 @@ func TestAnExpiryIsMovedAsFarAsItGoes(t *testing.T) {
 	got, err := extend(60)
 	require.NoError(t, err)
 	require.True(t, got.GetExpiresAt().AsTime().Equal(b.clock.Now().Add(11*time.Minute)))
-	require.True(t, b.engines(s)[0].Deadline.Equal(b.clock.Now().Add(11*time.Minute)), "the executor is told")
+	require.True(t, b.engines(s)[0].Deadline.Equal(b.clock.Now().Add(11*time.Minute)), "the engine's deadline moves too")
 	require.Len(t, b.orders.of, 2)
 	got, err = extend(14400)
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestAnExpiryIsMovedAsFarAsItGoes(t *testing.T) {
 	require.Contains(t, fault.From(err).Text(), "expired at 2026-11-21T13:00:00")
 }
 
-func TestWhatEndsASessionEndsIt(t *testing.T) {
+func TestPlaygroundSession_stopAndFailure(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	stop := func(s *registryv1.PlaygroundSession) error {
@@ -116,7 +116,7 @@ func TestWhatEndsASessionEndsIt(t *testing.T) {
 	}
 	s := b.create()
 	require.NoError(t, stop(s))
-	require.NoError(t, stop(s), "again is no change")
+	require.NoError(t, stop(s), "stopping again changes nothing")
 	require.Equal(t, "stopped", b.now(s).GetState())
 	_, err := b.admit(b.ann(), s, 1)
 	require.ErrorContains(t, err, "was stopped at 2026-11-21T09:00:00")
@@ -130,17 +130,17 @@ func TestWhatEndsASessionEndsIt(t *testing.T) {
 	got := b.now(s)
 	require.Equal(t, "failed", got.GetState())
 	require.Contains(t, got.GetReason(), "target 2: starting/engine_exited: no memory")
-	require.False(t, b.engines(s)[0].Wanted, "the others are not kept for nothing")
+	require.False(t, b.engines(s)[0].Wanted, "the other targets' engines are ended")
 
 	s = b.create()
 	r := b.engines(s)[0]
 	b.see(r, serving())
 	b.see(r, revision.Observation{Phase: revision.PhaseExited, Exit: &revision.Exit{Reason: "deadline"}})
 	r = b.engines(s)[0]
-	require.Equal(t, []any{revision.NotReady, int64(1)}, []any{r.State, r.Generation}, "what the executor ended in time is not started anew")
+	require.Equal(t, []any{revision.NotReady, int64(1)}, []any{r.State, r.Generation}, "an engine that ended at its deadline is not ordered again")
 }
 
-func TestWhoMayDoWhatWithASession(t *testing.T) {
+func TestPlaygroundServer_rightsPerMethod(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	hidden := b.create()
@@ -178,7 +178,7 @@ func TestWhoMayDoWhatWithASession(t *testing.T) {
 		judge(c.write, err)
 		_, err = b.peer.SeeSession(c.who, &registrypeerv1.SeeSessionRequest{PlaygroundId: c.of.GetId()})
 		if c.call == fault.Forbidden {
-			c.call = "" // who sees it reads what was said
+			c.call = "" // SeeSession needs only read access
 		}
 		judge(c.call, err)
 	}
@@ -189,13 +189,13 @@ func TestWhoMayDoWhatWithASession(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Forbidden), "%v", err)
 	token := authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindDeployment, Subject: "usr_1", Role: authn.RoleAdmin})
 	_, err = b.admit(token, hidden, 1)
-	require.True(t, fault.Is(err, fault.Unauthenticated), "a deployment's token is no login: %v", err)
+	require.True(t, fault.Is(err, fault.Unauthenticated), "a deployment token does not authenticate a user: %v", err)
 	list, err := b.ListPlaygroundSessions(stranger, &registryv1.ListPlaygroundSessionsRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.GetSessions(), 1)
 }
 
-func TestBoundsOfSessions(t *testing.T) {
+func TestCreatePlaygroundSession_limits(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	errs := make(chan error, 2*maxLive)
@@ -209,13 +209,13 @@ func TestBoundsOfSessions(t *testing.T) {
 			refused++
 		}
 	}
-	require.Equal(t, maxLive, refused, "also of those that are made at once")
+	require.Equal(t, maxLive, refused, "the limit holds for concurrent calls too")
 	other := b.as("usr_2", authn.ProjectEditor, "k")
 	first, err := b.CreatePlaygroundSession(other, b.ask(1))
-	require.NoError(t, err, "each person has his own")
+	require.NoError(t, err, "the limit is per user")
 	again, err := b.CreatePlaygroundSession(other, b.ask(1))
 	require.NoError(t, err)
-	require.Equal(t, first.GetId(), again.GetId(), "a repeat makes none")
+	require.Equal(t, first.GetId(), again.GetId(), "a repeat creates no session")
 	in := b.ask(1)
 	in.Targets[0].Source.Version = 9
 	_, err = b.CreatePlaygroundSession(b.as("usr_2", authn.ProjectEditor, ""), in)
@@ -225,14 +225,14 @@ func TestBoundsOfSessions(t *testing.T) {
 	require.True(t, fault.HasCode(err, "version_archived"), "%v", err)
 }
 
-func TestWhatEndedLongAgoIsForgotten(t *testing.T) {
+func TestPlaygroundBook_Forget(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	old, live := b.create(), b.create(ttl(14400, 14400))
 	require.NoError(t, b.Book.Stop(t.Context(), old.GetId()))
 	b.clock.Advance(retention)
 	require.NoError(t, b.Book.Forget(t.Context()))
-	require.Equal(t, "stopped", b.now(old).GetState(), "a month it can be read")
+	require.Equal(t, "stopped", b.now(old).GetState(), "an ended session stays readable for the retention")
 	b.clock.Advance(time.Second)
 	require.NoError(t, b.Book.Forget(t.Context()))
 	_, err := b.GetPlaygroundSession(b.ann(), &registryv1.GetPlaygroundSessionRequest{PlaygroundId: old.GetId()})

@@ -11,20 +11,19 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Server answers PlaygroundService.
+// Server implements PlaygroundService.
 type Server struct {
 	registryv1.UnimplementedPlaygroundServiceServer
 
@@ -33,15 +32,15 @@ type Server struct {
 	Store     Store
 	Revisions *revision.Store
 	Models    model.Store
-	Projects  own.Projects
-	Once      *idem.Once
+	Projects  access.Projects
+	Once      *idempotency.Once
 	Clock     clock.Clock
 	IDs       *id.Source
 	// Probe is how long an engine may take to become ready.
 	Probe time.Duration
 }
 
-// CreatePlaygroundSession starts an engine for each target.
+// CreatePlaygroundSession creates a session and orders an engine for each target.
 func (s *Server) CreatePlaygroundSession(
 	ctx context.Context, in *registryv1.CreatePlaygroundSessionRequest,
 ) (*registryv1.PlaygroundSession, error) {
@@ -49,7 +48,7 @@ func (s *Server) CreatePlaygroundSession(
 	if done, err := s.Once.Replay(ctx, registryv1.PlaygroundService_CreatePlaygroundSession_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (s *Server) CreatePlaygroundSession(
 		if err := s.Book.Create(ctx, tx, session, targets); err != nil {
 			return err
 		}
-		idem.Set(out, toProto(session, targets))
+		idempotency.Set(out, toProto(session, targets))
 		return nil
 	})
 	return out, err
@@ -79,7 +78,8 @@ func seconds(given *int32, otherwise time.Duration) time.Duration {
 	return time.Duration(*given) * time.Second
 }
 
-// targets makes the engines of a new session; a model that the caller may not see is as unknown as none.
+// targets returns the revisions of a new session. A model that the caller may not see gives the same error as a missing
+// one.
 func (s *Server) targets(ctx context.Context, session *Session, in []*registryv1.PlaygroundTargetRequest) ([]*revision.Revision, error) {
 	var out []*revision.Revision
 	for i, t := range in {
@@ -98,11 +98,11 @@ func (s *Server) targets(ctx context.Context, session *Session, in []*registryv1
 	return out, nil
 }
 
-// ListPlaygroundSessions lists the sessions that the caller sees, newest first.
+// ListPlaygroundSessions returns the sessions that are visible to the caller, newest first.
 func (s *Server) ListPlaygroundSessions(
 	ctx context.Context, in *registryv1.ListPlaygroundSessionsRequest,
 ) (*registryv1.ListPlaygroundSessionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *Server) ListPlaygroundSessions(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	ids := make([]string, len(found))
 	for i, session := range found {
 		ids[i] = session.ID
@@ -126,7 +126,7 @@ func (s *Server) ListPlaygroundSessions(
 	return out, request.SetMore(ctx, more)
 }
 
-// GetPlaygroundSession answers one session.
+// GetPlaygroundSession returns one session.
 func (s *Server) GetPlaygroundSession(ctx context.Context, in *registryv1.GetPlaygroundSessionRequest) (*registryv1.PlaygroundSession, error) {
 	session, err := s.get(ctx, in.GetPlaygroundId())
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Server) get(ctx context.Context, sessionID string) (*Session, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), sessionID)
 }
 
-// editable is a session that the caller may change.
+// editable returns a session if the caller may change it.
 func (s *Server) editable(ctx context.Context, sessionID string) (*Session, error) {
 	session, err := s.get(ctx, sessionID)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Server) show(ctx context.Context, session *Session) (*registryv1.Playgr
 	return toProto(session, held[session.ID]), nil
 }
 
-// ExtendPlaygroundSession moves the expiry.
+// ExtendPlaygroundSession moves the expiry of a session.
 func (s *Server) ExtendPlaygroundSession(
 	ctx context.Context, in *registryv1.ExtendPlaygroundSessionRequest,
 ) (*registryv1.PlaygroundSession, error) {
@@ -182,7 +182,7 @@ func (s *Server) StopPlaygroundSession(ctx context.Context, in *registryv1.StopP
 	return &emptypb.Empty{}, s.Book.Stop(ctx, session.ID)
 }
 
-// target is one of a session's, as absent as none where it has no such number.
+// target returns a target of a session by its number.
 func (s *Server) target(ctx context.Context, session *Session, number int32) (*revision.Revision, error) {
 	held, err := s.Revisions.Of(ctx, s.Pool, []string{session.ID})
 	if err != nil {

@@ -7,40 +7,40 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/rpc"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// PeerServer answers PlaygroundPeerService.
+// PeerServer implements PlaygroundPeerService.
 type PeerServer struct {
 	registrypeerv1.UnimplementedPlaygroundPeerServiceServer
 
 	*Server
 }
 
-// retryReady is what a caller is told to wait for a target to become ready.
+// retryReady is the Retry-After of a call to a target that is not ready.
 const retryReady = 5 * time.Second
 
-// caller is the person whose identity travels with the call. Methods between services do not ask for one, so this
-// does what they leave out.
+// caller returns the user whose identity travels with a call between services. The interceptors do not require a user
+// or a changed password on such calls, so caller checks both.
 func caller(ctx context.Context) (*authn.Caller, error) {
-	c, err := authn.Of(ctx).RequireUser()
+	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
 		return nil, err
 	}
 	if c.PasswordDrawn {
-		return nil, fault.New(fault.Forbidden, rpc.CodePasswordChange, "the password was drawn for you: change it first, by POST /api/profile/password")
+		return nil, fault.New(fault.Forbidden, rpc.CodePasswordChange, "this is a temporary password; change it first with POST /api/profile/password")
 	}
 	return c, nil
 }
 
-// AdmitCall answers where a target answers, if the caller may call it now: its owner and the members of its project
-// may, whoever merely sees the session may not.
+// AdmitCall returns the address of a target if the caller may call it now. The session's owner and the members of its
+// project may call it; other users who can see the session may not.
 func (s *PeerServer) AdmitCall(ctx context.Context, in *registrypeerv1.AdmitCallRequest) (*registrypeerv1.AdmitCallResponse, error) {
 	c, err := caller(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *PeerServer) AdmitCall(ctx context.Context, in *registrypeerv1.AdmitCall
 	member := session.Owner
 	member.Visibility = ""
 	if !member.Seen(c.Reads()) {
-		return nil, fault.New(fault.Forbidden, "not_member", "only its owner and members of project %s call %s %s", session.Project, SubjectKind, session.ID)
+		return nil, fault.New(fault.Forbidden, "not_member", "only the owner and members of project %s may call %s %s", session.Project, SubjectKind, session.ID)
 	}
 	r, err := s.target(ctx, session, in.GetTarget())
 	if err != nil {
@@ -85,9 +85,9 @@ func (s *PeerServer) seen(ctx context.Context, c *authn.Caller, sessionID string
 	return s.Store.Get(ctx, s.Pool, c.Reads(), sessionID)
 }
 
-// KeepSession notes that a call of a session goes on.
+// KeepSession records that a call of a session is still running.
 func (s *PeerServer) KeepSession(ctx context.Context, in *registrypeerv1.KeepSessionRequest) (*registrypeerv1.KeepSessionResponse, error) {
-	session, err := s.Store.Get(ctx, s.Pool, own.Everything(), in.GetPlaygroundId())
+	session, err := s.Store.Get(ctx, s.Pool, access.ServiceScope(), in.GetPlaygroundId())
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s *PeerServer) KeepSession(ctx context.Context, in *registrypeerv1.KeepSes
 	return &registrypeerv1.KeepSessionResponse{ExpiresAt: timestamppb.New(session.ExpiresAt)}, s.Store.Touch(ctx, s.Pool, session.ID, now)
 }
 
-// SeeSession answers whether the caller sees a session.
+// SeeSession returns an error unless the caller can see the session.
 func (s *PeerServer) SeeSession(ctx context.Context, in *registrypeerv1.SeeSessionRequest) (*registrypeerv1.SeeSessionResponse, error) {
 	c, err := caller(ctx)
 	if err != nil {

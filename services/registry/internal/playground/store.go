@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes sessions.
@@ -30,7 +30,7 @@ func scan(row pgx.Row) (*Session, error) {
 	return s, err
 }
 
-// Insert keeps a new session, if its owner has not too many that live.
+// Insert inserts a new session. It is a conflict if the owner has maxLive live sessions.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Session) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('playground ' || $1, 0))`, s.UserID); err != nil {
 		return fmt.Errorf("count playground sessions: %w", err)
@@ -41,24 +41,24 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Session) error {
 		return fmt.Errorf("count playground sessions: %w", err)
 	}
 	if live >= maxLive {
-		return fault.New(fault.Conflict, "sessions", "you have %d playground sessions already; end one first", live)
+		return fault.New(fault.Conflict, "sessions", "you already have %d playground sessions; end one first", live)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO playground_session (`+columns+`, visibility_version)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		s.ID, s.Title, s.UserID, s.UserName, s.ProjectID, s.Project, s.Visibility, s.State, s.Reason, int32(s.Idle/time.Second),
 		s.CreatedAt, s.ExpiresAt, s.LastActivity, s.EndedAt, s.VisibilityVersion)
 	if err != nil {
-		return fmt.Errorf("keep a playground session: %w", err)
+		return fmt.Errorf("insert a playground session: %w", err)
 	}
 	return nil
 }
 
-// Get answers a session that the scope sees.
+// Get returns a session that is visible in the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Session, error) {
-	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM playground_session WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...), id)
+	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...), id)
 }
 
-// Lock loads a session for a change.
+// Lock returns a session and locks its row until the transaction ends.
 func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Session, error) {
 	return one(tx.QueryRow(ctx, `SELECT `+columns+` FROM playground_session WHERE id = $1 FOR UPDATE`, id), id)
 }
@@ -74,10 +74,10 @@ func one(row pgx.Row, id string) (*Session, error) {
 	return s, nil
 }
 
-// List answers the sessions that the scope sees, newest first.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p page.Page) ([]*Session, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+own.Visible+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, own.Args(scope, p.Ask(), p.Offset)...)
+// List returns the sessions that are visible in the scope, newest first.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Session, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+`
+		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list playground sessions: %w", err)
 	}
@@ -88,16 +88,16 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p page.P
 	return found, nil
 }
 
-// Touch notes that a live session is in use.
+// Touch records that a live session is in use.
 func (Store) Touch(ctx context.Context, q pg.Querier, id string, at time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE playground_session SET last_activity_at = GREATEST(last_activity_at, $2) WHERE id = $1 AND state = 'live'`, id, at)
 	if err != nil {
-		return fmt.Errorf("note the use of a playground session: %w", err)
+		return fmt.Errorf("record the use of a playground session: %w", err)
 	}
 	return nil
 }
 
-// Extend moves the expiry of a locked session, and with it the deadlines of its engines.
+// Extend writes the expiry of a locked session and the deadlines of its engines.
 func (Store) Extend(ctx context.Context, tx pgx.Tx, s *Session) error {
 	_, err := tx.Exec(ctx, `UPDATE playground_session SET expires_at = $2 WHERE id = $1 AND state = 'live'`, s.ID, s.ExpiresAt)
 	if err == nil {
@@ -109,7 +109,7 @@ func (Store) Extend(ctx context.Context, tx pgx.Tx, s *Session) error {
 	return nil
 }
 
-// End ends a locked live session.
+// End writes the end of a locked live session.
 func (Store) End(ctx context.Context, tx pgx.Tx, s *Session) error {
 	tag, err := tx.Exec(ctx, `UPDATE playground_session SET state = $2, reason = $3, ended_at = $4 WHERE id = $1 AND state = 'live'`,
 		s.ID, s.State, s.Reason, s.EndedAt)
@@ -117,31 +117,31 @@ func (Store) End(ctx context.Context, tx pgx.Tx, s *Session) error {
 		return fmt.Errorf("end a playground session: %w", err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fault.New(fault.Conflict, "session_over", "%s %s has ended meanwhile", SubjectKind, s.ID)
+		return fault.New(fault.Conflict, "session_over", "%s %s has already ended", SubjectKind, s.ID)
 	}
 	return nil
 }
 
-// Due answers live sessions whose time is over.
+// Due returns up to 100 live sessions whose time is over.
 func (Store) Due(ctx context.Context, q pg.Querier, now time.Time) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT id FROM playground_session WHERE state = 'live'
 		AND LEAST(expires_at, last_activity_at + make_interval(secs => idle_timeout_s)) <= $1 ORDER BY expires_at, id LIMIT 100`, now)
 	if err != nil {
-		return nil, fmt.Errorf("look for playground sessions that are over: %w", err)
+		return nil, fmt.Errorf("find expired playground sessions: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("look for playground sessions that are over: %w", err)
+		return nil, fmt.Errorf("find expired playground sessions: %w", err)
 	}
 	return found, nil
 }
 
-// Forget deletes sessions that ended before a time, with their engines' rows.
+// Forget deletes the sessions that ended before a time, and the rows of their engines.
 func (Store) Forget(ctx context.Context, q pg.Querier, before time.Time) error {
 	_, err := q.Exec(ctx, `WITH old AS (DELETE FROM playground_session WHERE ended_at < $1 RETURNING id)
 		DELETE FROM revision WHERE deployment_id IN (SELECT id FROM old)`, before)
 	if err != nil {
-		return fmt.Errorf("forget playground sessions: %w", err)
+		return fmt.Errorf("delete old playground sessions: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,5 @@
-// Package recipe keeps the catalog that submissions are checked against: the recipes that are built into
-// this program, each version with its digest, its tree in the object store and its lock document. What a
-// version's digest names never changes.
+// Package recipe owns the recipe catalog, against which submissions are checked: the recipes built into this binary. Each
+// version has a digest, a tree in the object store and a lock document. The content identified by a digest never changes.
 package recipe
 
 import (
@@ -19,7 +18,7 @@ const (
 	StateWithdrawn = "withdrawn"
 )
 
-// Manifest is recipe.json as far as the registry reads it.
+// Manifest holds the members of recipe.json that the registry reads.
 type Manifest struct {
 	API         string `json:"api"`
 	Name        string `json:"name"`
@@ -47,15 +46,15 @@ type Version struct {
 	Manifest
 
 	Digest string
-	// Text is the manifest as it was written; Pins are the requirements that it names.
-	Text       []byte
-	Pins       string
-	TreeSHA256 string
-	TreeBytes  int64
-	LockedAt   time.Time
+	// Text is the verbatim manifest. Pins is the content of the requirements file that it names.
+	Text             []byte
+	RequirementsText string
+	TreeSHA256       string
+	TreeBytes        int64
+	LockedAt         time.Time
 }
 
-// read understands a manifest.
+// read parses a manifest.
 func read(text []byte) (Manifest, error) {
 	var m Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -64,19 +63,19 @@ func read(text []byte) (Manifest, error) {
 	return m, nil
 }
 
-// digest is over the manifest and the digest of the tree.
+// digest returns the digest of a version, which covers the manifest and the digest of the tree.
 func digest(manifest []byte, treeSHA256 string) (string, error) {
 	raw, err := json.Marshal(map[string]any{"manifest": json.RawMessage(manifest), "tree": "sha256:" + treeSHA256})
 	if err != nil {
-		return "", fmt.Errorf("join manifest and tree: %w", err)
+		return "", fmt.Errorf("marshal manifest and tree: %w", err)
 	}
 	return canon.Digest(raw)
 }
 
-// TreeKey is where the tree lies in the object store.
+// TreeKey returns the object key of the tree.
 func (v *Version) TreeKey() string { return "recipes/sha256/" + v.TreeSHA256 + ".tar" }
 
-// RequiredDatasets are the inputs that a submission must bind a dataset to.
+// RequiredDatasets returns the names of the inputs to which a submission must bind a dataset.
 func (v *Version) RequiredDatasets() ([]string, error) {
 	var inputs []struct {
 		Name     string `json:"name"`
@@ -98,7 +97,7 @@ func (v *Version) RequiredDatasets() ([]string, error) {
 	return names, nil
 }
 
-// CatalogDigest names the whole catalog: versions in the order of List.
+// CatalogDigest returns the digest of the whole catalog. The versions must be in the order of List.
 func CatalogDigest(versions []*Version) (string, error) {
 	type entry struct {
 		Name    string `json:"name"`
@@ -116,7 +115,7 @@ func CatalogDigest(versions []*Version) (string, error) {
 	return canon.Digest(raw)
 }
 
-// Newest is the active version with the highest number, nil where none is active.
+// Newest returns the active version with the highest number, or nil if none is active.
 func Newest(versions []*Version) *Version {
 	var newest *Version
 	for _, v := range versions {
@@ -127,7 +126,7 @@ func Newest(versions []*Version) *Version {
 	return newest
 }
 
-// less compares versions of numbers with dots; what is no number sorts as text.
+// less compares dotted versions part by part. Parts that are not numbers are compared as text.
 func less(a, b string) bool {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
 	for i := 0; i < len(as) && i < len(bs); i++ {

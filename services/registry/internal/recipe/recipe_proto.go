@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/canon"
 )
 
-// timeLayout is how the contract writes times.
+// timeLayout is the time format of the API.
 const timeLayout = "2006-01-02T15:04:05.000000-07:00"
 
-// ToProto is a version as it is shown.
+// ToProto converts a version for the API.
 func ToProto(v *Version) *registryv1.Recipe {
 	return &registryv1.Recipe{
 		Name: v.Name, Version: v.Manifest.Version, Digest: v.Digest, Title: v.Title, Description: v.Description,
@@ -33,7 +33,7 @@ func framework(v *Version) *registryv1.RecipeFramework {
 func lockToProto(v *Version, catalogDigest string) (*registryv1.RecipeLockDocument, error) {
 	params, err := canon.Digest(v.ParamsSchema)
 	if err != nil {
-		return nil, fmt.Errorf("digest of the schema of %s: %w", v.Name, err)
+		return nil, fmt.Errorf("digest the parameter schema of %s: %w", v.Name, err)
 	}
 	return &registryv1.RecipeLockDocument{
 		Api: v.API, Name: v.Name, Version: v.Manifest.Version, Digest: v.Digest, Framework: framework(v),
@@ -41,18 +41,18 @@ func lockToProto(v *Version, catalogDigest string) (*registryv1.RecipeLockDocume
 	}, nil
 }
 
-// ToCatalog is a version as jobs admits and runs it.
+// ToCatalog converts a version for the jobs service, with everything that it needs to admit and run a job.
 func ToCatalog(v *Version) (*registrypeerv1.CatalogRecipe, error) {
 	required, err := v.RequiredDatasets()
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(v.Pins))
+	sum := sha256.Sum256([]byte(v.RequirementsText))
 	return &registrypeerv1.CatalogRecipe{
 		Recipe: ToProto(v), Entrypoint: v.Entrypoint, RequiredDatasets: required,
 		Package: &jobsv1.ObjectRef{
 			Path: "package.tar", Uri: blob.URI(v.TreeKey()), SizeBytes: v.TreeBytes, Sha256: v.TreeSHA256, Unpack: true,
 		},
-		Environment: &jobsv1.EnvironmentSpec{Requirements: v.Pins, Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true},
+		Environment: &jobsv1.EnvironmentSpec{Requirements: v.RequirementsText, Digest: "sha256:" + hex.EncodeToString(sum[:]), Sdk: true},
 	}, nil
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-func TestVersionsAreOrderedByTheirNumbers(t *testing.T) {
+func TestLess(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		a, b string
@@ -44,7 +44,7 @@ func of(version, state string) *Version {
 	return &Version{Manifest: Manifest{Name: "sft/tiny", Version: version, State: state}}
 }
 
-func TestTheNewestIsActive(t *testing.T) {
+func TestNewest(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, Newest(nil))
 	require.Nil(t, Newest([]*Version{of("1", StateWithdrawn)}))
@@ -74,7 +74,7 @@ func TestRequiredDatasets(t *testing.T) {
 	require.Error(t, err)
 }
 
-// catalog is a folder of recipes.
+// catalog returns a folder of recipes.
 func catalog() fstest.MapFS {
 	file := func(s string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(s), ModTime: time.Unix(99, 0), Mode: 0o755}
@@ -89,14 +89,14 @@ func catalog() fstest.MapFS {
 	}
 }
 
-func TestACatalogIsReadInTheOrderOfItsNames(t *testing.T) {
+func TestReadAll_ordersByName(t *testing.T) {
 	t.Parallel()
 	all, err := readAll(catalog(), "recipe.json")
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Equal(t, []string{"rl/big", "sft/tiny"}, []string{all[0].Name, all[1].Name})
-	require.Empty(t, all[0].Pins)
-	require.Equal(t, "numpy==2\n", all[1].Pins)
+	require.Empty(t, all[0].RequirementsText)
+	require.Equal(t, "numpy==2\n", all[1].RequirementsText)
 	require.EqualValues(t, len(all[1].tree), all[1].TreeBytes)
 	var names []string
 	for r := tar.NewReader(bytes.NewReader(all[1].tree)); ; {
@@ -111,7 +111,7 @@ func TestACatalogIsReadInTheOrderOfItsNames(t *testing.T) {
 	require.Equal(t, []string{"recipe.json", "requirements.txt", "src/main.py"}, names)
 }
 
-func TestADigestNamesTheBytesOfARecipe(t *testing.T) {
+func TestReadAll_digestCoversFiles(t *testing.T) {
 	t.Parallel()
 	digestOf := func(change func(fstest.MapFS)) string {
 		files := catalog()
@@ -121,12 +121,12 @@ func TestADigestNamesTheBytesOfARecipe(t *testing.T) {
 		return all[1].Digest
 	}
 	plain := digestOf(func(fstest.MapFS) {})
-	require.Equal(t, plain, digestOf(func(f fstest.MapFS) { f["sft/tiny/src/main.py"].ModTime = time.Unix(7, 0) }), "times do not count")
+	require.Equal(t, plain, digestOf(func(f fstest.MapFS) { f["sft/tiny/src/main.py"].ModTime = time.Unix(7, 0) }), "modification times do not affect the digest")
 	require.NotEqual(t, plain, digestOf(func(f fstest.MapFS) { f["sft/tiny/src/main.py"].Data = []byte("print(1)\n") }))
 	require.NotEqual(t, plain, digestOf(func(f fstest.MapFS) { f["sft/tiny/more.py"] = &fstest.MapFile{} }))
 }
 
-func TestWhatIsNoCatalog(t *testing.T) {
+func TestReadAll_errors(t *testing.T) {
 	t.Parallel()
 	broken := catalog()
 	broken["sft/tiny/recipe.json"].Data = []byte(`{`)
@@ -138,7 +138,7 @@ func TestWhatIsNoCatalog(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestTheCatalogIsKept(t *testing.T) {
+func TestStore_catalog(t *testing.T) {
 	t.Parallel()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -157,10 +157,10 @@ func TestTheCatalogIsKept(t *testing.T) {
 	p.LockedAt = first.Add(time.Hour)
 	replaced, err := s.Put(t.Context(), pool, p.Version)
 	require.NoError(t, err)
-	require.False(t, replaced, "the same again is no change")
+	require.False(t, replaced, "storing the same version again is no change")
 	got, err := s.Get(t.Context(), pool, "sft/tiny", "1.0")
 	require.NoError(t, err)
-	require.True(t, first.Equal(got.LockedAt), "a lock's time is that of its digest")
+	require.True(t, first.Equal(got.LockedAt), "LockedAt changes only with the digest")
 	require.Equal(t, p.Text, got.Text)
 	before, err := CatalogDigest([]*Version{all[0].Version, got})
 	require.NoError(t, err)
@@ -176,10 +176,10 @@ func TestTheCatalogIsKept(t *testing.T) {
 	require.Equal(t, "sha256:other", kept[1].Digest)
 	_, err = s.Get(t.Context(), pool, "sft/tiny", "9")
 	require.True(t, fault.Is(err, fault.Absent))
-	some, err := s.List(t.Context(), pool, page.Page{Limit: 1, Offset: 1})
+	some, err := s.List(t.Context(), pool, request.Page{Limit: 1, Offset: 1})
 	require.NoError(t, err)
 	require.Equal(t, "sft/tiny", some[0].Name)
-	none, err := s.Of(t.Context(), pool, "none")
+	none, err := s.VersionsOf(t.Context(), pool, "none")
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/run"
+	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// Seeder lays the built-in recipes into the catalog and the object store.
+// Seeder writes the built-in recipes to the catalog and the object store.
 type Seeder struct {
 	Pool         *pgxpool.Pool
 	Store        Store
@@ -27,7 +27,7 @@ type Seeder struct {
 	Log          *slog.Logger
 
 	once sync.Once
-	// Done is closed when the catalog is laid out. The maker makes it.
+	// Done is closed when the catalog is complete. The creator of the Seeder must set it.
 	Done chan struct{}
 }
 
@@ -36,30 +36,30 @@ const (
 	mostPause  = 30 * time.Second
 )
 
-// Run seeds once, trying again until it is done, and then waits for the end.
+// Run seeds the catalog, with retries until it succeeds, and then waits until ctx ends.
 func (s *Seeder) Run(ctx context.Context) error {
-	backoff := run.Backoff{Min: firstPause, Max: mostPause, Jitter: 0.5}
+	backoff := process.Backoff{Min: firstPause, Max: mostPause, Jitter: 0.5}
 	for try := 0; ; try++ {
 		err := s.RunOnce(ctx)
 		if err == nil {
 			<-ctx.Done()
 			return nil
 		}
-		s.Log.WarnContext(ctx, "the catalog cannot be laid out yet", "error", err)
+		s.Log.WarnContext(ctx, "seeding the recipe catalog failed; retrying", "error", err)
 		if err := backoff.Wait(ctx, s.Clock, try); err != nil {
 			return err
 		}
 	}
 }
 
-// RunOnce brings the catalog to what this program ships. It may be run at any time.
+// RunOnce updates the catalog to the recipes in this binary. It may run at any time.
 func (s *Seeder) RunOnce(ctx context.Context) error {
 	all, err := readAll(s.Files, s.ManifestName)
 	if err != nil {
 		return err
 	}
 	for _, p := range all {
-		// The bytes come first: a row never names a tree that is not there.
+		// Store the bytes first, so that a row never names a missing tree.
 		if err := s.Blobs.Put(ctx, p.TreeKey(), bytes.NewReader(p.tree), p.TreeBytes, p.TreeSHA256); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (s *Seeder) RunOnce(ctx context.Context) error {
 			return err
 		}
 		if replaced {
-			s.Log.WarnContext(ctx, "a recipe has changed without a new version; older locks of it no longer fit",
+			s.Log.WarnContext(ctx, "recipe changed without a new version; existing locks no longer match",
 				"recipe", p.Name, "version", p.Manifest.Version, "digest", p.Digest)
 		}
 	}
@@ -77,12 +77,12 @@ func (s *Seeder) RunOnce(ctx context.Context) error {
 	return nil
 }
 
-// Await answers once the catalog is laid out, so that a recipe is not called unknown too early.
+// Await returns once the catalog is complete, so that a recipe is not reported as unknown before then.
 func (s *Seeder) Await(ctx context.Context) error {
 	select {
 	case <-s.Done:
 		return nil
 	case <-ctx.Done():
-		return fault.New(fault.Unavailable, "catalog", "the recipe catalog is not laid out yet").Wrap(ctx.Err())
+		return fault.New(fault.Unavailable, "catalog", "the recipe catalog is not ready yet").Wrap(ctx.Err())
 	}
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// trees are what an object store holds; err, where it is set, is all that it answers.
+// trees is an object store in memory. If err is set, Put returns it.
 type trees struct {
 	blob.Store
 
@@ -52,8 +52,8 @@ func (s *trees) fail(err error) {
 	s.err = err
 }
 
-// desk is a catalog over rows of its own.
-type desk struct {
+// fixture is a server with a database and an object store.
+type fixture struct {
 	*Server
 
 	t     *testing.T
@@ -61,48 +61,48 @@ type desk struct {
 	trees *trees
 }
 
-func open(t *testing.T, files fstest.MapFS) *desk {
+func open(t *testing.T, files fstest.MapFS) *fixture {
 	t.Helper()
 	migrations, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: migrations}).Pool("registry")
-	d := &desk{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)), trees: &trees{kept: map[string]string{}}}
+	d := &fixture{t: t, clock: clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)), trees: &trees{kept: map[string]string{}}}
 	d.Server = &Server{Pool: pool, Seeder: d.seeder(pool, files)}
 	return d
 }
 
-func (d *desk) seeder(pool *pgxpool.Pool, files fstest.MapFS) *Seeder {
+func (d *fixture) seeder(pool *pgxpool.Pool, files fstest.MapFS) *Seeder {
 	return &Seeder{
 		Pool: pool, Blobs: d.trees, Files: files, ManifestName: "recipe.json", Clock: d.clock, Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),
 	}
 }
 
-// ship runs a program that ships these files.
-func (d *desk) ship(files fstest.MapFS) {
+// ship seeds the catalog as a binary that contains these files would.
+func (d *fixture) ship(files fstest.MapFS) {
 	d.t.Helper()
 	d.Seeder = d.seeder(d.Pool, files)
 	require.NoError(d.t, d.Seeder.RunOnce(d.t.Context()))
 }
 
-// lock is recipe.lock.json of sft/tiny.
-func (d *desk) lock(version string) *registryv1.RecipeLockDocument {
+// lock returns the recipe.lock.json of sft/tiny.
+func (d *fixture) lock(version string) *registryv1.RecipeLockDocument {
 	d.t.Helper()
 	got, err := d.GetRecipeLock(d.t.Context(), &registryv1.GetRecipeLockRequest{Namespace: "sft", Name: "tiny", Version: version})
 	require.NoError(d.t, err)
 	return got
 }
 
-func TestTheCatalogIsLaidOutOnceItCanBe(t *testing.T) {
+func TestSeeder_Run_retriesUntilObjectStoreAvailable(t *testing.T) {
 	t.Parallel()
 	d := open(t, catalog())
-	d.trees.fail(errors.New("the object store is away"))
+	d.trees.fail(errors.New("the object store is unavailable"))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- d.Seeder.Run(ctx) }()
 	require.NoError(t, d.clock.Await(t.Context(), 1))
 	var rows int
 	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM recipe`).Scan(&rows))
-	require.Zero(t, rows, "a row never names a tree that is not there")
+	require.Zero(t, rows, "a row never names a missing tree")
 	d.trees.fail(nil)
 	d.clock.Advance(mostPause)
 	require.NoError(t, d.Seeder.Await(t.Context()))
@@ -111,15 +111,15 @@ func TestTheCatalogIsLaidOutOnceItCanBe(t *testing.T) {
 	require.Len(t, list.GetRecipes(), 2)
 	cancel()
 	require.NoError(t, <-done)
-	require.NoError(t, d.Seeder.RunOnce(t.Context()), "it may be run at any time")
+	require.NoError(t, d.Seeder.RunOnce(t.Context()), "RunOnce may run at any time")
 }
 
-func TestARecipeIsNotCalledUnknownTooEarly(t *testing.T) {
+func TestRecipeServer_unavailableUntilSeeded(t *testing.T) {
 	t.Parallel()
 	d := open(t, catalog())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	asks := map[string]func() error{
+	calls := map[string]func() error{
 		"list": func() error { _, err := d.ListRecipes(ctx, &registryv1.ListRecipesRequest{}); return err },
 		"one": func() error {
 			_, err := d.GetRecipe(ctx, &registryv1.GetRecipeRequest{Namespace: "sft", Name: "tiny"})
@@ -134,14 +134,14 @@ func TestARecipeIsNotCalledUnknownTooEarly(t *testing.T) {
 			return err
 		},
 	}
-	for name, ask := range asks {
-		err := ask()
+	for name, call := range calls {
+		err := call()
 		require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, "catalog"), "%s: %v", name, err)
 		require.ErrorIs(t, err, context.Canceled)
 	}
 }
 
-func TestALockHoldsAllThatASubmissionIsComparedBy(t *testing.T) {
+func TestGetRecipeLock(t *testing.T) {
 	t.Parallel()
 	d := open(t, catalog())
 	d.ship(catalog())
@@ -156,10 +156,10 @@ func TestALockHoldsAllThatASubmissionIsComparedBy(t *testing.T) {
 	}, lock), "%v", lock)
 	d.clock.Advance(time.Hour)
 	d.ship(catalog())
-	require.True(t, proto.Equal(lock, d.lock("1.0")), "what a lock says stays until the recipe changes")
+	require.True(t, proto.Equal(lock, d.lock("1.0")), "a lock is unchanged until the recipe changes")
 }
 
-func TestEveryChangeOfARecipeShowsInItsLock(t *testing.T) {
+func TestGetRecipeLock_changesWithRecipe(t *testing.T) {
 	t.Parallel()
 	manifest := func(old, new string) func(fstest.MapFS) {
 		return func(f fstest.MapFS) {
@@ -170,22 +170,22 @@ func TestEveryChangeOfARecipeShowsInItsLock(t *testing.T) {
 		change  func(fstest.MapFS)
 		differs func(a, b *registryv1.RecipeLockDocument) bool
 	}{
-		"its runtime": {
+		"runtime": {
 			manifest(`"state"`, `"framework":{"runtime_id":"np-2"},"state"`),
 			func(a, b *registryv1.RecipeLockDocument) bool {
 				return a.GetFramework().GetRuntimeId() != b.GetFramework().GetRuntimeId()
 			},
 		},
-		"its parameters": {
+		"parameters": {
 			manifest(`"params_schema":{}`, `"params_schema":{"type":"object"}`),
 			func(a, b *registryv1.RecipeLockDocument) bool {
 				return a.GetParamsSchemaDigest() != b.GetParamsSchemaDigest()
 			},
 		},
-		"its code":         {func(f fstest.MapFS) { f["sft/tiny/src/main.py"].Data = []byte("print(1)\n") }, nil},
-		"its requirements": {func(f fstest.MapFS) { f["sft/tiny/requirements.txt"].Data = []byte("numpy==3\n") }, nil},
-		"a file more":      {func(f fstest.MapFS) { f["sft/tiny/new.py"] = &fstest.MapFile{} }, nil},
-		"a file's name": {func(f fstest.MapFS) {
+		"code":         {func(f fstest.MapFS) { f["sft/tiny/src/main.py"].Data = []byte("print(1)\n") }, nil},
+		"requirements": {func(f fstest.MapFS) { f["sft/tiny/requirements.txt"].Data = []byte("numpy==3\n") }, nil},
+		"new file":     {func(f fstest.MapFS) { f["sft/tiny/new.py"] = &fstest.MapFile{} }, nil},
+		"file name": {func(f fstest.MapFS) {
 			f["sft/tiny/src/other.py"] = f["sft/tiny/src/main.py"]
 			delete(f, "sft/tiny/src/main.py")
 		}, nil},
@@ -201,12 +201,12 @@ func TestEveryChangeOfARecipeShowsInItsLock(t *testing.T) {
 		after := d.lock("1.0")
 		require.NotEqual(t, before.GetDigest(), after.GetDigest(), name)
 		require.NotEqual(t, before.GetCatalogDigest(), after.GetCatalogDigest(), name)
-		require.NotEqual(t, before.GetLockedAt(), after.GetLockedAt(), "%s: it is locked anew", name)
+		require.NotEqual(t, before.GetLockedAt(), after.GetLockedAt(), "%s: the recipe gets a new lock time", name)
 		require.True(t, c.differs == nil || c.differs(before, after), name)
 	}
 }
 
-func TestAnotherRecipeChangesTheCatalogAndNoDigestOfThisOne(t *testing.T) {
+func TestGetRecipeLock_otherRecipeChangesCatalogDigestOnly(t *testing.T) {
 	t.Parallel()
 	d := open(t, catalog())
 	d.ship(catalog())
@@ -220,22 +220,22 @@ func TestAnotherRecipeChangesTheCatalogAndNoDigestOfThisOne(t *testing.T) {
 	require.True(t, proto.Equal(before, after))
 }
 
-func TestWithdrawnRecipesAreReadByTheirVersionAlone(t *testing.T) {
+func TestGetRecipeVersion_returnsWithdrawn(t *testing.T) {
 	t.Parallel()
 	d := open(t, catalog())
 	d.ship(catalog())
 	_, err := d.GetRecipe(t.Context(), &registryv1.GetRecipeRequest{Namespace: "rl", Name: "big"})
-	require.True(t, fault.Is(err, fault.Absent), "none is active: %v", err)
+	require.True(t, fault.Is(err, fault.Absent), "no version is active: %v", err)
 	got, err := d.GetRecipeVersion(t.Context(), &registryv1.GetRecipeVersionRequest{Namespace: "rl", Name: "big", Version: "2"})
 	require.NoError(t, err)
-	require.Equal(t, "withdrawn", got.GetState(), "a run of long ago still finds it")
+	require.Equal(t, "withdrawn", got.GetState(), "old runs still find a withdrawn version")
 	for _, path := range [][2]string{{"sft", "none"}, {"", "sft/tiny"}, {"sft/tiny", ""}, {"sft%", "tiny"}} {
 		_, err := d.GetRecipe(t.Context(), &registryv1.GetRecipeRequest{Namespace: path[0], Name: path[1]})
 		require.True(t, fault.Is(err, fault.Absent), "%v: %v", path, err)
 	}
 }
 
-// headers are those that a call answers with.
+// headers collects the headers that a call sets.
 type headers struct {
 	grpc.ServerTransportStream
 
@@ -247,7 +247,7 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-func TestTheCatalogIsReadInPages(t *testing.T) {
+func TestListRecipes_pages(t *testing.T) {
 	t.Parallel()
 	d := open(t, catalog())
 	d.ship(catalog())

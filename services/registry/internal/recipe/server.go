@@ -7,11 +7,10 @@ import (
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Server answers RecipeService.
+// Server implements RecipeService.
 type Server struct {
 	registryv1.UnimplementedRecipeServiceServer
 
@@ -22,7 +21,7 @@ type Server struct {
 
 // ListRecipes lists every version in the catalog.
 func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequest) (*registryv1.ListRecipesResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +32,7 @@ func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequ
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListRecipesResponse{}
 	for _, v := range found {
 		out.Recipes = append(out.Recipes, ToProto(v))
@@ -41,13 +40,13 @@ func (s *Server) ListRecipes(ctx context.Context, in *registryv1.ListRecipesRequ
 	return out, request.SetMore(ctx, more)
 }
 
-// GetRecipe answers the newest active version.
+// GetRecipe returns the newest active version.
 func (s *Server) GetRecipe(ctx context.Context, in *registryv1.GetRecipeRequest) (*registryv1.Recipe, error) {
 	if err := s.Seeder.Await(ctx); err != nil {
 		return nil, err
 	}
 	name := in.GetNamespace() + "/" + in.GetName()
-	found, err := s.Store.Of(ctx, s.Pool, name)
+	found, err := s.Store.VersionsOf(ctx, s.Pool, name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +57,7 @@ func (s *Server) GetRecipe(ctx context.Context, in *registryv1.GetRecipeRequest)
 	return ToProto(newest), nil
 }
 
-// GetRecipeVersion answers one version.
+// GetRecipeVersion returns one version.
 func (s *Server) GetRecipeVersion(ctx context.Context, in *registryv1.GetRecipeVersionRequest) (*registryv1.Recipe, error) {
 	v, err := s.version(ctx, in.GetNamespace()+"/"+in.GetName(), in.GetVersion())
 	if err != nil {
@@ -67,7 +66,7 @@ func (s *Server) GetRecipeVersion(ctx context.Context, in *registryv1.GetRecipeV
 	return ToProto(v), nil
 }
 
-// GetRecipeLock answers recipe.lock.json of one version.
+// GetRecipeLock returns the recipe.lock.json of one version.
 func (s *Server) GetRecipeLock(ctx context.Context, in *registryv1.GetRecipeLockRequest) (*registryv1.RecipeLockDocument, error) {
 	v, err := s.version(ctx, in.GetNamespace()+"/"+in.GetName(), in.GetVersion())
 	if err != nil {

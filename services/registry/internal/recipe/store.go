@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes the catalog.
@@ -20,7 +20,7 @@ const columns = `digest, manifest, requirements, state, tree_sha256, tree_bytes,
 func scan(row pgx.CollectableRow) (*Version, error) {
 	v := &Version{}
 	var text, state string
-	if err := row.Scan(&v.Digest, &text, &v.Pins, &state, &v.TreeSHA256, &v.TreeBytes, &v.LockedAt); err != nil {
+	if err := row.Scan(&v.Digest, &text, &v.RequirementsText, &state, &v.TreeSHA256, &v.TreeBytes, &v.LockedAt); err != nil {
 		return nil, err
 	}
 	v.Text = []byte(text)
@@ -29,7 +29,7 @@ func scan(row pgx.CollectableRow) (*Version, error) {
 	return v, err
 }
 
-// Put keeps a version; replaced tells that it was there with another digest.
+// Put stores a version. replaced reports whether the version existed with another digest.
 func (Store) Put(ctx context.Context, q pg.Querier, v *Version) (replaced bool, err error) {
 	err = q.QueryRow(ctx, `INSERT INTO recipe AS old (name, version, digest, manifest, requirements, state, tree_sha256, tree_bytes, locked_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -38,35 +38,35 @@ func (Store) Put(ctx context.Context, q pg.Querier, v *Version) (replaced bool, 
 			tree_bytes = excluded.tree_bytes, locked_at = excluded.locked_at
 		WHERE old.digest <> excluded.digest
 		RETURNING xmax <> 0`,
-		v.Name, v.Manifest.Version, v.Digest, string(v.Text), v.Pins, v.State, v.TreeSHA256, v.TreeBytes, v.LockedAt).Scan(&replaced)
+		v.Name, v.Manifest.Version, v.Digest, string(v.Text), v.RequirementsText, v.State, v.TreeSHA256, v.TreeBytes, v.LockedAt).Scan(&replaced)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("keep recipe %s: %w", v.Name, err)
+		return false, fmt.Errorf("store recipe %s: %w", v.Name, err)
 	}
 	return replaced, nil
 }
 
-// List answers the versions of all recipes, by name and version.
-func (Store) List(ctx context.Context, q pg.Querier, p page.Page) ([]*Version, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe ORDER BY name, version LIMIT $1 OFFSET $2`, p.Ask(), p.Offset)
+// List returns the versions of all recipes, ordered by name and version.
+func (Store) List(ctx context.Context, q pg.Querier, p request.Page) ([]*Version, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe ORDER BY name, version LIMIT $1 OFFSET $2`, p.FetchLimit(), p.Offset)
 	return collect(rows, err)
 }
 
-// All answers the whole catalog, in the order of List.
+// All returns the whole catalog, in the order of List.
 func (Store) All(ctx context.Context, q pg.Querier) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe ORDER BY name, version`)
 	return collect(rows, err)
 }
 
-// Of answers every version of one recipe.
-func (Store) Of(ctx context.Context, q pg.Querier, name string) ([]*Version, error) {
+// Of returns every version of one recipe.
+func (Store) VersionsOf(ctx context.Context, q pg.Querier, name string) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe WHERE name = $1 ORDER BY version`, name)
 	return collect(rows, err)
 }
 
-// Get answers one version.
+// Get returns one version.
 func (Store) Get(ctx context.Context, q pg.Querier, name, version string) (*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe WHERE name = $1 AND version = $2`, name, version)
 	found, err := collect(rows, err)

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// packed is a version with the bytes of its tree.
+// packed is a version with the tar file of its tree.
 type packed struct {
 	*Version
 
 	tree []byte
 }
 
-// readAll reads every recipe of a catalog's files, in the order of their names.
+// readAll reads every recipe in files, ordered by name.
 func readAll(files fs.FS, manifestName string) ([]packed, error) {
 	found, err := fs.Glob(files, "*/*/"+manifestName)
 	if err != nil {
-		return nil, fmt.Errorf("look for recipes: %w", err)
+		return nil, fmt.Errorf("find recipes: %w", err)
 	}
 	sort.Strings(found)
 	all := make([]packed, 0, len(found))
@@ -60,12 +60,12 @@ func readOne(files fs.FS, dir, manifestName string) (packed, error) {
 		if err != nil {
 			return packed{}, fmt.Errorf("read the requirements: %w", err)
 		}
-		v.Pins = string(pins)
+		v.RequirementsText = string(pins)
 	}
 	return packed{Version: v, tree: tree}, nil
 }
 
-// pack writes the files of a folder as a tar file that depends on their names and bytes alone.
+// pack writes the files of a folder to a tar file that depends only on their names and bytes.
 func pack(files fs.FS, dir string) ([]byte, error) {
 	root, err := fs.Sub(files, dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func pack(files fs.FS, dir string) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	// WalkDir goes in the order of the names.
+	// WalkDir walks the files in lexical order.
 	err = fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

@@ -1,4 +1,4 @@
-// Package ref writes and reads references: <kind>/<project-key>/<name>@<version>.
+// Package ref formats and parses references: <kind>/<project-key>/<name>@<version>.
 package ref
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Kind is what a reference refers to.
+// Kind is the kind of thing that a reference names.
 type Kind string
 
 // The kinds that the registry resolves.
@@ -19,19 +19,19 @@ const (
 	Rubric      Kind = "rub"
 )
 
-// Latest stands for the newest version in a reference that is to be resolved.
+// Latest names the newest version in a reference to be resolved.
 const Latest = "latest"
 
-// Free refuses the version that stands for another one: whoever asks for the newest must not get what is merely
-// called so.
-func Free(version string) error {
+// Free returns an error for the reserved version name Latest. A version of that name would be returned to callers that
+// request the newest version.
+func CheckVersionName(version string) error {
 	if version != Latest {
 		return nil
 	}
-	return fault.InvalidFields(fault.At(fault.TypeValue, "latest stands for the newest version: choose another name", "version"))
+	return fault.InvalidFields(fault.At(fault.TypeValue, "latest is reserved for the newest version; choose another name", "version"))
 }
 
-// Ref is a reference in parts.
+// Ref is a parsed reference.
 type Ref struct {
 	Kind    Kind
 	Project string
@@ -39,7 +39,7 @@ type Ref struct {
 	Version string
 }
 
-// String writes the reference; one without a version stands for all of them.
+// String formats the reference. Without a version it names the thing as a whole.
 func (r Ref) String() string {
 	if r.Version == "" {
 		return string(r.Kind) + "/" + r.Project + "/" + r.Name
@@ -47,13 +47,14 @@ func (r Ref) String() string {
 	return string(r.Kind) + "/" + r.Project + "/" + r.Name + "@" + r.Version
 }
 
-// Number is the version of a kind whose versions are integers; ok is false for what is none in its one spelling.
+// Number returns the version of a kind whose versions are positive integers. ok is false unless the version is in canonical
+// decimal form.
 func (r Ref) Number() (n int32, ok bool) {
 	wide, err := strconv.ParseInt(r.Version, 10, 32)
 	return int32(wide), err == nil && wide > 0 && strconv.FormatInt(wide, 10) == r.Version
 }
 
-// Parse reads a reference of one kind; ok is false for anything else.
+// Parse parses a reference of the given kind. ok is false for anything else.
 func Parse(kind Kind, s string) (r Ref, ok bool) {
 	rest, ok := strings.CutPrefix(s, string(kind)+"/")
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-func TestAReferenceIsReadAsItIsWritten(t *testing.T) {
+func TestParse_roundTrip(t *testing.T) {
 	t.Parallel()
 	for _, r := range []ref.Ref{
 		{Kind: ref.Dataset, Project: "default", Name: "sums", Version: "v1.0-rc_1"},
@@ -21,7 +21,7 @@ func TestAReferenceIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoReference(t *testing.T) {
+func TestParse_invalid(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{
 		"", "ds", "ds/", "ds/p", "ds/p/n", "ds/p/n@", "ds/p/@1", "ds//n@1", "mdl/p/n@1", "ds/p/n@1@2", "ds/p/n/m@1", "ds/p/n@1/2", " ds/p/n@1",
@@ -31,12 +31,12 @@ func TestWhatIsNoReference(t *testing.T) {
 	}
 }
 
-func TestLatestIsTheNameOfNoVersion(t *testing.T) {
+func TestFree(t *testing.T) {
 	t.Parallel()
-	err := ref.Free(ref.Latest)
+	err := ref.CheckVersionName(ref.Latest)
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	require.Equal(t, []any{"version"}, fault.From(err).Fields[0].Loc)
 	for _, name := range []string{"v1", "1", "Latest", "latest.1", ""} {
-		require.NoError(t, ref.Free(name), name)
+		require.NoError(t, ref.CheckVersionName(name), name)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Phase is how far a work has come on its node.
+// Phase is the phase of a work on its node.
 type Phase string
 
 // The phases of works.
@@ -20,15 +20,15 @@ const (
 	PhaseGone       Phase = "gone"
 )
 
-// The ends of works that are nobody's fault: jobs places them anew.
+// The exit reasons after which jobs places a work again, because the engine did not cause them.
 const (
 	exitStopped = "stopped"
 	exitLost    = "lost"
-	// exitDeadline is the end of what had a deadline: nobody's fault either, and final.
+	// exitDeadline is the exit at the work's deadline. The engine did not cause it either, but it is final.
 	exitDeadline = "deadline"
 )
 
-// Observation is what jobs knows of the engine of a revision.
+// Observation is what jobs reports about the engine of a revision.
 type Observation struct {
 	WorkID     string
 	Generation int64
@@ -48,7 +48,7 @@ type Exit struct {
 	Reason, Message string
 }
 
-// Report is what the agent says of the engine.
+// Report is the agent's report on the engine.
 type Report struct {
 	Phase, Code, Message, Log string
 	Ready                     bool
@@ -57,17 +57,17 @@ type Report struct {
 	Probes                    json.RawMessage
 }
 
-// Verdict is what a revision becomes by an observation.
+// Verdict is the outcome of an observation for a revision.
 type Verdict struct {
 	State  State
 	Reason *Reason
-	// Again asks for the engine anew: it had served and ended by itself.
+	// Again orders the engine again: it had been ready and exited by itself.
 	Again bool
 }
 
-// Judge maps an observation to the state of the revision. Whoever was ready once is not_ready while its
-// engine is away, and ready again when it is back.
-func Judge(r *Revision, o Observation) Verdict {
+// Judge maps an observation to the state of the revision. A revision that was ready before is not_ready while its
+// engine is away, and ready again when the engine is back.
+func Evaluate(r *Revision, o Observation) Verdict {
 	v := judge(r, o)
 	if r.served() && v.State != Ready {
 		v.State = NotReady
@@ -85,20 +85,20 @@ func judge(r *Revision, o Observation) Verdict {
 			code = "waiting"
 		}
 		return Verdict{State: Pending, Reason: &Reason{
-			Phase: string(Pending), Code: code, Message: "waits for a node of pool " + r.Serving.Pool + " with room for it",
+			Phase: string(Pending), Code: code, Message: "waiting for a node of pool " + r.Serving.Pool + " with free capacity",
 		}}
 	case o.Phase == PhasePreparing:
 		return Verdict{State: Preparing, Reason: reported(o, string(Preparing), "preparing", o.Detail)}
 	case o.Phase == PhaseRunning || o.Phase == PhaseCollecting:
 		return running(o)
 	}
-	return Verdict{State: Pending, Reason: &Reason{Phase: string(Pending), Code: "placed", Message: "its node has not begun yet"}}
+	return Verdict{State: Pending, Reason: &Reason{Phase: string(Pending), Code: "placed", Message: "the node has not started preparing yet"}}
 }
 
-// running reads the agent's report of a process that is there.
+// running judges a running work by the agent's report.
 func running(o Observation) Verdict {
 	if o.Report == nil {
-		return Verdict{State: Starting, Reason: &Reason{Phase: string(Starting), Code: "starting", Message: "the engine was started"}}
+		return Verdict{State: Starting, Reason: &Reason{Phase: string(Starting), Code: "starting", Message: "the engine is starting"}}
 	}
 	if o.Report.Ready {
 		return Verdict{State: Ready}
@@ -107,21 +107,21 @@ func running(o Observation) Verdict {
 	case Probing:
 		return Verdict{State: Probing, Reason: reported(o, string(Probing), "probing", "the engine is being probed")}
 	case Failed:
-		return Verdict{State: Failed, Reason: reported(o, string(Probing), "failed", "the engine does not serve")}
+		return Verdict{State: Failed, Reason: reported(o, string(Probing), "failed", "the engine failed to become ready")}
 	default:
-		return Verdict{State: Starting, Reason: reported(o, string(Starting), "starting", "the engine was started")}
+		return Verdict{State: Starting, Reason: reported(o, string(Starting), "starting", "the engine is starting")}
 	}
 }
 
-// ended reads the end of a work. What jobs places anew is waited for.
+// ended judges a work that ended. If jobs places it again, the revision is pending.
 func ended(r *Revision, o Observation) Verdict {
 	if o.Phase == PhaseGone || o.Exit == nil || o.Exit.Reason == exitStopped || o.Exit.Reason == exitLost {
 		return Verdict{State: Pending, Reason: &Reason{
-			Phase: string(Pending), Code: "engine_lost", Message: "its node or its agent went away; it is placed anew",
+			Phase: string(Pending), Code: "engine_lost", Message: "the node or its agent stopped responding; the engine will be placed again",
 		}}
 	}
 	if o.Exit.Reason == exitDeadline {
-		return Verdict{State: NotReady, Reason: &Reason{Phase: string(Stopped), Code: exitDeadline, Message: "its time was over"}}
+		return Verdict{State: NotReady, Reason: &Reason{Phase: string(Stopped), Code: exitDeadline, Message: "the deadline has passed"}}
 	}
 	code := o.Exit.Reason
 	phase := string(Preparing)
@@ -129,13 +129,13 @@ func ended(r *Revision, o Observation) Verdict {
 		code, phase = "engine_exited", string(Starting)
 	}
 	if o.Report != nil && State(o.Report.Phase) == Failed {
-		// The agent gave up: its report names the probe.
+		// The agent gave up probing: its report names the failed probe.
 		phase = string(Probing)
 	}
 	return Verdict{State: Failed, Reason: reported(o, phase, code, o.Exit.Message), Again: r.served()}
 }
 
-// reported is a reason in the agent's words where it has any.
+// reported returns a reason with the agent's code, message and log where the report has them.
 func reported(o Observation, phase, code, message string) *Reason {
 	out := &Reason{Phase: phase, Code: code, Message: message}
 	if o.Report == nil {
@@ -151,7 +151,7 @@ func reported(o Observation, phase, code, message string) *Reason {
 	return out
 }
 
-// Note takes over what was reported of the execution.
+// Note copies what was reported about the execution into the revision.
 func (r *Revision) Note(o Observation) {
 	r.Engine.Fence, r.Engine.NodeID, r.Engine.StartedAt = o.Fence, o.NodeID, o.RunningAt
 	if o.Report == nil || o.NodeID == "" {
@@ -160,13 +160,13 @@ func (r *Revision) Note(o Observation) {
 	}
 	r.Engine.PID, r.Engine.ReadyAt = o.Report.Engine.PID, o.Report.ReadyAt
 	r.Engine.Address, r.Engine.Key = o.Report.Engine.Address, o.Report.Engine.Key
-	// What the probes saw at the first readiness is a fact of the revision and stays.
+	// The probe report of the first readiness is a property of the revision and is never replaced.
 	if !r.served() && len(o.Report.Probes) > 0 {
 		r.Probes = o.Report.Probes
 	}
 }
 
-// Same says whether nothing is to be written.
+// Same reports whether a and b have equal stored state, so that nothing needs to be written.
 func Same(a, b *Revision) bool {
 	return a.State == b.State && a.Generation == b.Generation && sameReason(a.Reason, b.Reason) &&
 		a.Engine.Fence == b.Engine.Fence && a.Engine.NodeID == b.Engine.NodeID && a.Engine.PID == b.Engine.PID &&

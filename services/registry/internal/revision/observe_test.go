@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// at is an observation of a work that is placed.
+// at is an observation of a placed work.
 func at(phase revision.Phase, report *revision.Report, exit *revision.Exit) revision.Observation {
 	return revision.Observation{NodeID: "nod_1", Phase: phase, Report: report, Exit: exit}
 }
@@ -25,37 +25,37 @@ func TestJudge(t *testing.T) {
 	}
 	cases := map[string]struct {
 		seen   revision.Observation
-		fresh  revision.State // of a revision that never was ready
-		served revision.State // of one that was
+		fresh  revision.State // state of a revision that was never ready
+		served revision.State // state of a revision that was ready before
 		reason string
-		again  bool // the engine of one that was ready is asked for anew
+		again  bool // the engine of a revision that was ready before is ordered again
 	}{
-		"nothing known":     {revision.Observation{}, revision.Pending, revision.NotReady, "pending/waiting", false},
-		"no place":          {revision.Observation{Waiting: "no_capacity"}, revision.Pending, revision.NotReady, "pending/no_capacity", false},
-		"placed":            {at(revision.PhaseNone, nil, nil), revision.Pending, revision.NotReady, "pending/placed", false},
-		"told":              {at(revision.PhasePending, nil, nil), revision.Pending, revision.NotReady, "pending/placed", false},
-		"preparing":         {at(revision.PhasePreparing, nil, nil), revision.Preparing, revision.NotReady, "preparing/preparing", false},
-		"started":           {at(running, nil, nil), revision.Starting, revision.NotReady, "starting/starting", false},
-		"starting":          {at(running, report("starting", "", false), nil), revision.Starting, revision.NotReady, "starting/starting", false},
-		"probing":           {at(running, report("probing", "stream_buffered", false), nil), revision.Probing, revision.NotReady, "probing/stream_buffered", false},
-		"ready":             {at(running, report("ready", "", true), nil), revision.Ready, revision.Ready, "", false},
-		"says ready, isn't": {at(running, report("ready", "", false), nil), revision.Starting, revision.NotReady, "starting/starting", false},
-		"given up":          {at(running, report("failed", "generate_failed", false), nil), revision.Failed, revision.NotReady, "probing/generate_failed", false},
-		"collecting, ready": {at(revision.PhaseCollecting, report("probing", "", false), nil), revision.Probing, revision.NotReady, "probing/probing", false},
-		"no environment":    {at(exited, nil, &revision.Exit{Reason: "env_build"}), revision.Failed, revision.NotReady, "preparing/env_build", true},
-		"no bytes":          {at(exited, report("starting", "weights_mismatch", false), &revision.Exit{Reason: "fetch"}), revision.Failed, revision.NotReady, "preparing/weights_mismatch", true},
-		"died":              {at(exited, nil, &revision.Exit{Code: 1}), revision.Failed, revision.NotReady, "starting/engine_exited", true},
-		"never served":      {at(exited, report("failed", "generate_failed", false), &revision.Exit{Reason: "start"}), revision.Failed, revision.NotReady, "probing/generate_failed", true},
-		"stopped":           {at(exited, nil, &revision.Exit{Reason: "stopped"}), revision.Pending, revision.NotReady, "pending/engine_lost", false},
-		"lost":              {at(exited, nil, &revision.Exit{Reason: "lost"}), revision.Pending, revision.NotReady, "pending/engine_lost", false},
-		"gone":              {at(revision.PhaseGone, nil, nil), revision.Pending, revision.NotReady, "pending/engine_lost", false},
+		"nothing known":      {revision.Observation{}, revision.Pending, revision.NotReady, "pending/waiting", false},
+		"no capacity":        {revision.Observation{Waiting: "no_capacity"}, revision.Pending, revision.NotReady, "pending/no_capacity", false},
+		"placed":             {at(revision.PhaseNone, nil, nil), revision.Pending, revision.NotReady, "pending/placed", false},
+		"pending":            {at(revision.PhasePending, nil, nil), revision.Pending, revision.NotReady, "pending/placed", false},
+		"preparing":          {at(revision.PhasePreparing, nil, nil), revision.Preparing, revision.NotReady, "preparing/preparing", false},
+		"started":            {at(running, nil, nil), revision.Starting, revision.NotReady, "starting/starting", false},
+		"starting":           {at(running, report("starting", "", false), nil), revision.Starting, revision.NotReady, "starting/starting", false},
+		"probing":            {at(running, report("probing", "stream_buffered", false), nil), revision.Probing, revision.NotReady, "probing/stream_buffered", false},
+		"ready":              {at(running, report("ready", "", true), nil), revision.Ready, revision.Ready, "", false},
+		"phase ready only":   {at(running, report("ready", "", false), nil), revision.Starting, revision.NotReady, "starting/starting", false},
+		"probes failed":      {at(running, report("failed", "generate_failed", false), nil), revision.Failed, revision.NotReady, "probing/generate_failed", false},
+		"collecting, ready":  {at(revision.PhaseCollecting, report("probing", "", false), nil), revision.Probing, revision.NotReady, "probing/probing", false},
+		"environment failed": {at(exited, nil, &revision.Exit{Reason: "env_build"}), revision.Failed, revision.NotReady, "preparing/env_build", true},
+		"fetch failed":       {at(exited, report("starting", "weights_mismatch", false), &revision.Exit{Reason: "fetch"}), revision.Failed, revision.NotReady, "preparing/weights_mismatch", true},
+		"died":               {at(exited, nil, &revision.Exit{Code: 1}), revision.Failed, revision.NotReady, "starting/engine_exited", true},
+		"never served":       {at(exited, report("failed", "generate_failed", false), &revision.Exit{Reason: "start"}), revision.Failed, revision.NotReady, "probing/generate_failed", true},
+		"stopped":            {at(exited, nil, &revision.Exit{Reason: "stopped"}), revision.Pending, revision.NotReady, "pending/engine_lost", false},
+		"lost":               {at(exited, nil, &revision.Exit{Reason: "lost"}), revision.Pending, revision.NotReady, "pending/engine_lost", false},
+		"gone":               {at(revision.PhaseGone, nil, nil), revision.Pending, revision.NotReady, "pending/engine_lost", false},
 	}
 	once := time.Unix(1, 0)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fresh := revision.Judge(&revision.Revision{}, c.seen)
-			served := revision.Judge(&revision.Revision{ReadyAt: &once}, c.seen)
+			fresh := revision.Evaluate(&revision.Revision{}, c.seen)
+			served := revision.Evaluate(&revision.Revision{ReadyAt: &once}, c.seen)
 			require.Equal(t, c.fresh, fresh.State)
 			require.Equal(t, c.served, served.State)
 			require.False(t, fresh.Again)
@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestAReasonInWords(t *testing.T) {
+func TestReason_Text(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "probing/generate_failed: no token", (&revision.Reason{Phase: "probing", Code: "generate_failed", Message: "no token"}).Text())
 	require.Equal(t, "probing/generate_failed", (&revision.Reason{Phase: "probing", Code: "generate_failed"}).Text())

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What rewraps values under another key derives the place from the column's name.
-func TestAnEnginesKeyIsSealedForItsColumn(t *testing.T) {
+// The rewrap command derives the key's context from the table and column name, so keyPlace must match that form.
+func TestEngineKeySealContext(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "revision.api_key:rev_1", keyPlace("rev_1"))
 }

@@ -9,16 +9,17 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 )
 
-// The engines.
+// The engines that can serve a model.
 const (
 	EngineLlamaCpp = "llamacpp"
 	EngineCommand  = "command"
 )
 
-// defaultPool is where engines run.
+// defaultPool is the pool of an engine that names none.
 const defaultPool = "default"
 
-// Plan is what the engine of a revision is asked to be, all that depends on rows that may change.
+// Plan is the part of an engine's order that is fixed when the revision is created, because the rows it comes from may
+// change.
 type Plan struct {
 	Model       File     `json:"model"`
 	ModelDigest string   `json:"model_digest"`
@@ -29,7 +30,7 @@ type Plan struct {
 	ProjectID   string   `json:"project_id"`
 }
 
-// File is the model's object.
+// File is the object with the model's bytes.
 type File struct {
 	Path   string `json:"path"`
 	URI    string `json:"uri"`
@@ -38,8 +39,8 @@ type File struct {
 	Packed bool   `json:"packed"`
 }
 
-// Fill puts the defaults into what the caller left out.
-func (s Serving) Fill() Serving {
+// Fill returns s with defaults for the fields that the caller left out.
+func (s Serving) WithDefaults() Serving {
 	if s.Engine == "" {
 		s.Engine = EngineLlamaCpp
 	}
@@ -55,18 +56,18 @@ func (s Serving) Fill() Serving {
 	return s
 }
 
-// Check refuses an engine that cannot serve the version, or settings of another engine.
+// Check fails if the engine cannot serve the version or if settings belong to another engine.
 func (s Serving) Check(v *model.Version) error {
 	switch {
 	case v.Status != model.StatusReady:
 		return refused("version %d of the model is %s: %s", v.Number, v.Status, v.StatusReason)
 	case s.Engine == EngineLlamaCpp && v.Format != model.FormatGGUF:
-		return refused("the engine llamacpp serves gguf, and version %d of the model is %s; register its gguf artifact, or serve it with the engine command",
+		return refused("engine llamacpp serves only gguf, but version %d of the model is %s; register its gguf artifact or use the engine \"command\"",
 			v.Number, v.Format)
 	case s.Engine == EngineLlamaCpp && (len(s.Command) > 0 || s.Requirements != ""):
 		return refused("serving.command and serving.requirements belong to the engine command, not to llamacpp")
 	case s.Engine == EngineCommand && (len(s.Command) == 0 || s.Command[0] == ""):
-		return refused("the engine command needs serving.command")
+		return refused("the engine \"command\" needs serving.command")
 	}
 	return nil
 }
@@ -75,14 +76,14 @@ func refused(format string, args ...any) error {
 	return fault.New(fault.Refused, "engine", format, args...)
 }
 
-// Digest names what is served and how.
+// Digest returns the digest of what is served and how.
 func Digest(source Source, modelDigest string, s Serving) (string, error) {
 	raw, err := json.Marshal(map[string]any{
 		"source":  map[string]any{"model_id": source.ModelID, "version": source.Version, "digest": modelDigest},
 		"serving": s,
 	})
 	if err != nil {
-		return "", fmt.Errorf("write what is served: %w", err)
+		return "", fmt.Errorf("encode the serving: %w", err)
 	}
 	return canon.Digest(raw)
 }

@@ -10,28 +10,28 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-func TestWhatAnEngineCanServe(t *testing.T) {
+func TestServing_Check(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		change  func(*model.Version)
 		serving revision.Serving
 		words   string
 	}{
-		"gguf":              {nil, revision.Serving{}, ""},
-		"a command":         {func(v *model.Version) { v.Format = model.FormatSafetensors }, revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}, ""},
-		"rejected":          {func(v *model.Version) { v.Status, v.StatusReason = model.StatusRejected, "malformed" }, revision.Serving{}, "malformed"},
-		"safetensors":       {func(v *model.Version) { v.Format = model.FormatSafetensors }, revision.Serving{}, "register its gguf"},
-		"settings of other": {nil, revision.Serving{Command: []string{"serve"}}, "belong to the engine command"},
-		"pins of other":     {nil, revision.Serving{Requirements: "x"}, "belong to the engine command"},
-		"no command":        {nil, revision.Serving{Engine: revision.EngineCommand}, "needs serving.command"},
-		"empty command":     {nil, revision.Serving{Engine: revision.EngineCommand, Command: []string{""}}, "needs serving.command"},
+		"gguf":                       {nil, revision.Serving{}, ""},
+		"command":                    {func(v *model.Version) { v.Format = model.FormatSafetensors }, revision.Serving{Engine: revision.EngineCommand, Command: []string{"serve"}}, ""},
+		"rejected":                   {func(v *model.Version) { v.Status, v.StatusReason = model.StatusRejected, "malformed" }, revision.Serving{}, "malformed"},
+		"safetensors":                {func(v *model.Version) { v.Format = model.FormatSafetensors }, revision.Serving{}, "register its gguf"},
+		"command with llamacpp":      {nil, revision.Serving{Command: []string{"serve"}}, "belong to the engine command"},
+		"requirements with llamacpp": {nil, revision.Serving{Requirements: "x"}, "belong to the engine command"},
+		"no command":                 {nil, revision.Serving{Engine: revision.EngineCommand}, "needs serving.command"},
+		"empty command":              {nil, revision.Serving{Engine: revision.EngineCommand, Command: []string{""}}, "needs serving.command"},
 	}
 	for name, c := range cases {
 		v := &model.Version{Number: 1, Status: model.StatusReady, Format: model.FormatGGUF}
 		if c.change != nil {
 			c.change(v)
 		}
-		err := c.serving.Fill().Check(v)
+		err := c.serving.WithDefaults().Check(v)
 		if c.words == "" {
 			require.NoError(t, err, name)
 			continue
@@ -41,15 +41,15 @@ func TestWhatAnEngineCanServe(t *testing.T) {
 	}
 }
 
-func TestADigestNamesWhatIsServedAndHow(t *testing.T) {
+func TestRevisionDigest(t *testing.T) {
 	t.Parallel()
 	of := func(model string, s revision.Serving) string {
-		d, err := revision.Digest(revision.Source{ModelID: "mdl_1", Version: 1}, model, s.Fill())
+		d, err := revision.Digest(revision.Source{ModelID: "mdl_1", Version: 1}, model, s.WithDefaults())
 		require.NoError(t, err)
 		return d
 	}
 	plain := of("sha256:a", revision.Serving{})
-	require.Equal(t, plain, of("sha256:a", revision.Serving{Engine: revision.EngineLlamaCpp, Pool: "default", Args: []string{}}), "defaults are what they stand for")
+	require.Equal(t, plain, of("sha256:a", revision.Serving{Engine: revision.EngineLlamaCpp, Pool: "default", Args: []string{}}), "explicit defaults give the same digest")
 	require.NotEqual(t, plain, of("sha256:b", revision.Serving{}))
 	require.NotEqual(t, plain, of("sha256:a", revision.Serving{Args: []string{"-c"}}))
 }

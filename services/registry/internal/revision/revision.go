@@ -1,11 +1,10 @@
-// Package revision keeps the candidates of deployments and what is known of their engines: what a revision
-// serves and how (its plan, which never changes and has a digest), where it stands, and the one execution
-// of it that counts.
+// Package revision owns the revisions of deployments and the state of their engines: what a revision serves and how
+// (its plan, which never changes and has a digest), its state, and the one execution of its engine that counts.
 //
-// It promises that the state of a revision follows from what jobs knows of its engine and from nothing
-// else; that whoever was ready once is never failed by a loss; and that a change which another one
-// overtook is refused in SQL. revision.go, plan.go and observe.go are pure; store*.go alone speak SQL,
-// revision_proto.go alone speaks proto. What a change means for traffic is package deployment's.
+// It promises that the observed state of a revision depends only on what jobs reports about its engine; that a revision
+// that was ready once never fails because its engine is lost; and that SQL rejects a change that is based on an
+// outdated state. revision.go, plan.go and observe.go are pure; only store*.go contain SQL, and only revision_proto.go
+// uses protobuf messages. What a change means for traffic is decided by package deployment.
 package revision
 
 import (
@@ -21,10 +20,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Kind names revisions in errors.
+// Kind is the kind of revisions in errors.
 const Kind = "revision"
 
-// State is where a revision stands.
+// State is the state of a revision.
 type State string
 
 // The states of a revision.
@@ -47,7 +46,7 @@ type Reason struct {
 	Log     string `json:"log"`
 }
 
-// Short is `<phase>/<code>`.
+// Short returns `<phase>/<code>`.
 func (r *Reason) Short() string {
 	if r.Code == "" {
 		return r.Phase
@@ -55,7 +54,7 @@ func (r *Reason) Short() string {
 	return r.Phase + "/" + r.Code
 }
 
-// Text is the reason for people.
+// Text returns the reason with its message.
 func (r *Reason) Text() string {
 	if r.Message == "" {
 		return r.Short()
@@ -69,7 +68,7 @@ type Source struct {
 	Version int32
 }
 
-// Serving is how it is served, with the defaults filled in.
+// Serving is how the version is served, with the defaults filled in.
 type Serving struct {
 	Engine       string   `json:"engine"`
 	Args         []string `json:"args"`
@@ -79,7 +78,7 @@ type Serving struct {
 	GPUs         int32    `json:"gpus"`
 }
 
-// Revision is one candidate of a deployment, which may become what serves.
+// Revision is one candidate of a deployment, which may be promoted.
 type Revision struct {
 	ID            string
 	DeploymentID  string
@@ -92,18 +91,18 @@ type Revision struct {
 	Plan          Plan
 	WorkID        string
 	Generation    int64
-	// Wanted is false once its engines shall be gone.
+	// Wanted is false once the engine shall end.
 	Wanted     bool
 	Engine     Engine
 	Probes     json.RawMessage
 	CreatedAt  time.Time
 	ReadyAt    *time.Time
 	PromotedAt []time.Time
-	// Deadline is until when the engine may run; nil without end.
+	// Deadline is when the engine must end, or nil for no limit.
 	Deadline *time.Time
 }
 
-// Engine is the one execution of a revision that is known.
+// Engine is the last known execution of a revision's engine.
 type Engine struct {
 	Fence     int64
 	NodeID    string
@@ -114,21 +113,21 @@ type Engine struct {
 	ReadyAt   *time.Time
 }
 
-// served says whether the revision was ever ready: then a loss is not_ready, and never failed.
+// served reports whether the revision was ever ready. If so, a lost engine makes it not_ready, never failed.
 func (r *Revision) served() bool { return r.ReadyAt != nil }
 
-// Over says whether nothing can change the state any more but its owner.
-func (r *Revision) Over() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
+// Over reports whether only a user can still change the state.
+func (r *Revision) Finished() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
 
-// Restart asks anew for the engine of a revision that has none. It goes through all states again: what it was
-// before is no promise of what it will be.
+// Restart resets a revision that is over so that a new engine is ordered. It goes through all states again: that it was
+// ready before does not count.
 func (r *Revision) Restart() {
 	r.State, r.Wanted, r.Generation, r.ReadyAt = Pending, true, r.Generation+1, nil
 	r.Engine = Engine{}
-	r.Reason = &Reason{Phase: string(Pending), Code: "waiting", Message: "waits for a node of pool " + r.Serving.Pool}
+	r.Reason = &Reason{Phase: string(Pending), Code: "waiting", Message: "waiting for a node of pool " + r.Serving.Pool}
 }
 
-// ReplicaID names the present execution: another placement is another replica.
+// ReplicaID returns the ID of the current execution. Every placement gets another ID.
 func (r *Revision) ReplicaID() string {
 	var number [16]byte
 	binary.BigEndian.PutUint64(number[:8], uint64(r.Generation))

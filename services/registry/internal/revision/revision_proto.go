@@ -8,7 +8,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 )
 
-// ToProto is a revision as it is shown.
+// ToProto returns the API form of a revision.
 func ToProto(r *Revision) *registryv1.Revision {
 	out := &registryv1.Revision{
 		Id: r.ID, DeploymentId: r.DeploymentID, Number: r.Number, State: string(r.State), Ready: r.State == Ready,
@@ -43,7 +43,7 @@ func servingToProto(s Serving) *registryv1.Serving {
 	}
 }
 
-// ServingFromProto is what a caller asked for.
+// ServingFromProto returns the serving that a request names.
 func ServingFromProto(s *registryv1.Serving) Serving {
 	return Serving{
 		Engine: s.GetEngine(), Args: s.GetArgs(), Command: s.GetCommand(), Requirements: s.GetRequirements(),

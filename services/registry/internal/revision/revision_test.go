@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-func TestEveryPlacementIsAnotherReplica(t *testing.T) {
+func TestRevision_ReplicaID(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	for work := range 3 {
@@ -20,10 +20,10 @@ func TestEveryPlacementIsAnotherReplica(t *testing.T) {
 				name := fmt.Sprint(work, generation, fence)
 				got := r.ReplicaID()
 				require.NoError(t, id.Check(id.Replica, got))
-				require.Empty(t, seen[got], "%s is like %s", name, seen[got])
+				require.Empty(t, seen[got], "%s has the same ID as %s", name, seen[got])
 				seen[got] = name
 				r.Engine.PID, r.Engine.Address = 9, "http://127.0.0.1:9"
-				require.Equal(t, got, r.ReplicaID(), "the same execution is the same replica, whatever is reported of it")
+				require.Equal(t, got, r.ReplicaID(), "the replica ID does not depend on the report")
 			}
 		}
 	}

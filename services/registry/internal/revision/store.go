@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
 // Store reads and writes revisions.
 type Store struct {
-	// Keys seals the engines' keys.
+	// Keys encrypts the API keys of engines.
 	Keys *secret.Keyring
 }
 
@@ -25,7 +25,7 @@ const columns = `id, deployment_id, number, state, reason, model_id, model_versi
 	work_id, work_generation, desired = 'running', fence, node_id, pid, address, api_key, started_at, engine_ready_at,
 	probe_report, created_at, ready_at, promoted_at, deadline`
 
-// keyPlace binds a sealed key to its row.
+// keyPlace binds an encrypted API key to its row.
 func keyPlace(revisionID string) string { return "revision.api_key:" + revisionID }
 
 func (s *Store) scan(row pgx.Row) (*Revision, error) {
@@ -43,35 +43,35 @@ func (s *Store) scan(row pgx.Row) (*Revision, error) {
 		err = json.Unmarshal(reason, r.Reason)
 	}
 	if err = errors.Join(err, json.Unmarshal(serving, &r.Serving), json.Unmarshal(plan, &r.Plan)); err != nil {
-		return nil, fmt.Errorf("read revision %s: %w", r.ID, err)
+		return nil, fmt.Errorf("decode revision %s: %w", r.ID, err)
 	}
 	if sealed != nil {
 		key, err := s.Keys.Open(sealed, keyPlace(r.ID))
 		if err != nil {
-			return nil, fmt.Errorf("open the engine's key of revision %s: %w", r.ID, err)
+			return nil, fmt.Errorf("decrypt the engine's API key of revision %s: %w", r.ID, err)
 		}
 		r.Engine.Key = secret.New(string(key))
 	}
 	return r, nil
 }
 
-// Insert keeps a new revision under its deployment's next number.
+// Insert inserts a new revision under its deployment's next number.
 func (s *Store) Insert(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	err := tx.QueryRow(ctx, `UPDATE deployment SET next_revision = next_revision + 1 WHERE id = $1 RETURNING next_revision - 1`,
 		r.DeploymentID).Scan(&r.Number)
 	if err != nil {
 		return fmt.Errorf("number a revision: %w", err)
 	}
-	return s.Keep(ctx, tx, r)
+	return s.InsertNumbered(ctx, tx, r)
 }
 
-// Keep keeps a new revision under the number that it has.
-func (s *Store) Keep(ctx context.Context, tx pgx.Tx, r *Revision) error {
+// Keep inserts a new revision under the number that it has.
+func (s *Store) InsertNumbered(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	reason, err1 := json.Marshal(r.Reason)
 	serving, err2 := json.Marshal(r.Serving)
 	plan, err3 := json.Marshal(r.Plan)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return fmt.Errorf("write a revision: %w", err)
+		return fmt.Errorf("encode a revision: %w", err)
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO revision (id, deployment_id, number, state, reason, model_id, model_version, serving,
 			serving_digest, plan, work_id, work_generation, desired, created_at, deadline)
@@ -79,37 +79,37 @@ func (s *Store) Keep(ctx context.Context, tx pgx.Tx, r *Revision) error {
 		r.ID, r.DeploymentID, r.Number, r.State, reason, r.Source.ModelID, r.Source.Version, serving, r.ServingDigest, plan,
 		r.WorkID, r.Generation, r.CreatedAt, r.Deadline)
 	if err != nil {
-		return fmt.Errorf("keep a revision: %w", err)
+		return fmt.Errorf("insert a revision: %w", err)
 	}
 	return nil
 }
 
-// Get answers one revision by its number.
+// Get returns one revision by its number.
 func (s *Store) Get(ctx context.Context, q pg.Querier, deploymentID string, number int32) (*Revision, error) {
 	return s.one(ctx, q, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2`, deploymentID, number)
 }
 
-// Lock is Get for a change.
+// Lock is Get with a row lock until the transaction ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, deploymentID string, number int32) (*Revision, error) {
 	return s.one(ctx, tx, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2 FOR UPDATE`, deploymentID, number)
 }
 
-// ByID answers one revision.
+// ByID returns one revision by its ID.
 func (s *Store) ByID(ctx context.Context, q pg.Querier, id string) (*Revision, error) {
 	return s.one(ctx, q, id, `id = $1`, id)
 }
 
-// LockID is ByID for a change.
+// LockID is ByID with a row lock until the transaction ends.
 func (s *Store) LockID(ctx context.Context, tx pgx.Tx, id string) (*Revision, error) {
 	return s.one(ctx, tx, id, `id = $1 FOR UPDATE`, id)
 }
 
-// ByWork answers the revision of a work.
+// ByWork returns the revision of a work.
 func (s *Store) ByWork(ctx context.Context, q pg.Querier, workID string) (*Revision, error) {
 	return s.one(ctx, q, workID, `work_id = $1`, workID)
 }
 
-// LockWork is the revision of a work, for a change.
+// LockWork is ByWork with a row lock until the transaction ends.
 func (s *Store) LockWork(ctx context.Context, tx pgx.Tx, workID string) (*Revision, error) {
 	return s.one(ctx, tx, workID, `work_id = $1 FOR UPDATE`, workID)
 }
@@ -125,12 +125,12 @@ func (s *Store) one(ctx context.Context, q pg.Querier, named, where string, args
 	return r, nil
 }
 
-// List answers the revisions of a deployment, newest first.
-func (s *Store) List(ctx context.Context, q pg.Querier, deploymentID string, p page.Page) ([]*Revision, error) {
-	return s.many(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.Ask(), p.Offset)
+// List returns the revisions of a deployment, newest first.
+func (s *Store) List(ctx context.Context, q pg.Querier, deploymentID string, p request.Page) ([]*Revision, error) {
+	return s.many(ctx, q, `deployment_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3`, deploymentID, p.FetchLimit(), p.Offset)
 }
 
-// Of answers the revisions of several holders, in the order of their numbers.
+// Of returns the revisions of several deployments or sessions, ordered by number.
 func (s *Store) Of(ctx context.Context, q pg.Querier, holders []string) (map[string][]*Revision, error) {
 	found, err := s.many(ctx, q, `deployment_id = ANY($1) ORDER BY deployment_id, number`, holders)
 	if err != nil {
@@ -143,17 +143,17 @@ func (s *Store) Of(ctx context.Context, q pg.Querier, holders []string) (map[str
 	return out, nil
 }
 
-// Promoted answers the promoted revision of every deployment.
+// Promoted returns the promoted revisions of all deployments.
 func (s *Store) Promoted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
 	return s.many(ctx, q, `id IN (SELECT promoted_revision_id FROM deployment)`)
 }
 
-// LockWanted answers the revisions of a deployment whose engines shall run, for a change.
+// LockWanted returns the wanted revisions of a deployment and locks their rows until the transaction ends.
 func (s *Store) LockWanted(ctx context.Context, tx pgx.Tx, deploymentID string) ([]*Revision, error) {
 	return s.many(ctx, tx, `deployment_id = $1 AND desired = 'running' ORDER BY number FOR UPDATE`, deploymentID)
 }
 
-// Wanted answers the revisions whose engines shall run.
+// Wanted returns all wanted revisions.
 func (s *Store) Wanted(ctx context.Context, q pg.Querier) ([]*Revision, error) {
 	return s.many(ctx, q, `desired = 'running' ORDER BY id`)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Save writes what may change of a revision, if it still stands where it stood.
+// Save writes the mutable columns of a revision if its stored state is still from.
 func (s *Store) Save(ctx context.Context, tx pgx.Tx, r *Revision, from State) error {
 	var reason, probes, sealed []byte
 	if r.Reason != nil {
 		raw, err := json.Marshal(r.Reason)
 		if err != nil {
-			return fmt.Errorf("write a reason: %w", err)
+			return fmt.Errorf("encode a reason: %w", err)
 		}
 		reason = raw
 	}
@@ -27,7 +27,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, r *Revision, from State) er
 	if !r.Engine.Key.IsZero() {
 		raw, err := s.Keys.Seal([]byte(r.Engine.Key.Reveal()), keyPlace(r.ID))
 		if err != nil {
-			return fmt.Errorf("seal the engine's key: %w", err)
+			return fmt.Errorf("encrypt the engine's API key: %w", err)
 		}
 		sealed = raw
 	}
@@ -45,16 +45,16 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, r *Revision, from State) er
 		return fmt.Errorf("save a revision: %w", err)
 	}
 	if tag.RowsAffected() != 1 {
-		return fault.New(fault.Conflict, "revision_changed", "revision %d has changed meanwhile", r.Number)
+		return fault.New(fault.Conflict, "revision_changed", "revision %d was changed by another request", r.Number)
 	}
 	return nil
 }
 
-// MarkPromoted notes when a revision was promoted.
+// MarkPromoted records the time of a promotion.
 func (*Store) MarkPromoted(ctx context.Context, tx pgx.Tx, r *Revision, at time.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE revision SET promoted_at = array_append(promoted_at, $2) WHERE id = $1 AND state = 'ready'`, r.ID, at)
 	if err != nil {
-		return fmt.Errorf("note a promotion: %w", err)
+		return fmt.Errorf("record a promotion: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package rubric keeps rubrics: by what answers are judged. A version has a number that the server gives and a
-// digest over the canonical JSON of its content; the same content is the same version. A draft becomes
-// published once, and what is published never changes: solution applications pin its number and its digest.
+// Package rubric owns rubrics, the criteria by which model responses are scored. A version has a number assigned by the
+// server and a digest of the canonical JSON of its content. Storing the same content again returns the same version. A
+// draft is published once, and a published version never changes: solution applications pin its number and its digest.
 package rubric
 
 import (
@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -21,7 +21,7 @@ const (
 	VersionKind = "rubric version"
 )
 
-// Status is where a version stands.
+// Status is the status of a version.
 type Status string
 
 // The statuses of a version.
@@ -30,7 +30,7 @@ const (
 	StatusPublished Status = "published"
 )
 
-// DefaultAggregation is that of content which names none.
+// DefaultAggregation is the aggregation of content that names none.
 const DefaultAggregation = "weighted_mean"
 
 // kindScale is the kind of criterion that has a scale.
@@ -38,7 +38,7 @@ const kindScale = "judge_scale"
 
 // Rubric is a name with versions.
 type Rubric struct {
-	own.Owner
+	access.Owner
 
 	ID          string
 	Name        string
@@ -59,7 +59,7 @@ type Version struct {
 	PublishedAt *time.Time
 }
 
-// Content is what a version says; its JSON is the one that the API shows.
+// Content is the content of a version. Its JSON is the one that the API returns.
 type Content struct {
 	Instructions string      `json:"instructions"`
 	Criteria     []Criterion `json:"criteria"`
@@ -67,7 +67,7 @@ type Content struct {
 	PassAt       *float64    `json:"pass_at"`
 }
 
-// Criterion is one thing that is judged.
+// Criterion is one aspect that is scored.
 type Criterion struct {
 	Key              string          `json:"key"`
 	Title            string          `json:"title"`
@@ -82,32 +82,32 @@ type Criterion struct {
 	Config           json.RawMessage `json:"config"`
 }
 
-// Scale is the range of a judged value.
+// Scale is the range of the values of a criterion.
 type Scale struct {
 	Min     float64  `json:"min"`
 	Max     float64  `json:"max"`
 	Anchors []Anchor `json:"anchors"`
 }
 
-// Anchor says what a value of a scale means.
+// Anchor describes the meaning of one value of a scale.
 type Anchor struct {
 	Value       float64 `json:"value"`
 	Description string  `json:"description"`
 	Example     string  `json:"example"`
 }
 
-// Ref is the reference of a version.
+// Ref returns the reference of a version.
 func (r *Rubric) Ref(number int32) string {
 	return ref.Ref{Kind: ref.Rubric, Project: r.Project, Name: r.Name, Version: strconv.Itoa(int(number))}.String()
 }
 
-// Check refuses content by which nothing can be scored.
+// Check rejects content that cannot be used for scoring.
 func (c *Content) Check() error {
 	keys, total := map[string]bool{}, 0.0
 	for i := range c.Criteria {
 		criterion := &c.Criteria[i]
 		if keys[criterion.Key] {
-			return refused("the criterion %s is there twice", criterion.Key)
+			return refused("duplicate criterion %s", criterion.Key)
 		}
 		keys[criterion.Key] = true
 		total += criterion.Weight
@@ -123,23 +123,23 @@ func (c *Content) Check() error {
 
 func (c *Criterion) check() error {
 	if (c.Scale != nil) != (c.Kind == kindScale) {
-		return refused("the criterion %s is %s: a scale belongs to %s and to nothing else", c.Key, c.Kind, kindScale)
+		return refused("criterion %s is of kind %s; a scale is required for kind %s and not allowed for others", c.Key, c.Kind, kindScale)
 	}
 	if c.Scale == nil {
 		return nil
 	}
 	if c.Scale.Min >= c.Scale.Max {
-		return refused("the scale of %s ends where it begins", c.Key)
+		return refused("the scale of criterion %s needs a maximum above its minimum", c.Key)
 	}
 	for _, a := range c.Scale.Anchors {
 		if a.Value < c.Scale.Min || a.Value > c.Scale.Max {
-			return refused("an anchor of %s lies outside its scale", c.Key)
+			return refused("an anchor of criterion %s is outside its scale", c.Key)
 		}
 	}
 	return nil
 }
 
-// Sum is the digest of the content, and its JSON as it is kept.
+// Sum returns the digest of the content and the JSON that is stored.
 func (c *Content) Sum() (digest string, raw []byte, err error) {
 	if raw, err = json.Marshal(c); err != nil {
 		return "", nil, fmt.Errorf("write the content of a rubric: %w", err)

@@ -6,7 +6,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 )
 
-// ToProto is a rubric as it is shown.
+// ToProto converts a rubric for the API.
 func ToProto(r *Rubric) *registryv1.Rubric {
 	return &registryv1.Rubric{
 		Id: r.ID, Name: r.Name, Project: r.Project, Owner: r.UserName, Description: r.Description, Visibility: r.Visibility,

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/canon"
@@ -25,37 +26,36 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
 type projects struct{}
 
-func (projects) Project(_ context.Context, key string) (*own.Project, error) {
-	return &own.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
+func (projects) Project(_ context.Context, key string) (*access.Project, error) {
+	return &access.Project{ID: "prj_" + key, Key: key, Visibility: "team"}, nil
 }
 
-type desk struct {
+type fixture struct {
 	*rubric.Server
 
 	t *testing.T
 }
 
-func open(t *testing.T) *desk {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
 	clk := clock.NewFake(at())
 	ids := id.NewSource(clk, rand.Reader)
-	return &desk{t: t, Server: &rubric.Server{
-		Pool: pool, Projects: projects{}, Once: &idem.Once{Pool: pool, Keys: idem.New(clk)}, Events: event.NewLog(clk, ids, "registry"),
+	return &fixture{t: t, Server: &rubric.Server{
+		Pool: pool, Projects: projects{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Events: event.NewLog(clk, ids, "registry"),
 		Audit: audit.NewLog(clk, ids, "registry"), Clock: clk, IDs: ids,
 	}}
 }
@@ -71,7 +71,8 @@ func (h *headers) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// as is a call of a person in the team's project, under a key where there is one.
+// as returns the context of a call by subject, who has role in project team, and the headers that the call sets. A key that
+// is not empty becomes the idempotency key.
 func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
@@ -86,7 +87,7 @@ func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-func (d *desk) make(name string) *registryv1.Rubric {
+func (d *fixture) make(name string) *registryv1.Rubric {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	r, err := d.CreateRubric(ctx, &registryv1.CreateRubricRequest{Name: name, Project: "team", Description: "words"})
@@ -94,7 +95,7 @@ func (d *desk) make(name string) *registryv1.Rubric {
 	return r
 }
 
-// content is a good one, changed.
+// content returns valid content, modified by change.
 func content(change ...func(*registryv1.RubricContent)) *registryv1.RubricContent {
 	c := &registryv1.RubricContent{
 		Instructions: "Be fair <and> short.", PassAt: new(0.5), Aggregation: "weighted_mean",
@@ -112,14 +113,14 @@ func content(change ...func(*registryv1.RubricContent)) *registryv1.RubricConten
 	return c
 }
 
-func (d *desk) draft(r *registryv1.Rubric, c *registryv1.RubricContent, key string) (*registryv1.RubricVersion, string, error) {
+func (d *fixture) draft(r *registryv1.Rubric, c *registryv1.RubricContent, key string) (*registryv1.RubricVersion, string, error) {
 	d.t.Helper()
 	ctx, h := as(d.t, "usr_1", authn.ProjectEditor, key)
 	v, err := d.CreateRubricVersion(ctx, &registryv1.CreateRubricVersionRequest{RubricId: r.GetId(), Content: c})
 	return v, strings.Join(h.sent.Get("x-service-status"), ","), err
 }
 
-func (d *desk) publish(r *registryv1.Rubric, n int32) *registryv1.RubricVersion {
+func (d *fixture) publish(r *registryv1.Rubric, n int32) *registryv1.RubricVersion {
 	d.t.Helper()
 	ctx, _ := as(d.t, "usr_1", authn.ProjectEditor, "")
 	v, err := d.PublishRubricVersion(ctx, &registryv1.PublishRubricVersionRequest{RubricId: r.GetId(), Version: n})
@@ -127,13 +128,13 @@ func (d *desk) publish(r *registryv1.Rubric, n int32) *registryv1.RubricVersion 
 	return v
 }
 
-func (d *desk) count(from string) (n int) {
+func (d *fixture) count(from string) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.Pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from).Scan(&n))
 	return n
 }
 
-func TestAVersionIsItsContent(t *testing.T) {
+func TestCreateRubricVersion_sameContentReturnsExisting(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	r := d.make("fair")
@@ -146,7 +147,7 @@ func TestAVersionIsItsContent(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, proto.Equal(v, got), "%v\n%v", v, got)
 	again, status, err := d.draft(r, content(func(c *registryv1.RubricContent) { c.Aggregation = "" }), "")
-	require.NoError(t, err, "the default is what it stands for")
+	require.NoError(t, err, "the default is equivalent to its explicit value")
 	require.Equal(t, []any{"200", v.GetId()}, []any{status, again.GetId()})
 	next, status, err := d.draft(r, content(func(c *registryv1.RubricContent) { c.Criteria[0].Weight = 3 }), "k")
 	require.NoError(t, err)
@@ -154,16 +155,16 @@ func TestAVersionIsItsContent(t *testing.T) {
 	require.NotEqual(t, v.GetDigest(), next.GetDigest())
 	_, status, err = d.draft(r, content(func(c *registryv1.RubricContent) { c.Criteria[0].Weight = 3 }), "k")
 	require.NoError(t, err)
-	require.Empty(t, status, "a repeat under its key is answered as the first")
+	require.Empty(t, status, "a repeat with the same key gets the first response")
 	require.Equal(t, 2, d.count(`audit WHERE action = 'rubric.version.create'`))
 }
 
-func TestTheDigestIsThatOfTheContentAsItIsShown(t *testing.T) {
+func TestRubricVersion_digestMatchesAPIContent(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	v, _, err := d.draft(d.make("fair"), content(), "")
 	require.NoError(t, err)
-	// What protojson cannot say of it is written by hand: raw JSON, and null for what is not set.
+	// Add by hand what protojson does not write this way: raw JSON, and null for members that are not set.
 	shown, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(v.GetContent())
 	require.NoError(t, err)
 	var doc map[string]any
@@ -179,7 +180,7 @@ func TestTheDigestIsThatOfTheContentAsItIsShown(t *testing.T) {
 	require.Equal(t, want, v.GetDigest())
 }
 
-func TestWhatIsPublishedNeverChanges(t *testing.T) {
+func TestPublishRubricVersion(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	r := d.make("fair")
@@ -189,12 +190,12 @@ func TestWhatIsPublishedNeverChanges(t *testing.T) {
 	}
 	second := d.publish(r, 2)
 	require.Equal(t, "published", second.GetStatus())
-	require.True(t, proto.Equal(second, d.publish(r, 2)), "a repeat")
+	require.True(t, proto.Equal(second, d.publish(r, 2)), "a repeated call changes nothing")
 	d.publish(r, 1)
 	ctx, _ := as(t, "usr_1", authn.ProjectEditor, "")
 	got, err := d.GetRubric(ctx, &registryv1.GetRubricRequest{RubricId: r.GetId()})
 	require.NoError(t, err)
-	require.EqualValues(t, 2, got.GetCurrentVersion(), "the newest that is published")
+	require.EqualValues(t, 2, got.GetCurrentVersion(), "the highest published version is current")
 	require.Equal(t, 2, d.count(`audit WHERE action = 'rubric.version.publish'`))
 	_, err = d.PublishRubricVersion(ctx, &registryv1.PublishRubricVersionRequest{RubricId: r.GetId(), Version: 9})
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
@@ -209,28 +210,28 @@ func TestWhatIsPublishedNeverChanges(t *testing.T) {
 		}
 		return fmt.Sprint(v.Number)
 	}
-	all := own.Everything()
+	all := access.ServiceScope()
 	for text, want := range map[string]string{
 		"rub/team/fair@1": "1", "rub/team/fair@2": "2", "rub/team/fair@latest": "2", "rub/team/fair@3": "", "rub/team/fair@9": "",
 		"rub/team/fair@01": "", "rub/team/fair@x": "", "rub/team/none@1": "", "rub/other/fair@1": "",
 	} {
 		require.Equal(t, want, resolve(all, text), text)
-		require.Empty(t, resolve(authn.Scope{UserID: "usr_9", Projects: []string{}}, text), "hidden looks absent")
+		require.Empty(t, resolve(authn.Scope{UserID: "usr_9", Projects: []string{}}, text), "a hidden rubric looks absent")
 	}
 }
 
-func TestContentByWhichNothingCanBeScoredIsRefused(t *testing.T) {
+func TestCreateRubricVersion_rejectsInvalidContent(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	r := d.make("fair")
 	for name, change := range map[string]func(*registryv1.RubricContent){
-		"a key twice":             func(c *registryv1.RubricContent) { c.Criteria[1].Key = "clear" },
-		"no weight":               func(c *registryv1.RubricContent) { c.Criteria[0].Weight, c.Criteria[1].Weight = 0, 0 },
-		"a scale without scale":   func(c *registryv1.RubricContent) { c.Criteria[0].Scale = nil },
-		"a scale of no scale":     func(c *registryv1.RubricContent) { c.Criteria[1].Scale = &registryv1.RubricScale{Max: 1} },
-		"an empty scale":          func(c *registryv1.RubricContent) { c.Criteria[0].Scale.Max = 1 },
-		"an anchor outside":       func(c *registryv1.RubricContent) { c.Criteria[0].Scale.Anchors[0].Value = 0 },
-		"an integer past doubles": func(c *registryv1.RubricContent) { c.Criteria[1].Config = []byte(`{"n":9007199254740993}`) },
+		"duplicate key":        func(c *registryv1.RubricContent) { c.Criteria[1].Key = "clear" },
+		"no weight":            func(c *registryv1.RubricContent) { c.Criteria[0].Weight, c.Criteria[1].Weight = 0, 0 },
+		"scale missing":        func(c *registryv1.RubricContent) { c.Criteria[0].Scale = nil },
+		"scale not allowed":    func(c *registryv1.RubricContent) { c.Criteria[1].Scale = &registryv1.RubricScale{Max: 1} },
+		"empty scale":          func(c *registryv1.RubricContent) { c.Criteria[0].Scale.Max = 1 },
+		"anchor outside scale": func(c *registryv1.RubricContent) { c.Criteria[0].Scale.Anchors[0].Value = 0 },
+		"integer not exact":    func(c *registryv1.RubricContent) { c.Criteria[1].Config = []byte(`{"n":9007199254740993}`) },
 	} {
 		_, _, err := d.draft(r, content(change), "")
 		require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, "rubric"), "%s: %v", name, err)
@@ -238,7 +239,7 @@ func TestContentByWhichNothingCanBeScoredIsRefused(t *testing.T) {
 	require.Zero(t, d.count(`rubric_version`))
 }
 
-func TestOfManyDraftsAtOnceEachContentIsOneVersion(t *testing.T) {
+func TestCreateRubricVersion_concurrentDrafts(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	r := d.make("fair")
@@ -257,7 +258,7 @@ func TestOfManyDraftsAtOnceEachContentIsOneVersion(t *testing.T) {
 	require.Equal(t, []int{3, 3}, []int{d.count(`rubric_version`), d.count(`rubric_version WHERE version <= 3`)})
 }
 
-func TestWhoMayDoWhatWithARubric(t *testing.T) {
+func TestRubricPermissions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	r := d.make("fair")
@@ -301,7 +302,7 @@ func TestWhoMayDoWhatWithARubric(t *testing.T) {
 	require.Empty(t, list.GetRubrics())
 }
 
-func TestRubricsAreListedInPages(t *testing.T) {
+func TestListRubrics_pages(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for n := range 4 {

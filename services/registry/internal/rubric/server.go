@@ -7,38 +7,37 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Server answers RubricService.
+// Server implements RubricService.
 type Server struct {
 	registryv1.UnimplementedRubricServiceServer
 
 	Pool     *pgxpool.Pool
 	Store    Store
-	Projects own.Projects
-	Once     *idem.Once
+	Projects access.Projects
+	Once     *idempotency.Once
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
 }
 
-// CreateRubric makes a rubric without versions.
+// CreateRubric creates a rubric without versions.
 func (s *Server) CreateRubric(ctx context.Context, in *registryv1.CreateRubricRequest) (*registryv1.Rubric, error) {
 	out := &registryv1.Rubric{}
 	if done, err := s.Once.Replay(ctx, registryv1.RubricService_CreateRubric_FullMethodName, in, out); done || err != nil {
 		return out, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -47,13 +46,13 @@ func (s *Server) CreateRubric(ctx context.Context, in *registryv1.CreateRubricRe
 		if err := s.Store.Insert(ctx, tx, r); err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(r))
+		idempotency.Set(out, ToProto(r))
 		return s.record(ctx, tx, "rubric.create", r.ID, event.Event{Type: "created"}, out)
 	})
 	return out, err
 }
 
-// record writes the event and the audit row of a change.
+// record writes the event and the audit entry of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, rubricID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, rubricID
 	if _, err := s.Events.Append(ctx, tx, e); err != nil {
@@ -62,9 +61,9 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, rubricID string,
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: rubricID, After: after})
 }
 
-// ListRubrics lists the rubrics that the caller sees, newest first.
+// ListRubrics lists the rubrics visible to the caller, newest first.
 func (s *Server) ListRubrics(ctx context.Context, in *registryv1.ListRubricsRequest) (*registryv1.ListRubricsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +71,7 @@ func (s *Server) ListRubrics(ctx context.Context, in *registryv1.ListRubricsRequ
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListRubricsResponse{}
 	for _, r := range found {
 		out.Rubrics = append(out.Rubrics, ToProto(r))
@@ -80,7 +79,7 @@ func (s *Server) ListRubrics(ctx context.Context, in *registryv1.ListRubricsRequ
 	return out, request.SetMore(ctx, more)
 }
 
-// GetRubric answers one rubric.
+// GetRubric returns one rubric.
 func (s *Server) GetRubric(ctx context.Context, in *registryv1.GetRubricRequest) (*registryv1.Rubric, error) {
 	r, err := s.get(ctx, in.GetRubricId())
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *Server) get(ctx context.Context, rubricID string) (*Rubric, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), rubricID)
 }
 
-// editable is a rubric that the caller may change.
+// editable returns a rubric, or an error if the caller may not change it.
 func (s *Server) editable(ctx context.Context, rubricID string) (*Rubric, error) {
 	r, err := s.get(ctx, rubricID)
 	if err != nil {

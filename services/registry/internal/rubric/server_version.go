@@ -9,13 +9,12 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateRubricVersion makes a draft; the same content again is the version that exists.
+// CreateRubricVersion creates a draft. If a version with the same content exists, it returns that version.
 func (s *Server) CreateRubricVersion(ctx context.Context, in *registryv1.CreateRubricVersionRequest) (*registryv1.RubricVersion, error) {
 	r, err := s.editable(ctx, in.GetRubricId())
 	if err != nil {
@@ -38,21 +37,21 @@ func (s *Server) CreateRubricVersion(ctx context.Context, in *registryv1.CreateR
 		if err != nil {
 			return err
 		}
-		idem.Set(out, versionToProto(r, kept))
+		idempotency.Set(out, versionToProto(r, kept))
 		if !fresh {
-			idem.SetExisting(out)
+			idempotency.MarkExisting(out)
 			return nil
 		}
 		return s.record(ctx, tx, "rubric.version.create", r.ID, event.Event{Type: "version", To: string(v.Status)},
 			map[string]any{"version": v.Number, "digest": v.Digest})
 	})
-	if err == nil && idem.TakeExisting(out) {
+	if err == nil && idempotency.TakeExistingMark(out) {
 		err = request.SetStatus(ctx, http.StatusOK)
 	}
 	return out, err
 }
 
-// PublishRubricVersion makes a draft published; a repeat answers the version as it is.
+// PublishRubricVersion publishes a draft. A repeated call returns the published version.
 func (s *Server) PublishRubricVersion(ctx context.Context, in *registryv1.PublishRubricVersionRequest) (*registryv1.RubricVersion, error) {
 	r, err := s.editable(ctx, in.GetRubricId())
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *Server) PublishRubricVersion(ctx context.Context, in *registryv1.Publis
 func (s *Server) ListRubricVersions(
 	ctx context.Context, in *registryv1.ListRubricVersionsRequest,
 ) (*registryv1.ListRubricVersionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +94,7 @@ func (s *Server) ListRubricVersions(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListRubricVersionsResponse{}
 	for _, v := range found {
 		out.Versions = append(out.Versions, versionToProto(r, v))
@@ -103,7 +102,7 @@ func (s *Server) ListRubricVersions(
 	return out, request.SetMore(ctx, more)
 }
 
-// GetRubricVersion answers one version.
+// GetRubricVersion returns one version.
 func (s *Server) GetRubricVersion(ctx context.Context, in *registryv1.GetRubricVersionRequest) (*registryv1.RubricVersion, error) {
 	r, err := s.get(ctx, in.GetRubricId())
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
@@ -30,32 +30,34 @@ func scanVersion(row pgx.Row) (*Version, error) {
 	return v, err
 }
 
-// InsertVersion keeps a new draft under the next number; fresh is false where the content was there before.
+// InsertVersion stores a new draft under the next number. If the rubric already has a version with the same digest, it
+// returns that version and fresh is false.
 func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, content []byte) (kept *Version, fresh bool, err error) {
-	// The row's lock orders those who number versions.
+	// The row lock serializes the numbering of versions.
 	err = tx.QueryRow(ctx, `SELECT next_version FROM rubric WHERE id = $1 FOR UPDATE`, v.RubricID).Scan(&v.Number)
 	if err != nil {
-		return nil, false, fmt.Errorf("number a version of a rubric: %w", err)
+		return nil, false, fmt.Errorf("read the next version number of a rubric: %w", err)
 	}
-	there, err := scanVersion(tx.QueryRow(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND digest = $2`, v.RubricID, v.Digest))
+	existing, err := scanVersion(tx.QueryRow(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND digest = $2`, v.RubricID, v.Digest))
 	if err == nil {
-		return there, false, nil
+		return existing, false, nil
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return nil, false, fmt.Errorf("look for a version of a rubric: %w", err)
+		return nil, false, fmt.Errorf("find a version of a rubric by digest: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO rubric_version (`+versionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		v.ID, v.RubricID, v.Number, v.Status, v.Digest, content, v.CreatedAt, v.PublishedAt)
 	if err != nil {
-		return nil, false, fmt.Errorf("keep a version of a rubric: %w", err)
+		return nil, false, fmt.Errorf("insert a version of a rubric: %w", err)
 	}
 	if _, err := tx.Exec(ctx, `UPDATE rubric SET next_version = $2 + 1 WHERE id = $1`, v.RubricID, v.Number); err != nil {
-		return nil, false, fmt.Errorf("count a version of a rubric: %w", err)
+		return nil, false, fmt.Errorf("update the next version number of a rubric: %w", err)
 	}
 	return v, true, nil
 }
 
-// Publish makes a draft published; false where it is no draft any more.
+// Publish publishes a draft. It returns false if the version is already published. The current version of the rubric is the
+// highest published one.
 func (Store) Publish(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE rubric_version SET status = 'published', published_at = $2 WHERE id = $1 AND status = 'draft'`, v.ID, at)
 	if err != nil {
@@ -66,12 +68,12 @@ func (Store) Publish(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (
 	}
 	_, err = tx.Exec(ctx, `UPDATE rubric SET current_version = greatest(current_version, $2) WHERE id = $1`, v.RubricID, v.Number)
 	if err != nil {
-		return false, fmt.Errorf("make a version of a rubric the current one: %w", err)
+		return false, fmt.Errorf("set the current version of a rubric: %w", err)
 	}
 	return true, nil
 }
 
-// Version answers one version.
+// Version returns one version.
 func (Store) Version(ctx context.Context, q pg.Querier, rubricID string, number int32) (*Version, error) {
 	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND version = $2`, rubricID, number))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -83,10 +85,10 @@ func (Store) Version(ctx context.Context, q pg.Querier, rubricID string, number 
 	return v, nil
 }
 
-// Versions answers the versions of a rubric, newest first.
-func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p page.Page) ([]*Version, error) {
+// Versions returns the versions of a rubric, newest first.
+func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p request.Page) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1
-		ORDER BY version DESC LIMIT $2 OFFSET $3`, rubricID, p.Ask(), p.Offset)
+		ORDER BY version DESC LIMIT $2 OFFSET $3`, rubricID, p.FetchLimit(), p.Offset)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a rubric: %w", err)
 	}
@@ -97,10 +99,10 @@ func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p page
 	return found, nil
 }
 
-// Resolve finds a published version by its reference; nils where there is none that the scope sees.
+// Resolve finds a published version by its reference. It returns nils if the scope sees none.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Rubric, *Version, error) {
-	rubric, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+own.Visible+` AND project = $4 AND name = $5`,
-		own.Args(scope, r.Project, r.Name)...))
+	rubric, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND project = $4 AND name = $5`,
+		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
 	}

@@ -15,17 +15,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/wake"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
 )
 
-// lookAgain is how long a watch trusts wake-ups alone.
+// lookAgain is how often a watch checks for news in case a wake-up was lost.
 const lookAgain = time.Second
 
-// Server answers SnapshotService.
+// Server implements SnapshotService.
 type Server struct {
 	registrypeerv1.UnimplementedSnapshotServiceServer
 
@@ -33,35 +33,35 @@ type Server struct {
 	Store     *deployment.Store
 	Revisions *revision.Store
 	Ledger    *epoch.Ledger
-	Hub       *wake.Hub
+	Hub       *pg.NotifyHub
 	Clock     clock.Clock
 }
 
 type watchStream = grpc.BidiStreamingServer[registrypeerv1.WatchRequest, registrypeerv1.WatchResponse]
 
-// watch is one replica's stream.
+// watch is the server side of one replica's stream.
 type watch struct {
 	*Server
 
 	reader  reader
 	stream  watchStream
 	replica string
-	// sent is the epoch of the last snapshot that this stream has sent: the replica applies in order, so
-	// all that follows on the stream comes after it.
+	// sent is the epoch of the last snapshot that was sent on this stream. The replica applies messages in order, so
+	// everything that follows on the stream comes after that snapshot.
 	sent int64
 }
 
-// Watch is a replica's one stream.
+// Watch serves the stream of one replica until it ends.
 func (s *Server) Watch(stream watchStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	changed := s.Hub.Wait(topic.Snapshot)
+	changed := s.Hub.Wait(db.SnapshotTopic)
 	defer changed.Close()
 	again := s.Clock.NewTicker(lookAgain)
 	defer again.Stop()
 	requests := make(chan *registrypeerv1.WatchRequest)
 	broken := make(chan error, 1)
-	// gRPC ends Recv when this handler returns; the goroutine outlives it by no more than that.
+	// gRPC ends Recv when this handler returns, so the goroutine ends shortly afterwards.
 	go func() { broken <- receive(ctx, stream, requests) }()
 	w := &watch{Server: s, reader: reader{pool: s.Pool, store: s.Store, revisions: s.Revisions}, stream: stream}
 	for {
@@ -87,11 +87,11 @@ func (s *Server) Watch(stream watchStream) error {
 	}
 }
 
-// Release gives leases back. A wake-up that is lost delays who waits by no more than its next look.
+// Release gives back the leases of replicas. If the wake-up is lost, waiting revocations notice at their next check.
 func (s *Server) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest) (*registrypeerv1.ReleaseResponse, error) {
 	for _, replica := range in.GetReplicaIds() {
 		if id.Check(id.Replica, replica) != nil {
-			return nil, fault.New(fault.Refused, "replica", "a replica is named by an id")
+			return nil, fault.New(fault.Refused, "replica", "replica_ids must contain valid replica IDs")
 		}
 	}
 	if err := s.Ledger.Release(ctx, in.GetReplicaIds()); err != nil {
@@ -114,11 +114,11 @@ func receive(ctx context.Context, stream watchStream, out chan<- *registrypeerv1
 	}
 }
 
-// take stores what the replica has in force and answers a renewal, with the snapshot before it where the
-// replica lacks it: nobody serves by a renewed lease what was dead when it was renewed.
+// take stores the epoch that the replica has applied and grants a renewal. If the replica lacks the snapshot that was
+// current at the grant, the response carries it, so that a renewed lease never serves outdated state.
 func (w *watch) take(ctx context.Context, in *registrypeerv1.WatchRequest) error {
 	if id.Check(id.Replica, in.GetReplicaId()) != nil || (w.replica != "" && w.replica != in.GetReplicaId()) {
-		return fault.New(fault.Refused, "replica", "a stream belongs to one replica, named by an id")
+		return fault.New(fault.Refused, "replica", "a stream belongs to one replica; replica_id must be valid and must not change")
 	}
 	w.replica = in.GetReplicaId()
 	if in.GetRenewal() == 0 {
@@ -141,7 +141,7 @@ func (w *watch) take(ctx context.Context, in *registrypeerv1.WatchRequest) error
 	return w.send(out)
 }
 
-// news sends a snapshot where there is a newer one. A replica that has not introduced itself waits.
+// news sends a snapshot if there is a newer one. A replica gets nothing before its first request.
 func (w *watch) news(ctx context.Context) error {
 	if w.replica == "" {
 		return nil

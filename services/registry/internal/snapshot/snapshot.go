@@ -1,6 +1,6 @@
-// Package snapshot tells the replicas of inference what to serve, and until when they may. A replica gets
-// the whole with each change; a renewal of its lease never comes before the snapshot that was in force
-// when it was granted.
+// Package snapshot sends the replicas of inference what to serve and until when they may serve it. A replica gets the
+// complete state with each change. A renewed lease is never sent before the snapshot that was current when the lease was
+// granted.
 package snapshot
 
 import (
@@ -12,30 +12,30 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
-// whole is everything of one epoch.
+// whole is the complete state of one epoch.
 type whole struct {
 	epoch       int64
 	deployments []*deployment.Deployment
-	revisions   map[string]*revision.Revision // by id
-	tokens      map[string][]*token.Token     // by deployment
+	revisions   map[string]*revision.Revision   // by ID
+	tokens      map[string][]*deploytoken.Token // by deployment ID
 }
 
-// reader reads wholes.
+// reader reads the complete state from the database.
 type reader struct {
 	pool      *pgxpool.Pool
 	store     *deployment.Store
 	revisions *revision.Store
-	tokens    token.Store
+	tokens    deploytoken.Store
 }
 
-// read takes the epoch and all rows from one state of the database.
+// read reads the epoch and all rows in one consistent view of the database.
 func (r *reader) read(ctx context.Context) (*whole, error) {
-	w := &whole{revisions: map[string]*revision.Revision{}, tokens: map[string][]*token.Token{}}
+	w := &whole{revisions: map[string]*revision.Revision{}, tokens: map[string][]*deploytoken.Token{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pg.InTxWith(ctx, r.pool, opts, func(ctx context.Context, tx pgx.Tx) error {
 		var err error

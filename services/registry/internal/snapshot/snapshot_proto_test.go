@@ -5,14 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
 )
 
-func TestOnlyWhatIsReadyHasReplicas(t *testing.T) {
+func TestSnapshotRevisionToProto_replicasOnlyWhenReady(t *testing.T) {
 	t.Parallel()
 	engine := revision.Engine{Address: "127.0.0.1:9", Key: secret.New("k"), Fence: 2}
 	why := &revision.Reason{Phase: "pending", Code: "engine_lost", Message: "gone"}
@@ -36,8 +36,8 @@ func TestOnlyWhatIsReadyHasReplicas(t *testing.T) {
 	require.Nil(t, revisionToProto(nil))
 }
 
-// A replica apart from inference is dialled as the node that it runs on, and as no other.
-func TestAReplicaSaysWhereAndAsWhomItAnswers(t *testing.T) {
+// Inference dials a remote replica and verifies that it is the named node.
+func TestSnapshotRevisionToProto_replicaAddressAndNode(t *testing.T) {
 	t.Parallel()
 	engine := revision.Engine{Address: "https://node-7:4433", NodeID: "nod_7", Key: secret.New("k"), Fence: 2}
 	r := revisionToProto(&revision.Revision{ID: "rev_1", State: revision.Ready, Engine: engine}).GetReplicas()[0]
@@ -45,17 +45,17 @@ func TestAReplicaSaysWhereAndAsWhomItAnswers(t *testing.T) {
 	require.NotEmpty(t, r.GetId())
 }
 
-func TestASnapshotIsTheWhole(t *testing.T) {
+func TestSnapshotToProto(t *testing.T) {
 	t.Parallel()
 	promoted := "rev_1"
 	w := &whole{
 		epoch: 3,
 		deployments: []*deployment.Deployment{
-			{ID: "dep_1", State: deployment.StateServing, PromotedID: &promoted, Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}},
+			{ID: "dep_1", State: deployment.StateServing, PromotedID: &promoted, Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "all"}},
 			{ID: "dep_2", State: deployment.StateSuspended},
 		},
 		revisions: map[string]*revision.Revision{"rev_1": {ID: "rev_1", Number: 4, State: revision.Ready}},
-		tokens:    map[string][]*token.Token{"dep_1": {{ID: "tok_1", Name: "n", Hash: []byte{1}}, {ID: "tok_2", Hash: []byte{2}}}},
+		tokens:    map[string][]*deploytoken.Token{"dep_1": {{ID: "tok_1", Name: "n", Hash: []byte{1}}, {ID: "tok_2", Hash: []byte{2}}}},
 	}
 	got := w.toProto().GetDeployments()
 	require.Len(t, got, 2)

@@ -13,29 +13,27 @@ import (
 	"google.golang.org/grpc"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/platform/pgtest"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/platform/wake"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/token"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/topic"
+	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// guard bounds what must happen; it is no part of any meaning.
+// guard bounds every wait for something that must happen. Its length has no meaning of its own.
 const guard = 2 * time.Minute
 
-// bench is a server over rows of its own, with one deployment. No wake-ups come but those of the test.
+// bench is a test fixture: a server over its own database with one deployment. Only the test sends wake-ups.
 type bench struct {
 	*Server
 
@@ -56,7 +54,7 @@ func open(t *testing.T) *bench {
 	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
 	base := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files})
 	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader)}
-	pool, hub, store, revisions := base.Pool("registry"), wake.NewHub(), &deployment.Store{}, &revision.Store{Keys: keys}
+	pool, hub, store, revisions := base.Pool("registry"), pg.NewNotifyHub(), &deployment.Store{}, &revision.Store{Keys: keys}
 	b.Server = &Server{
 		Pool: pool, Store: store, Revisions: revisions, Hub: hub, Clock: clk, Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
 	}
@@ -64,7 +62,7 @@ func open(t *testing.T) *bench {
 		Pool: pool, Store: store, Revisions: revisions, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 	}
 	b.d = &deployment.Deployment{
-		Owner: own.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
+		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
 		ID:    b.ids.New(id.Deployment), Name: "chat", State: deployment.StateServing, CreatedAt: clk.Now(),
 	}
 	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.book.Create(ctx, tx, b.d) }))
@@ -75,8 +73,8 @@ func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return pg.InTx(b.t.Context(), b.Pool, fn)
 }
 
-// mint makes a token: a change that inference must hear of. Nobody is woken.
-func (b *bench) mint() (token *token.Token, err error) {
+// mint creates a token, which raises the epoch. It sends no wake-up.
+func (b *bench) mint() (token *deploytoken.Token, err error) {
 	err = b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		token, _, err = b.book.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
 		return err
@@ -84,7 +82,7 @@ func (b *bench) mint() (token *token.Token, err error) {
 	return token, err
 }
 
-func (b *bench) change() *token.Token {
+func (b *bench) change() *deploytoken.Token {
 	b.t.Helper()
 	token, err := b.mint()
 	require.NoError(b.t, err)
@@ -98,7 +96,7 @@ func (b *bench) now() int64 {
 	return now
 }
 
-// replica is one that is connected; it takes a message only when the test does.
+// replica is a connected fake replica. It receives a message only when the test calls next.
 type replica struct {
 	grpc.ServerStream
 
@@ -151,17 +149,17 @@ func (b *bench) connect() *replica {
 	return r
 }
 
-// tell sends what the replica has in force, and asks for a lease where renewal is not 0.
-func (r *replica) tell(acked, renewal int64) {
+// request sends the acknowledged epoch and, if renewal is not 0, requests a lease.
+func (r *replica) request(acked, renewal int64) {
 	r.t.Helper()
 	select {
 	case r.up <- &registrypeerv1.WatchRequest{ReplicaId: r.id, AckedEpoch: acked, Renewal: renewal}:
 	case <-time.After(guard):
-		require.Fail(r.t, "the server does not listen")
+		require.Fail(r.t, "the server does not receive")
 	}
 }
 
-// next is the next message.
+// next returns the next message.
 func (r *replica) next() *registrypeerv1.WatchResponse {
 	r.t.Helper()
 	select {
@@ -170,31 +168,31 @@ func (r *replica) next() *registrypeerv1.WatchResponse {
 	case err := <-r.ended:
 		require.Fail(r.t, "the stream ended", "%v", err)
 	case <-time.After(guard):
-		require.Fail(r.t, "nothing came")
+		require.Fail(r.t, "timed out waiting for a message")
 	}
 	return nil
 }
 
-// begin introduces a replica and takes its first snapshot.
+// begin connects a replica and receives its first snapshot.
 func (b *bench) begin() *replica {
 	b.t.Helper()
 	r := b.connect()
-	r.tell(0, 1)
+	r.request(0, 1)
 	first := r.next()
 	require.NotNil(b.t, first.GetSnapshot())
 	require.Equal(b.t, b.now(), first.GetEpoch())
 	return r
 }
 
-// quiet checks that nothing was sent: the answer to a renewal is the next message.
+// quiet checks that nothing was sent before: the next message is the response to this renewal.
 func (r *replica) quiet(acked, renewal int64) *registrypeerv1.WatchResponse {
 	r.t.Helper()
-	r.tell(acked, renewal)
+	r.request(acked, renewal)
 	out := r.next()
-	require.Equal(r.t, renewal, out.GetRenewed(), "something else came before: %v", out)
+	require.Equal(r.t, renewal, out.GetRenewed(), "another message came first: %v", out)
 	return out
 }
 
-func (b *bench) wake() { b.Hub.Wake(topic.Snapshot) }
+func (b *bench) wake() { b.Hub.Wake(db.SnapshotTopic) }
 
 var errCut = io.ErrClosedPipe

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 )
 
-func TestAReplicaThatDoesNotSayWhoItIsGetsNothing(t *testing.T) {
+func TestWatch_unidentifiedReplicaGetsNothing(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.connect()
@@ -24,16 +24,16 @@ func TestAReplicaThatDoesNotSayWhoItIsGetsNothing(t *testing.T) {
 	require.Equal(t, b.Ledger.Lease-b.Ledger.Lease/1000, first.GetLease().AsDuration())
 }
 
-func TestAChangeIsSentOnceHoweverOftenOneIsWoken(t *testing.T) {
+func TestWatch_sendsChangeOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.begin()
-	require.Nil(t, r.quiet(b.now(), 2).GetSnapshot(), "nothing is new")
+	require.Nil(t, r.quiet(b.now(), 2).GetSnapshot(), "a renewal without changes carries no snapshot")
 	token := b.change()
 	b.wake()
 	news := r.next()
 	require.Equal(t, b.now(), news.GetEpoch())
-	require.Zero(t, news.GetRenewed(), "news renew no lease")
+	require.Zero(t, news.GetRenewed(), "a snapshot alone renews no lease")
 	require.Nil(t, news.GetLease())
 	require.Equal(t, token.ID, news.GetSnapshot().GetDeployments()[0].GetTokens()[0].GetId())
 	for range 3 {
@@ -45,7 +45,7 @@ func TestAChangeIsSentOnceHoweverOftenOneIsWoken(t *testing.T) {
 	require.Equal(t, news.GetEpoch(), again.GetEpoch())
 }
 
-func TestALostWakeUpCostsNoMoreThanALook(t *testing.T) {
+func TestWatch_lostWakeUp(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.begin()
@@ -54,7 +54,7 @@ func TestALostWakeUpCostsNoMoreThanALook(t *testing.T) {
 	require.Equal(t, b.now(), r.next().GetEpoch())
 }
 
-func TestASlowReplicaGetsTheLastOfWhatItMissed(t *testing.T) {
+func TestWatch_slowReplicaSkipsToLatest(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	slow, quick := b.begin(), b.begin()
@@ -63,22 +63,22 @@ func TestASlowReplicaGetsTheLastOfWhatItMissed(t *testing.T) {
 		b.change()
 		b.wake()
 		news := quick.next()
-		require.Equal(t, b.now(), news.GetEpoch(), "nobody waits for the slow one")
+		require.Equal(t, b.now(), news.GetEpoch(), "the slow replica does not delay others")
 		seen[news.GetEpoch()] = true
 	}
 	require.Len(t, seen, 6)
-	// One message was on its way when the slow one stopped to read; all that came after is one more.
+	// One message was in flight when the slow replica stopped reading. All later changes arrive as one more message.
 	var last int64
 	for got := 0; last != b.now(); got++ {
 		require.Less(t, got, 2)
 		news := slow.next()
-		require.Greater(t, news.GetEpoch(), last, "never back")
+		require.Greater(t, news.GetEpoch(), last, "epochs never decrease")
 		last = news.GetEpoch()
 	}
 	require.Nil(t, slow.quiet(last, 2).GetSnapshot())
 }
 
-func TestNobodyServesByANewLeaseWhatWasDeadWhenItWasGranted(t *testing.T) {
+func TestWatch_renewalCarriesRevocation(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	token := b.change()
@@ -86,12 +86,12 @@ func TestNobodyServesByANewLeaseWhatWasDeadWhenItWasGranted(t *testing.T) {
 	from, err := b.book.Revoke(t.Context(), b.d.ID, token.ID)
 	require.NoError(t, err)
 	renewed := r.quiet(from-1, 2)
-	require.NotNil(t, renewed.GetSnapshot(), "the change comes with the lease, not after it")
+	require.NotNil(t, renewed.GetSnapshot(), "the snapshot comes with the lease, not after it")
 	require.Equal(t, from, renewed.GetEpoch())
 	require.Empty(t, renewed.GetSnapshot().GetDeployments()[0].GetTokens())
 }
 
-func TestWhatAReplicaHasInForceIsStored(t *testing.T) {
+func TestWatch_storesAcknowledgedEpoch(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.begin()
@@ -102,20 +102,20 @@ func TestWhatAReplicaHasInForceIsStored(t *testing.T) {
 		return len(found)
 	}
 	require.Equal(t, 1, behind())
-	r.tell(b.now(), 0)
+	r.request(b.now(), 0)
 	r.quiet(b.now(), 2)
 	require.Zero(t, behind())
-	// Cut off, it keeps its lease; it comes back with its own name.
+	// A replica that is cut off keeps its lease and reconnects under the same ID.
 	r.cancel()
 	require.ErrorIs(t, <-r.ended, context.Canceled)
 	b.change()
-	require.Equal(t, 1, behind(), "it is waited for")
+	require.Equal(t, 1, behind(), "the replica is behind while its lease lasts")
 	back := b.connect()
 	back.id = r.id
 	require.Equal(t, b.now(), back.quiet(b.now()-1, 9).GetEpoch())
 }
 
-func TestAStreamEndsAsItsReplicaEndsIt(t *testing.T) {
+func TestWatch_endsWithReplica(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for name, c := range map[string]struct{ cut, want error }{"closed": {io.EOF, nil}, "broken": {errCut, errCut}} {
@@ -125,26 +125,26 @@ func TestAStreamEndsAsItsReplicaEndsIt(t *testing.T) {
 	}
 }
 
-func TestWhoIsNoReplicaIsTurnedAway(t *testing.T) {
+func TestWatch_rejectsInvalidReplica(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	other := b.begin()
 	cases := map[string]func(r *replica){
-		"no name":              func(r *replica) { r.id = ""; r.tell(0, 1) },
-		"no id":                func(r *replica) { r.id = "rep_1"; r.tell(0, 1) },
-		"another kind of id":   func(r *replica) { r.id = b.d.ID; r.tell(0, 1) },
-		"another's name later": func(r *replica) { r.tell(0, 1); r.next(); r.id = other.id; r.tell(0, 2) },
-		"without a lease":      func(r *replica) { r.tell(5, 0) },
+		"empty ID":           func(r *replica) { r.id = ""; r.request(0, 1) },
+		"malformed ID":       func(r *replica) { r.id = "rep_1"; r.request(0, 1) },
+		"ID of another kind": func(r *replica) { r.id = b.d.ID; r.request(0, 1) },
+		"changed ID":         func(r *replica) { r.request(0, 1); r.next(); r.id = other.id; r.request(0, 2) },
+		"no lease":           func(r *replica) { r.request(5, 0) },
 	}
 	for name, do := range cases {
 		r := b.connect()
 		do(r)
 		require.True(t, fault.Is(<-r.ended, fault.Refused), name)
 	}
-	require.Nil(t, other.quiet(b.now(), 2).GetSnapshot(), "the others are served on")
+	require.Nil(t, other.quiet(b.now(), 2).GetSnapshot(), "other replicas keep their streams")
 }
 
-func TestASnapshotIsOfOneMoment(t *testing.T) {
+func TestSnapshotReader_consistentView(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	base := b.now()
@@ -162,12 +162,12 @@ func TestASnapshotIsOfOneMoment(t *testing.T) {
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, whole.epoch, last)
 		last = whole.epoch
-		require.EqualValues(t, last-base, len(whole.tokens[b.d.ID]), "as many tokens as changes: neither more nor fewer")
+		require.EqualValues(t, last-base, len(whole.tokens[b.d.ID]), "the number of tokens matches the epoch")
 	}
 	wg.Wait()
 }
 
-func TestASnapshotHoldsWhatIsServedAndNothingElse(t *testing.T) {
+func TestSnapshotReader_servedStateOnly(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	token, dead := b.change(), b.change()
@@ -181,7 +181,7 @@ func TestASnapshotHoldsWhatIsServedAndNothingElse(t *testing.T) {
 	require.Len(t, got, 1)
 	require.True(t, got[0].GetSuspended())
 	require.Nil(t, got[0].GetPromoted())
-	require.Len(t, got[0].GetTokens(), 1, "no token that is revoked")
+	require.Len(t, got[0].GetTokens(), 1, "revoked tokens are left out")
 	require.Equal(t, token.ID, got[0].GetTokens()[0].GetId())
 	require.Equal(t, token.Hash, got[0].GetTokens()[0].GetHash())
 	require.Equal(t, []string{b.d.ID, "usr_1", "prj_1", "team"},
@@ -189,11 +189,11 @@ func TestASnapshotHoldsWhatIsServedAndNothingElse(t *testing.T) {
 	require.Equal(t, deployment.StateSuspended, whole.deployments[0].State)
 }
 
-func TestWithoutADatabaseAStreamEnds(t *testing.T) {
+func TestWatch_endsWhenDatabaseFails(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	r := b.begin()
 	b.Pool.Close()
 	b.wake()
-	require.Error(t, <-r.ended, "the replica serves on by its lease and comes again")
+	require.Error(t, <-r.ended, "the stream ends when the database fails")
 }

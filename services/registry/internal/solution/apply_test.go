@@ -24,7 +24,7 @@ import (
 
 type request = registryv1.CreateSolutionApplicationRequest
 
-func TestAnApplicationPinsWhatItWasBoundTo(t *testing.T) {
+func TestCreateSolutionApplication_snapshot(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	a, status, err := d.apply(func(in *request) {
@@ -32,13 +32,13 @@ func TestAnApplicationPinsWhatItWasBoundTo(t *testing.T) {
 		in.Bindings.TrainDataset = new("ds/team/train@latest")
 	})
 	require.NoError(t, err)
-	require.Empty(t, status, "201 is the route's own")
+	require.Empty(t, status, "the route's default status is 201")
 	require.NoError(t, id.Check(id.SolutionApplication, a.GetId()))
 	require.Equal(t, []string{"prj_team", "team", "support@1.0"}, []string{a.GetProject(), a.GetProjectKey(), a.GetSolution()})
 	require.True(t, at().Equal(a.GetCreatedAt().AsTime()))
 	s := a.GetSnapshot()
 	require.JSONEq(t, manifest, string(s.GetManifest()))
-	require.Equal(t, "ds/team/train@v1", s.GetBindings().GetTrainDataset(), "an exact version")
+	require.Equal(t, "ds/team/train@v1", s.GetBindings().GetTrainDataset(), "the snapshot has the exact version")
 	require.Equal(t, []string{"mdl/team/base@1", "ds/team/held@v1", "env/team/math@v1", "rub/team/fair@1"},
 		[]string{s.GetBindings().GetModel(), s.GetBindings().GetValidationDataset(), s.GetBindings().GetTaskset(), s.GetBindings().GetRubric()})
 	require.Equal(t, []any{"sha256:tasks", int32(12), int32(1), "sha256:fair1", "sha256:recipe-1"},
@@ -58,13 +58,13 @@ func TestAnApplicationPinsWhatItWasBoundTo(t *testing.T) {
 	require.True(t, proto.Equal(a, got), "%v\n%v", a, got)
 }
 
-func TestTheDigestIsThatOfTheSnapshot(t *testing.T) {
+func TestCreateSolutionApplication_digestMatchesSnapshot(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	a, _, err := d.apply(func(in *request) { in.Solution = []byte(`{"name":"bare","version":"1","recipe":"sft/tiny@1.0"}`) })
 	require.NoError(t, err)
 	s := a.GetSnapshot()
-	require.Equal(t, []any{0, 0, "", 0}, []any{len(s.GetRequirements()), len(s.GetBusinessTaskIds()), s.GetBusinessCohortDigest(), len(s.GetToolchain())}, "the defaults")
+	require.Equal(t, []any{0, 0, "", 0}, []any{len(s.GetRequirements()), len(s.GetBusinessTaskIds()), s.GetBusinessCohortDigest(), len(s.GetToolchain())}, "optional members have their defaults")
 	b := s.GetBindings()
 	text := fmt.Sprintf(`{"manifest":%s,"bindings":{"model":%q,"train_dataset":%q,"validation_dataset":%q,"taskset":%q,"rubric":%q},
 		"taskset_digest":"sha256:tasks","evaluation_tasks":12,"rubric_version":1,"rubric_digest":"sha256:fair1","recipe_digest":"sha256:recipe-1",
@@ -75,19 +75,19 @@ func TestTheDigestIsThatOfTheSnapshot(t *testing.T) {
 	require.Equal(t, want, a.GetDigest())
 }
 
-func TestAnIdenticalApplicationIsTheOneThatExists(t *testing.T) {
+func TestCreateSolutionApplication_identicalReturnsExisting(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	first, _, err := d.apply(func(in *request) { in.BusinessTaskIds = []string{"a", "b"} })
 	require.NoError(t, err)
 	d.clock.Advance(time.Hour)
 	for name, change := range map[string]func(*request){
-		"the same":                        func(*request) {},
-		"its members in another order":    func(in *request) { in.Solution = reordered() },
-		"its tasks in another order":      func(in *request) { in.BusinessTaskIds = []string{"b", "a"} },
-		"by its name":                     func(in *request) { in.Solution = []byte(`"support@1.0"`) },
-		"the latest, which is that":       func(in *request) { in.Bindings.Model = new("mdl/team/base@latest") },
-		"an integer written as a decimal": func(in *request) { in.Solution = bytes.Replace([]byte(manifest), []byte("0.5"), []byte("5e-1"), 1) },
+		"same request":               func(*request) {},
+		"members reordered":          func(in *request) { in.Solution = reordered() },
+		"tasks reordered":            func(in *request) { in.BusinessTaskIds = []string{"b", "a"} },
+		"solution by name":           func(in *request) { in.Solution = []byte(`"support@1.0"`) },
+		"latest version":             func(in *request) { in.Bindings.Model = new("mdl/team/base@latest") },
+		"number spelled differently": func(in *request) { in.Solution = bytes.Replace([]byte(manifest), []byte("0.5"), []byte("5e-1"), 1) },
 	} {
 		again, status, err := d.apply(func(in *request) { in.BusinessTaskIds = []string{"a", "b"} }, change)
 		require.NoError(t, err, name)
@@ -102,7 +102,7 @@ func TestAnIdenticalApplicationIsTheOneThatExists(t *testing.T) {
 	require.NotEqual(t, first.GetDigest(), other.GetDigest())
 	elsewhere, status, err := d.apply(func(in *request) { in.BusinessTaskIds, in.Project = []string{"a", "b"}, "second" })
 	require.NoError(t, err)
-	require.Equal(t, []string{"", first.GetDigest()}, []string{status, elsewhere.GetDigest()}, "another project has its own")
+	require.Equal(t, []string{"", first.GetDigest()}, []string{status, elsewhere.GetDigest()}, "another project gets its own application")
 	require.NotEqual(t, first.GetId(), elsewhere.GetId())
 }
 
@@ -110,7 +110,7 @@ func reordered() []byte {
 	return []byte(`{"toolchain":{"python":"3.12"},"requirements":[{"gpus":8},{"note":"large"}],"recipe":"sft/tiny@1.0","purpose":{"share":0.50,"for":"<all> \u0026 more","seats":3},"version":"1.0","name":"support"}`)
 }
 
-func TestOfManyIdenticalApplicationsAtOnceOneIsMade(t *testing.T) {
+func TestCreateSolutionApplication_concurrentIdenticalCreateOne(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	const n = 12
@@ -119,7 +119,7 @@ func TestOfManyIdenticalApplicationsAtOnceOneIsMade(t *testing.T) {
 	for i := range n {
 		ctx, h := as(t, "usr_1", authn.ProjectEditor, "")
 		wg.Go(func() {
-			out, err := d.CreateSolutionApplication(ctx, ask())
+			out, err := d.CreateSolutionApplication(ctx, validRequest())
 			ids[i], statuses[i], errs[i] = out.GetId(), h.status(), err
 		})
 	}
@@ -132,16 +132,16 @@ func TestOfManyIdenticalApplicationsAtOnceOneIsMade(t *testing.T) {
 			made++
 		}
 	}
-	require.Equal(t, 1, made, "one is told 201")
+	require.Equal(t, 1, made, "exactly one call returns 201")
 	require.Equal(t, []int{1, 1, 1}, []int{d.count(`solution_application`), d.count(`solution`), d.count(`event WHERE subject_kind = 'solution_application'`)})
 }
 
-func TestARepeatUnderItsKeyIsAnsweredAsTheFirst(t *testing.T) {
+func TestCreateSolutionApplication_idempotencyKey(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	call := func(key string, change ...func(*request)) (*registryv1.SolutionApplicationOut, string, error) {
 		ctx, h := as(t, "usr_1", authn.ProjectEditor, key)
-		out, err := d.CreateSolutionApplication(ctx, ask(change...))
+		out, err := d.CreateSolutionApplication(ctx, validRequest(change...))
 		return out, h.status(), err
 	}
 	first, status, err := call("k")
@@ -149,20 +149,20 @@ func TestARepeatUnderItsKeyIsAnsweredAsTheFirst(t *testing.T) {
 	require.Empty(t, status)
 	again, status, err := call("k")
 	require.NoError(t, err)
-	require.Empty(t, status, "201 again")
+	require.Empty(t, status, "the repeat returns 201 again")
 	require.True(t, proto.Equal(first, again))
 	_, status, err = call("l")
 	require.NoError(t, err)
 	require.Equal(t, "200", status)
 	_, status, err = call("l")
 	require.NoError(t, err)
-	require.Equal(t, "200", status, "and 200 again")
+	require.Equal(t, "200", status, "the repeat returns 200 again")
 	_, _, err = call("k", func(in *request) { in.BusinessTaskIds = []string{"x"} })
 	require.True(t, fault.HasCode(err, "idempotency_key") && fault.Is(err, fault.Conflict), "%v", err)
 }
 
-// TestWhatIsRefused also shows that nothing stays of what was refused.
-func TestWhatIsRefused(t *testing.T) {
+// A refused request must also leave no rows.
+func TestCreateSolutionApplication_refusals(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.dataset("secret", "v1", true, "three")
@@ -186,25 +186,25 @@ func TestWhatIsRefused(t *testing.T) {
 		code   string
 		words  string
 	}{
-		"no such model":       {func(in *request) { in.Bindings.Model = new("mdl/team/none@1") }, fault.Refused, "bindings", "bindings: no such reference: mdl/team/none@1"},
-		"no such version":     {func(in *request) { in.Bindings.Model = new("mdl/team/base@2") }, fault.Refused, "bindings", "mdl/team/base@2"},
-		"an odd version":      {func(in *request) { in.Bindings.Model = new("mdl/team/base@01") }, fault.Refused, "bindings", "base@01"},
-		"another kind":        {func(in *request) { in.Bindings.Model = new("ds/team/train@v1") }, fault.Refused, "bindings", "no such reference"},
-		"nonsense":            {func(in *request) { in.Bindings.Taskset = new("nonsense") }, fault.Refused, "bindings", "no such reference: nonsense"},
+		"unknown model":       {func(in *request) { in.Bindings.Model = new("mdl/team/none@1") }, fault.Refused, "bindings", "bindings: no such reference: mdl/team/none@1"},
+		"unknown version":     {func(in *request) { in.Bindings.Model = new("mdl/team/base@2") }, fault.Refused, "bindings", "mdl/team/base@2"},
+		"malformed version":   {func(in *request) { in.Bindings.Model = new("mdl/team/base@01") }, fault.Refused, "bindings", "base@01"},
+		"wrong kind":          {func(in *request) { in.Bindings.Model = new("ds/team/train@v1") }, fault.Refused, "bindings", "no such reference"},
+		"no reference":        {func(in *request) { in.Bindings.Taskset = new("nonsense") }, fault.Refused, "bindings", "no such reference: nonsense"},
 		"archived":            {func(in *request) { in.Bindings.TrainDataset = new("ds/team/kept@v1") }, fault.Refused, "bindings", "no such reference"},
 		"deprecated":          {func(in *request) { in.Bindings.Taskset = new("env/team/old@v1") }, fault.Refused, "bindings", "no such reference"},
-		"a draft":             {func(in *request) { in.Bindings.Rubric = new("rub/team/fair@7") }, fault.Refused, "bindings", "no such reference: rub/team/fair@7"},
+		"draft rubric":        {func(in *request) { in.Bindings.Rubric = new("rub/team/fair@7") }, fault.Refused, "bindings", "no such reference: rub/team/fair@7"},
 		"validation is train": {func(in *request) { in.Bindings.ValidationDataset = new("ds/team/train@latest") }, fault.Refused, "validation_dataset", "validation_dataset: "},
-		"of the same records": {func(in *request) { in.Bindings.ValidationDataset = new("ds/team/twin@v1") }, fault.Refused, "validation_dataset", "ds/team/twin@v1"},
-		"no such recipe":      {func(in *request) { in.Solution = []byte(`{"name":"a","version":"1","recipe":"sft/none@1"}`) }, fault.Refused, "recipe", "sft/none@1"},
-		"a withdrawn recipe":  {func(in *request) { in.Solution = []byte(`{"name":"a","version":"1","recipe":"sft/tiny@0.9"}`) }, fault.Refused, "recipe", "sft/tiny@0.9"},
-		"no such solution":    {func(in *request) { in.Solution = []byte(`"none@1"`) }, fault.Refused, "solution", "project team has no solution none@1"},
+		"same records":        {func(in *request) { in.Bindings.ValidationDataset = new("ds/team/twin@v1") }, fault.Refused, "validation_dataset", "ds/team/twin@v1"},
+		"unknown recipe":      {func(in *request) { in.Solution = []byte(`{"name":"a","version":"1","recipe":"sft/none@1"}`) }, fault.Refused, "recipe", "sft/none@1"},
+		"withdrawn recipe":    {func(in *request) { in.Solution = []byte(`{"name":"a","version":"1","recipe":"sft/tiny@0.9"}`) }, fault.Refused, "recipe", "sft/tiny@0.9"},
+		"unknown solution":    {func(in *request) { in.Solution = []byte(`"none@1"`) }, fault.Refused, "solution", "project team has no solution none@1"},
 		"too many tasks": {func(in *request) {
 			in.Solution = []byte(`{"name":"a","version":"1","recipe":"sft/tiny@1.0","evaluation_tasks":13}`)
-		}, fault.Refused, "evaluation_tasks", "asks for 13 tasks, the taskset has 12"},
-		"tasks without number": {func(in *request) { in.Bindings.Taskset = new("env/team/endless@v1") }, fault.Refused, "evaluation_tasks", "no end"},
-		"no such project":      {func(in *request) { in.Project = "nowhere" }, fault.Refused, "project", "no such project: nowhere"},
-		"a closed project":     {func(in *request) { in.Project = "closed" }, fault.Conflict, "project_archived", "closed"},
+		}, fault.Refused, "evaluation_tasks", "requests 13 tasks; the taskset has 12"},
+		"infinite taskset": {func(in *request) { in.Bindings.Taskset = new("env/team/endless@v1") }, fault.Refused, "evaluation_tasks", "infinite"},
+		"unknown project":  {func(in *request) { in.Project = "nowhere" }, fault.Refused, "project", "no such project: nowhere"},
+		"archived project": {func(in *request) { in.Project = "closed" }, fault.Conflict, "project_archived", "closed"},
 	} {
 		_, _, err := d.apply(c.change)
 		require.True(t, fault.Is(err, c.kind) && fault.HasCode(err, c.code), "%s: %v", name, err)
@@ -218,7 +218,7 @@ func TestWhatIsRefused(t *testing.T) {
 	require.EqualValues(t, 500, more.GetSnapshot().GetEvaluationTasks())
 }
 
-func TestRightsToWhatIsBound(t *testing.T) {
+func TestCreateSolutionApplication_bindingPermissions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.dataset("secret", "v1", true, "three")
@@ -226,13 +226,13 @@ func TestRightsToWhatIsBound(t *testing.T) {
 	require.NoError(t, err)
 	stranger := func(change func(*request)) error {
 		ctx, _ := as(t, "usr_9", "", "")
-		_, err := d.CreateSolutionApplication(ctx, ask(func(in *request) { in.Project = "default" }, change))
+		_, err := d.CreateSolutionApplication(ctx, validRequest(func(in *request) { in.Project = "default" }, change))
 		return err
 	}
 	hidden, absent := stranger(func(*request) {}), stranger(func(in *request) { in.Bindings.Model = new("mdl/team/none@1") })
 	require.True(t, fault.Is(hidden, fault.Refused), "%v", hidden)
 	require.Equal(t, strings.ReplaceAll(fault.From(absent).Text(), "env/team/math@v1", "x"), strings.ReplaceAll(fault.From(hidden).Text(), "env/team/math@v1", "x"),
-		"hidden and absent have equal words")
+		"hidden and absent references give the same error")
 	for _, table := range []string{"model", "environment", "rubric"} {
 		_, err := d.Pool.Exec(t.Context(), `UPDATE `+table+` SET visibility = 'all'`)
 		require.NoError(t, err)
@@ -242,8 +242,8 @@ func TestRightsToWhatIsBound(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Forbidden) && fault.HasCode(err, "bindings"), "%v", err)
 	require.Equal(t, "bindings: you may not read ds/team/secret@v1", fault.From(err).Text())
 	_, _, err = d.apply(func(in *request) { in.Bindings.TrainDataset = new("ds/team/secret@v1") })
-	require.NoError(t, err, "its editors may bind it")
+	require.NoError(t, err, "editors of its project may bind a protected dataset")
 	ctx, _ := as(t, "usr_9", authn.ProjectViewer, "")
-	_, err = d.CreateSolutionApplication(ctx, ask())
-	require.True(t, fault.Is(err, fault.Forbidden), "a viewer adds nothing: %v", err)
+	_, err = d.CreateSolutionApplication(ctx, validRequest())
+	require.True(t, fault.Is(err, fault.Forbidden), "viewers may not create applications: %v", err)
 }

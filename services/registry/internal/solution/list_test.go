@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
-func TestApplicationsComeInPagesOfFifty(t *testing.T) {
+func TestListSolutionApplications_pages(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for n := range 2*solution.PageSize + 1 {
@@ -44,11 +44,11 @@ func TestApplicationsComeInPagesOfFifty(t *testing.T) {
 		all = append(all, got...)
 	}
 	for n, task := range all {
-		require.Equal(t, fmt.Sprint(len(all)-1-n), task, "newest first, also of one moment")
+		require.Equal(t, fmt.Sprint(len(all)-1-n), task, "newest first, also if created at the same time")
 	}
 	got, more, err := page(new(int32(51)))
 	require.NoError(t, err)
-	require.Equal(t, []any{50, false}, []any{len(got), more}, "the last full page has none after it")
+	require.Equal(t, []any{50, false}, []any{len(got), more}, "no page follows the last full page")
 	for _, bad := range []int32{-1, 100_001} {
 		_, _, err := page(&bad)
 		require.True(t, fault.Is(err, fault.Invalid), "%v", err)
@@ -60,7 +60,7 @@ func TestApplicationsComeInPagesOfFifty(t *testing.T) {
 	require.Empty(t, out.GetItems())
 }
 
-func TestWhatTheCallerMayNotKnowIsAbsent(t *testing.T) {
+func TestSolutionApplication_hiddenLooksAbsent(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	a, _, err := d.apply()
@@ -85,7 +85,7 @@ func TestWhatTheCallerMayNotKnowIsAbsent(t *testing.T) {
 	}
 }
 
-func TestDriftIsToldByBinding(t *testing.T) {
+func TestGetSolutionApplicationStatus_drift(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	d.dataset("shared", "v1", false, "one", "nine")
@@ -107,7 +107,7 @@ func TestDriftIsToldByBinding(t *testing.T) {
 	}
 	require.Equal(t, all("current"), states)
 	require.False(t, out.GetDrifted())
-	require.Equal(t, []string{"overlap: 1 of the 2 files of the validation dataset are files of the train dataset"}, out.GetWarnings())
+	require.Equal(t, []string{"overlap: 1 of the 2 files of the validation dataset are also in the train dataset"}, out.GetWarnings())
 
 	d.clock.Advance(time.Hour)
 	d.dataset("train", "v2", false, "five")
@@ -128,7 +128,7 @@ func TestDriftIsToldByBinding(t *testing.T) {
 	require.Equal(t, "ds/team/train@v2", out.GetBindings()[1].GetLatest())
 	require.Equal(t, "sft/tiny@1.1", out.GetBindings()[5].GetLatest())
 	_, states = status("usr_3", authn.ProjectViewer)
-	require.Equal(t, "unreadable", states["validation_dataset"], "with the rights of who asks")
+	require.Equal(t, "unreadable", states["validation_dataset"], "the status uses the caller's permissions")
 	_, err = d.Pool.Exec(t.Context(), `UPDATE solution_application SET visibility = 'all'`)
 	require.NoError(t, err)
 	d.recipe("1.0", "withdrawn", "sha256:recipe-1")
@@ -137,10 +137,10 @@ func TestDriftIsToldByBinding(t *testing.T) {
 	_, states = status("usr_9", "")
 	require.Equal(t, map[string]string{
 		"model": "unknown", "train_dataset": "unknown", "validation_dataset": "unknown", "taskset": "unknown", "rubric": "unknown", "recipe": "archived",
-	}, states, "what is hidden is unknown")
+	}, states, "hidden bindings are reported as unknown")
 }
 
-func TestASnapshotNeverChanges(t *testing.T) {
+func TestSolutionApplication_snapshotIsImmutable(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	a, _, err := d.apply()
@@ -155,6 +155,6 @@ func TestASnapshotNeverChanges(t *testing.T) {
 	require.Equal(t, a.GetDigest(), got.GetDigest())
 	next, status, err := d.apply()
 	require.NoError(t, err)
-	require.Empty(t, status, "what the catalog says now is another application")
+	require.Empty(t, status, "a changed catalog entry makes another application")
 	require.NotEqual(t, a.GetDigest(), next.GetDigest())
 }

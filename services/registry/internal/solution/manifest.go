@@ -9,9 +9,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Manifest is what a solution's manifest says, as far as the registry reads it; all else in it is the solution's own.
+// Manifest holds the members of a solution's manifest that the registry reads. Other members are opaque to it.
 type Manifest struct {
-	// Raw is the document as it was given.
+	// Raw is the verbatim document.
 	Raw    json.RawMessage
 	Digest string
 
@@ -34,11 +34,11 @@ const (
 	maxTasks        = 100_000_000
 )
 
-// Read understands a manifest; field is where it stands in the request. Names are taken in their one spelling.
+// Read parses a manifest. field is its place in the request, for error messages. Member names are case-sensitive.
 func Read(raw json.RawMessage, field string) (*Manifest, error) {
 	digest, err := canon.Digest(raw)
 	if err != nil {
-		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "the manifest has no one form: "+reason(err), field))
+		return nil, fault.InvalidFields(fault.At(fault.TypeValue, "the manifest has no canonical form: "+reason(err), field))
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
@@ -62,10 +62,10 @@ func reason(err error) string {
 	if errors.Is(err, canon.ErrNoForm) {
 		return err.Error()
 	}
-	return "it cannot be written"
+	return "it cannot be encoded"
 }
 
-// reading collects what is wrong with the members of a manifest.
+// reading collects the errors in the members of a manifest.
 type reading struct {
 	field   string
 	members map[string]json.RawMessage
@@ -76,7 +76,7 @@ func (r *reading) fault(typ, msg string, at ...any) {
 	r.faults = append(r.faults, fault.At(typ, msg, append([]any{r.field}, at...)...))
 }
 
-// given is a member that is there and not null.
+// given returns a member. ok is false if the member is missing or null.
 func (r *reading) given(name string) (json.RawMessage, bool) {
 	raw, ok := r.members[name]
 	return raw, ok && string(raw) != "null"

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
-func TestAManifestIsReadInItsOneSpelling(t *testing.T) {
+func TestReadManifest(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{"name": `"a"`, "version": `"1"`, "recipe": `"sft/tiny@1.0"`}
 	with := func(change ...string) json.RawMessage {
@@ -39,27 +39,27 @@ func TestAManifestIsReadInItsOneSpelling(t *testing.T) {
 		typ string
 		loc []any
 	}{
-		"no object":              {json.RawMessage(`[1]`), fault.TypeDictType, []any{"manifest"}},
+		"not an object":          {json.RawMessage(`[1]`), fault.TypeDictType, []any{"manifest"}},
 		"null":                   {json.RawMessage(`null`), fault.TypeDictType, []any{"manifest"}},
-		"no JSON":                {json.RawMessage(`{`), fault.TypeValue, []any{"manifest"}},
-		"twice":                  {json.RawMessage(`{"name":"a","name":"b"}`), fault.TypeValue, []any{"manifest"}},
-		"past a double":          {with("seats", "9007199254740993"), fault.TypeValue, []any{"manifest"}},
+		"not JSON":               {json.RawMessage(`{`), fault.TypeValue, []any{"manifest"}},
+		"duplicate member":       {json.RawMessage(`{"name":"a","name":"b"}`), fault.TypeValue, []any{"manifest"}},
+		"integer not exact":      {with("seats", "9007199254740993"), fault.TypeValue, []any{"manifest"}},
 		"no name":                {with("name", ""), fault.TypeMissing, []any{"manifest", "name"}},
-		"a name in another case": {with("name", "", "Name", `"a"`), fault.TypeMissing, []any{"manifest", "name"}},
-		"a null name":            {with("name", "null"), fault.TypeMissing, []any{"manifest", "name"}},
-		"a number as name":       {with("name", "1"), fault.TypeStringType, []any{"manifest", "name"}},
-		"a name with a space":    {with("name", `"a b"`), fault.TypeStringPattern, []any{"manifest", "name"}},
-		"an empty version":       {with("version", `""`), fault.TypeStringPattern, []any{"manifest", "version"}},
-		"a version with an @":    {with("version", `"1@2"`), fault.TypeStringPattern, []any{"manifest", "version"}},
+		"name in wrong case":     {with("name", "", "Name", `"a"`), fault.TypeMissing, []any{"manifest", "name"}},
+		"null name":              {with("name", "null"), fault.TypeMissing, []any{"manifest", "name"}},
+		"number as name":         {with("name", "1"), fault.TypeStringType, []any{"manifest", "name"}},
+		"name with space":        {with("name", `"a b"`), fault.TypeStringPattern, []any{"manifest", "name"}},
+		"empty version":          {with("version", `""`), fault.TypeStringPattern, []any{"manifest", "version"}},
+		"version with @":         {with("version", `"1@2"`), fault.TypeStringPattern, []any{"manifest", "version"}},
 		"no recipe":              {with("recipe", ""), fault.TypeMissing, []any{"manifest", "recipe"}},
-		"a recipe without one":   {with("recipe", `"sft/tiny"`), fault.TypeStringPattern, []any{"manifest", "recipe"}},
-		"requirements no list":   {with("requirements", `{}`), fault.TypeListType, []any{"manifest", "requirements"}},
-		"a requirement no dict":  {with("requirements", `[{},1]`), fault.TypeDictType, []any{"manifest", "requirements", 1}},
+		"recipe without version": {with("recipe", `"sft/tiny"`), fault.TypeStringPattern, []any{"manifest", "recipe"}},
+		"requirements not list":  {with("requirements", `{}`), fault.TypeListType, []any{"manifest", "requirements"}},
+		"requirement not object": {with("requirements", `[{},1]`), fault.TypeDictType, []any{"manifest", "requirements", 1}},
 		"too many requirements":  {with("requirements", "["+strings.Repeat("{},", 1000)+"{}]"), fault.TypeLong, []any{"manifest", "requirements"}},
-		"a toolchain no dict":    {with("toolchain", `"x"`), fault.TypeDictType, []any{"manifest", "toolchain"}},
-		"tasks no integer":       {with("evaluation_tasks", `1.5`), fault.TypeIntType, []any{"manifest", "evaluation_tasks"}},
-		"no tasks":               {with("evaluation_tasks", `0`), fault.TypeGreaterThanEqual, []any{"manifest", "evaluation_tasks"}},
-		"far too many tasks":     {with("evaluation_tasks", `100000001`), fault.TypeLessThanEqual, []any{"manifest", "evaluation_tasks"}},
+		"toolchain not object":   {with("toolchain", `"x"`), fault.TypeDictType, []any{"manifest", "toolchain"}},
+		"tasks not integer":      {with("evaluation_tasks", `1.5`), fault.TypeIntType, []any{"manifest", "evaluation_tasks"}},
+		"zero tasks":             {with("evaluation_tasks", `0`), fault.TypeGreaterThanEqual, []any{"manifest", "evaluation_tasks"}},
+		"too many tasks":         {with("evaluation_tasks", `100000001`), fault.TypeLessThanEqual, []any{"manifest", "evaluation_tasks"}},
 	} {
 		_, err := solution.Read(c.raw, "manifest")
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", name, err)
@@ -68,10 +68,10 @@ func TestAManifestIsReadInItsOneSpelling(t *testing.T) {
 		require.Equal(t, []any{c.typ, c.loc}, []any{f[0].Type, f[0].Loc}, name)
 	}
 	_, err = solution.Read(json.RawMessage(`{}`), "manifest")
-	require.Len(t, fault.From(err).Fields, 3, "every fault is told")
+	require.Len(t, fault.From(err).Fields, 3, "every invalid field is reported")
 }
 
-func TestASolutionIsKeptOnce(t *testing.T) {
+func TestCreateSolution(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	create := func(text string) (*registryv1.Solution, string, error) {
@@ -89,7 +89,7 @@ func TestASolutionIsKeptOnce(t *testing.T) {
 	_, _, err = create(strings.Replace(manifest, `"seats":3`, `"seats":4`, 1))
 	require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "solution_exists"), "%v", err)
 	_, _, err = d.apply(func(in *request) { in.Solution = []byte(strings.Replace(manifest, `"seats":3`, `"seats":4`, 1)) })
-	require.True(t, fault.HasCode(err, "solution_exists"), "an application brings no other one either: %v", err)
+	require.True(t, fault.HasCode(err, "solution_exists"), "an application cannot introduce a different manifest either: %v", err)
 	require.Zero(t, d.count("solution_application"))
 	next, _, err := create(strings.Replace(manifest, `"1.0"`, `"1.1"`, 1))
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestASolutionIsKeptOnce(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 }
 
-func TestASolutionIsANameOrAManifest(t *testing.T) {
+func TestCreateSolutionApplication_solutionForms(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	for _, bad := range []string{`1`, `true`, `[]`, `""`, `"support"`, `"support@"`, `"@1"`, `"a@b@c"`} {

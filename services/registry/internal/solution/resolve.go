@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 )
 
-// Catalog is what bindings refer to.
+// Catalog resolves bindings to the things that they name.
 type Catalog struct {
 	Pool         *pgxpool.Pool
 	Datasets     dataset.Store
@@ -27,22 +27,22 @@ type Catalog struct {
 	Seeder       *recipe.Seeder
 }
 
-// Resolved is what bindings stand for.
+// Resolved is the result of resolving bindings.
 type Resolved struct {
-	// Bindings have exact versions.
+	// Bindings are the references with exact versions.
 	Bindings Bindings
-	// Digests are the catalog's, by the bindings' names.
+	// Digests are the digests in the catalog, by binding name.
 	Digests       map[string]string
 	Taskset       environment.Taskset
 	RubricVersion int32
 }
 
-// found is one reference as the catalog has it.
+// found is the catalog's entry for one reference.
 type found struct {
 	ref, digest string
-	// latest is the newest reference of the same thing, "" where none is in use.
+	// latest is the reference of the newest version of the same thing, "" if there is none.
 	latest string
-	// retired says that no new binding may name it.
+	// retired means that new bindings must not use the version.
 	retired    bool
 	unreadable bool
 
@@ -51,8 +51,8 @@ type found struct {
 	number  int32
 }
 
-// Resolve finds what bindings stand for with the caller's rights. References that are unknown, hidden, not ready or
-// retired get equal words; what the caller sees and may not read is forbidden.
+// Resolve resolves bindings with the caller's permissions. References that are unknown, hidden, not ready or retired all
+// give the same error. A reference that the caller sees but may not read is forbidden.
 func (c *Catalog) Resolve(ctx context.Context, b Bindings) (*Resolved, error) {
 	out := &Resolved{Digests: map[string]string{}}
 	var unknown, unreadable []string
@@ -84,7 +84,7 @@ func (c *Catalog) Resolve(ctx context.Context, b Bindings) (*Resolved, error) {
 	case len(unreadable) > 0:
 		return nil, fault.New(fault.Forbidden, GateBindings, GateBindings+": you may not read %s", slices.Min(unreadable))
 	case b.TrainDataset == b.ValidationDataset || out.Digests[BindTrain] == out.Digests[BindValidation]:
-		return nil, refuse(GateValidation, "%s holds the records of the train dataset", b.ValidationDataset)
+		return nil, refuse(GateValidation, "%s has the same content as the train dataset", b.ValidationDataset)
 	}
 	return out, nil
 }
@@ -105,17 +105,17 @@ func (b *Bindings) places() []place {
 	}
 }
 
-// lifecycleArchived is that of a model version which no new binding may name.
+// lifecycleArchived is the lifecycle of a model version that new bindings must not use.
 const lifecycleArchived = "archived"
 
-// find is what one reference stands for; nil where the caller's scope has nothing of it.
+// find resolves one reference. It returns nil if the caller sees no such thing.
 func (c *Catalog) find(ctx context.Context, name, text string) (*found, error) {
 	kind := map[string]ref.Kind{
 		BindModel: ref.Model, BindTrain: ref.Dataset, BindValidation: ref.Dataset, BindTaskset: ref.Environment, BindRubric: ref.Rubric,
 	}[name]
 	r, ok := ref.Parse(kind, text)
 	if !ok {
-		return nil, nil //nolint:nilnil // nothing is an answer of its own
+		return nil, nil //nolint:nilnil // an unknown reference is not an error
 	}
 	switch name {
 	case BindModel:
@@ -130,7 +130,7 @@ func (c *Catalog) find(ctx context.Context, name, text string) (*found, error) {
 }
 
 func (c *Catalog) model(ctx context.Context, r ref.Ref) (*found, error) {
-	m, v, err := c.Models.Find(ctx, c.Pool, authn.Of(ctx).Reads(), r)
+	m, v, err := c.Models.Find(ctx, c.Pool, authn.CallerOf(ctx).Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (c *Catalog) model(ctx context.Context, r ref.Ref) (*found, error) {
 }
 
 func (c *Catalog) dataset(ctx context.Context, r ref.Ref) (*found, error) {
-	caller := authn.Of(ctx)
+	caller := authn.CallerOf(ctx)
 	d, v, err := c.Datasets.Find(ctx, c.Pool, caller.Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (c *Catalog) dataset(ctx context.Context, r ref.Ref) (*found, error) {
 }
 
 func (c *Catalog) taskset(ctx context.Context, r ref.Ref) (*found, error) {
-	e, v, err := c.Environments.Resolve(ctx, c.Pool, authn.Of(ctx).Reads(), r)
+	e, v, err := c.Environments.Resolve(ctx, c.Pool, authn.CallerOf(ctx).Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (c *Catalog) taskset(ctx context.Context, r ref.Ref) (*found, error) {
 }
 
 func (c *Catalog) rubric(ctx context.Context, r ref.Ref) (*found, error) {
-	rb, v, err := c.Rubrics.Resolve(ctx, c.Pool, authn.Of(ctx).Reads(), r)
+	rb, v, err := c.Rubrics.Resolve(ctx, c.Pool, authn.CallerOf(ctx).Reads(), r)
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -181,13 +181,13 @@ func (c *Catalog) rubric(ctx context.Context, r ref.Ref) (*found, error) {
 	return f, nil
 }
 
-// recipe finds the recipe of a manifest; nil where the catalog has none of that name and version.
+// recipe finds the recipe of a manifest. It returns nil if the catalog has no recipe of that name and version.
 func (c *Catalog) recipe(ctx context.Context, text string) (*found, error) {
 	if err := c.Seeder.Await(ctx); err != nil {
 		return nil, err
 	}
 	name, version, _ := split(text)
-	versions, err := c.Recipes.Of(ctx, c.Pool, name)
+	versions, err := c.Recipes.VersionsOf(ctx, c.Pool, name)
 	if err != nil {
 		return nil, err
 	}

@@ -8,43 +8,42 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Desk is what both servers of this area work with.
-type Desk struct {
+// Desk holds the dependencies shared by Server and Applications.
+type Deps struct {
 	Pool     *pgxpool.Pool
 	Store    Store
-	Projects own.Projects
-	Once     *idem.Once
+	Projects access.Projects
+	Once     *idempotency.Once
 	Events   *event.Log
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
 }
 
-// Server answers SolutionService.
+// Server implements SolutionService.
 type Server struct {
 	registryv1.UnimplementedSolutionServiceServer
-	*Desk
+	*Deps
 }
 
-// CreateSolution keeps a manifest under the name and version that it gives itself; the same one again is the
-// solution that exists.
+// CreateSolution stores a manifest under the name and the version that it states. If the same solution exists, it returns
+// that one.
 func (s *Server) CreateSolution(ctx context.Context, in *registryv1.CreateSolutionRequest) (*registryv1.Solution, error) {
 	m, err := Read(in.GetManifest(), "manifest")
 	if err != nil {
 		return nil, err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return nil, err
 	}
@@ -55,26 +54,26 @@ func (s *Server) CreateSolution(ctx context.Context, in *registryv1.CreateSoluti
 		if err != nil {
 			return err
 		}
-		idem.Set(out, ToProto(kept))
+		idempotency.Set(out, ToProto(kept))
 		if !fresh {
-			idem.SetExisting(out)
+			idempotency.MarkExisting(out)
 		}
 		return nil
 	})
-	if err == nil && idem.TakeExisting(out) {
+	if err == nil && idempotency.TakeExistingMark(out) {
 		err = request.SetStatus(ctx, http.StatusOK)
 	}
 	return out, err
 }
 
-func (d *Desk) solution(owner own.Owner, m *Manifest) *Solution {
+func (d *Deps) solution(owner access.Owner, m *Manifest) *Solution {
 	return &Solution{
 		Owner: owner, ID: d.IDs.New(id.Solution), Name: m.Name, Version: m.Version, Digest: m.Digest, Manifest: m.Raw, CreatedAt: d.Clock.Now(),
 	}
 }
 
-// keep stores a solution unless the project has it.
-func (d *Desk) keep(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, fresh bool, err error) {
+// keep stores a solution unless the project already has it.
+func (d *Deps) keep(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, fresh bool, err error) {
 	kept, fresh, err = d.Store.Put(ctx, tx, s)
 	if err != nil || !fresh {
 		return kept, false, err
@@ -82,17 +81,17 @@ func (d *Desk) keep(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution
 	return kept, true, d.record(ctx, tx, "solution.create", SubjectKind, s.ID, map[string]any{"solution": s.String(), "digest": s.Digest})
 }
 
-// record writes the event and the audit row of what was made.
-func (d *Desk) record(ctx context.Context, tx pgx.Tx, action, kind, id string, after any) error {
+// record writes the event and the audit entry of a creation.
+func (d *Deps) record(ctx context.Context, tx pgx.Tx, action, kind, id string, after any) error {
 	if _, err := d.Events.Append(ctx, tx, event.Event{SubjectKind: kind, SubjectID: id, Type: "created"}); err != nil {
 		return err
 	}
 	return d.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: id, After: after})
 }
 
-// ListSolutions lists the solutions that the caller sees, newest first.
+// ListSolutions lists the solutions visible to the caller, newest first.
 func (s *Server) ListSolutions(ctx context.Context, in *registryv1.ListSolutionsRequest) (*registryv1.ListSolutionsResponse, error) {
-	p, err := request.Page(in.Limit, in.Offset)
+	p, err := request.ReadPage(in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +99,7 @@ func (s *Server) ListSolutions(ctx context.Context, in *registryv1.ListSolutions
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.ListSolutionsResponse{}
 	for _, one := range found {
 		out.Solutions = append(out.Solutions, ToProto(one))
@@ -108,7 +107,7 @@ func (s *Server) ListSolutions(ctx context.Context, in *registryv1.ListSolutions
 	return out, request.SetMore(ctx, more)
 }
 
-// GetSolution answers one solution.
+// GetSolution returns one solution.
 func (s *Server) GetSolution(ctx context.Context, in *registryv1.GetSolutionRequest) (*registryv1.Solution, error) {
 	if err := request.ID(id.Solution, "solution_id", in.GetSolutionId()); err != nil {
 		return nil, err

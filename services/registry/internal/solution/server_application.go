@@ -8,26 +8,25 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/idem"
-	"github.com/signalbox-dev/signalbox/platform/page"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
-// Applications answers SolutionApplicationService.
+// Applications implements SolutionApplicationService.
 type Applications struct {
 	registryv1.UnimplementedSolutionApplicationServiceServer
-	*Desk
+	*Deps
 
 	Catalog *Catalog
 }
 
 const createMethod = registryv1.SolutionApplicationService_CreateSolutionApplication_FullMethodName
 
-// CreateSolutionApplication applies a solution; an identical application is answered as it stands.
+// CreateSolutionApplication applies a solution. If an identical application exists, it returns that one.
 func (s *Applications) CreateSolutionApplication(
 	ctx context.Context, in *registryv1.CreateSolutionApplicationRequest,
 ) (*registryv1.SolutionApplicationOut, error) {
@@ -41,13 +40,13 @@ func (s *Applications) CreateSolutionApplication(
 			return nil, err
 		}
 	}
-	if idem.TakeExisting(out) {
+	if idempotency.TakeExistingMark(out) {
 		return out, request.SetStatus(ctx, http.StatusOK)
 	}
 	return out, nil
 }
 
-// apply resolves everything, then keeps the snapshot, and the solution where it came with the request.
+// apply resolves everything, then stores the snapshot, and the solution if the request contains its manifest.
 func (s *Applications) apply(
 	ctx context.Context, in *registryv1.CreateSolutionApplicationRequest, out *registryv1.SolutionApplicationOut,
 ) error {
@@ -55,7 +54,7 @@ func (s *Applications) apply(
 	if err != nil {
 		return err
 	}
-	owner, err := own.For(ctx, s.Projects, in.GetProject())
+	owner, err := access.OwnerFor(ctx, s.Projects, in.GetProject())
 	if err != nil {
 		return err
 	}
@@ -81,9 +80,9 @@ func (s *Applications) apply(
 		if err != nil {
 			return err
 		}
-		idem.Set(out, applicationToProto(kept))
+		idempotency.Set(out, applicationToProto(kept))
 		if !fresh {
-			idem.SetExisting(out)
+			idempotency.MarkExisting(out)
 			return nil
 		}
 		return s.record(ctx, tx, "solution_application.create", ApplicationKind, a.ID,
@@ -91,9 +90,9 @@ func (s *Applications) apply(
 	})
 }
 
-// draft is the application of a manifest to what a request binds.
+// draft builds the application of a manifest to the bindings of a request.
 func (s *Applications) draft(
-	ctx context.Context, owner own.Owner, m *Manifest, in *registryv1.CreateSolutionApplicationRequest,
+	ctx context.Context, owner access.Owner, m *Manifest, in *registryv1.CreateSolutionApplicationRequest,
 ) (*Application, error) {
 	resolved, err := s.Catalog.Resolve(ctx, bindingsFromProto(in.GetBindings()))
 	if err != nil {
@@ -114,7 +113,7 @@ func (s *Applications) draft(
 	return a, err
 }
 
-// readSolution tells the two forms of a solution apart: its name, or its manifest.
+// readSolution parses the two forms of a solution in a request: <name>@<version> or a manifest.
 func readSolution(raw json.RawMessage) (name string, m *Manifest, err error) {
 	const field = "solution"
 	if len(raw) > 0 && raw[0] == '{' {
@@ -130,10 +129,10 @@ func readSolution(raw json.RawMessage) (name string, m *Manifest, err error) {
 	return name, nil, nil
 }
 
-// stored is the manifest that the project keeps under a name.
-func (s *Applications) stored(ctx context.Context, owner own.Owner, text string) (*Manifest, error) {
+// stored returns the manifest of a solution of the project.
+func (s *Applications) stored(ctx context.Context, owner access.Owner, text string) (*Manifest, error) {
 	name, version, _ := split(text)
-	found, err := s.Store.Named(ctx, s.Pool, authn.Of(ctx).Reads(), owner.ProjectID, name, version)
+	found, err := s.Store.Named(ctx, s.Pool, authn.CallerOf(ctx).Reads(), owner.ProjectID, name, version)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +142,11 @@ func (s *Applications) stored(ctx context.Context, owner own.Owner, text string)
 	return Read(found.Manifest, "solution")
 }
 
-// ListSolutionApplications answers a page of the applications that the caller sees, newest first.
+// ListSolutionApplications returns a page of the applications visible to the caller, newest first.
 func (s *Applications) ListSolutionApplications(
 	ctx context.Context, in *registryv1.ListSolutionApplicationsRequest,
 ) (*registryv1.SolutionApplicationsOut, error) {
-	p, err := request.Page(new(int32(PageSize)), in.Offset)
+	p, err := request.ReadPage(new(int32(PageSize)), in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +154,7 @@ func (s *Applications) ListSolutionApplications(
 	if err != nil {
 		return nil, err
 	}
-	found, more := page.Cut(found, p)
+	found, more := request.CutPage(found, p)
 	out := &registryv1.SolutionApplicationsOut{HasMore: more}
 	for _, a := range found {
 		out.Items = append(out.Items, applicationToProto(a))
@@ -163,7 +162,7 @@ func (s *Applications) ListSolutionApplications(
 	return out, nil
 }
 
-// GetSolutionApplication answers one application.
+// GetSolutionApplication returns one application.
 func (s *Applications) GetSolutionApplication(
 	ctx context.Context, in *registryv1.GetSolutionApplicationRequest,
 ) (*registryv1.SolutionApplicationOut, error) {
@@ -174,7 +173,7 @@ func (s *Applications) GetSolutionApplication(
 	return applicationToProto(a), nil
 }
 
-// GetSolutionApplicationStatus tells what of an application has drifted.
+// GetSolutionApplicationStatus reports which bindings of an application have drifted.
 func (s *Applications) GetSolutionApplicationStatus(
 	ctx context.Context, in *registryv1.GetSolutionApplicationStatusRequest,
 ) (*registryv1.SolutionApplicationStatus, error) {

@@ -1,10 +1,10 @@
-// Package solution keeps solutions and what they were applied to. A solution is a manifest of a project under the
-// name and the version that it gives itself; it never changes. An application binds one to a model, two datasets,
-// a taskset and a rubric, and keeps the snapshot of it all: exact references, and the digests that the catalog had.
+// Package solution owns solutions and their applications. A solution is a manifest that a project stores under the name and
+// the version stated in it; it never changes. An application binds a solution to a model, two datasets, a taskset and a
+// rubric, and stores a snapshot: exact references and the digests in the catalog at that time.
 //
-// It promises that every binding was in the catalog and readable by who applied, that the digest of an application
-// is that of its snapshot's canonical JSON, that a project has one application of a digest however many ask for
-// it at once, and that a snapshot never changes.
+// It promises that every binding was in the catalog and readable by the applicant, that the digest of an application is the
+// digest of its snapshot's canonical JSON, that a project has one application per digest, even under concurrent requests,
+// and that a snapshot never changes.
 package solution
 
 import (
@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
 )
 
 // SubjectKind and ApplicationKind name solutions and applications in events, audit and errors.
@@ -28,10 +28,10 @@ const (
 	ApplicationKind = "solution_application"
 )
 
-// PageSize is how many applications a page has.
+// PageSize is the number of applications in a page.
 const PageSize = 50
 
-// The gates that refuse an application, by the names that refusals carry.
+// The gates that can refuse an application. Refusals carry the name of the gate as their code.
 const (
 	GateSolution   = "solution"
 	GateBindings   = "bindings"
@@ -40,9 +40,9 @@ const (
 	GateTasks      = "evaluation_tasks"
 )
 
-// Solution is a manifest that a project keeps.
+// Solution is a stored manifest of a project.
 type Solution struct {
-	own.Owner
+	access.Owner
 
 	ID        string
 	Name      string
@@ -52,23 +52,23 @@ type Solution struct {
 	CreatedAt time.Time
 }
 
-// String is how applications name it.
+// String returns <name>@<version>, by which applications name a solution.
 func (s *Solution) String() string { return s.Name + "@" + s.Version }
 
-// Application is a solution that was applied.
+// Application is one application of a solution.
 type Application struct {
-	own.Owner
+	access.Owner
 
 	ID       string
 	Solution string
 	Digest   string
 	Snapshot Snapshot
-	// Resolved are the digests of what the bindings stood for, by their names.
+	// Resolved are the digests to which the bindings resolved, by binding name.
 	Resolved  map[string]string
 	CreatedAt time.Time
 }
 
-// Snapshot is all that an application pins; its JSON is the one that the API shows, and what the digest is over.
+// Snapshot is everything that an application pins. Its JSON is the one that the API returns and that the digest covers.
 type Snapshot struct {
 	Manifest             json.RawMessage   `json:"manifest"`
 	Bindings             Bindings          `json:"bindings"`
@@ -92,7 +92,7 @@ type Bindings struct {
 	Rubric            string `json:"rubric"`
 }
 
-// The names of the bindings, and of the recipe among what can drift.
+// The names of the bindings, and of the recipe, which can drift too.
 const (
 	BindModel      = "model"
 	BindTrain      = "train_dataset"
@@ -102,7 +102,7 @@ const (
 	BindRecipe     = "recipe"
 )
 
-// take makes a snapshot of a manifest and what it was bound to.
+// take builds the snapshot of a manifest and its resolved bindings.
 func take(m *Manifest, r *Resolved, businessTasks []string) (Snapshot, error) {
 	s := Snapshot{
 		Manifest: m.Raw, Bindings: r.Bindings, TasksetDigest: r.Taskset.Digest, EvaluationTasks: r.Taskset.Count,
@@ -114,9 +114,9 @@ func take(m *Manifest, r *Resolved, businessTasks []string) (Snapshot, error) {
 	}
 	switch {
 	case m.EvaluationTasks == nil && r.Taskset.Infinite:
-		return s, refuse(GateTasks, "the taskset has no end: the manifest must say how many tasks are evaluated")
+		return s, refuse(GateTasks, "the taskset is infinite; set evaluation_tasks in the manifest")
 	case m.EvaluationTasks != nil && !r.Taskset.Infinite && *m.EvaluationTasks > r.Taskset.Count:
-		return s, refuse(GateTasks, "the manifest asks for %d tasks, the taskset has %d", *m.EvaluationTasks, r.Taskset.Count)
+		return s, refuse(GateTasks, "the manifest requests %d tasks; the taskset has %d", *m.EvaluationTasks, r.Taskset.Count)
 	case m.EvaluationTasks != nil:
 		s.EvaluationTasks = *m.EvaluationTasks
 	}
@@ -125,7 +125,7 @@ func take(m *Manifest, r *Resolved, businessTasks []string) (Snapshot, error) {
 	return s, err
 }
 
-// cohort is the digest of sorted ids, "" of none.
+// cohort returns the digest of sorted ids, or "" if there are none.
 func cohort(ids []string) (string, error) {
 	if len(ids) == 0 {
 		return "", nil
@@ -142,11 +142,11 @@ func cohort(ids []string) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// Sum is the digest of a snapshot, and its JSON as it is kept.
+// Sum returns the digest of a snapshot and the JSON that is stored.
 func (s *Snapshot) Sum() (digest string, raw []byte, err error) {
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
-	out.SetEscapeHTML(false) // what is the solution's own is kept as it was written
+	out.SetEscapeHTML(false) // keep the opaque members of the manifest as written
 	if err := out.Encode(s); err != nil {
 		return "", nil, fmt.Errorf("write a snapshot: %w", err)
 	}
@@ -157,7 +157,7 @@ func (s *Snapshot) Sum() (digest string, raw []byte, err error) {
 	return digest, raw, nil
 }
 
-// split takes a reference apart at its version.
+// split splits <name>@<version>.
 func split(text string) (name, version string, ok bool) {
 	name, version, ok = strings.Cut(text, "@")
 	return name, version, ok && name != "" && version != "" && !strings.Contains(version, "@")

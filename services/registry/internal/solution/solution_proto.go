@@ -8,7 +8,7 @@ import (
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 )
 
-// ToProto is a solution as it is shown.
+// ToProto converts a solution for the API.
 func ToProto(s *Solution) *registryv1.Solution {
 	return &registryv1.Solution{
 		Id: s.ID, Name: s.Name, Version: s.Version, Project: s.Project, Owner: s.UserName, Visibility: s.Visibility, Digest: s.Digest,
@@ -35,7 +35,7 @@ func snapshotToProto(s *Snapshot) *registryv1.SolutionSnapshot {
 	return out
 }
 
-// value is raw JSON as a message has it: null is nothing.
+// value converts raw JSON for a message, in which null is an empty field.
 func value(raw json.RawMessage) []byte {
 	if string(raw) == "null" {
 		return nil

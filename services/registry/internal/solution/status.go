@@ -7,10 +7,10 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 )
 
-// Drift is how what an application was bound to stands to its snapshot.
+// Drift describes how a binding differs from the snapshot of its application.
 type Drift string
 
-// The drifts. Unknown is what is gone, or hidden from who asks.
+// The drifts. DriftUnknown means that the thing is gone or hidden from the caller.
 const (
 	DriftNone       Drift = "current"
 	DriftNewer      Drift = "newer_version"
@@ -24,7 +24,7 @@ const (
 type BindingStatus struct {
 	Name, Ref string
 	Drift     Drift
-	// Latest is the newest reference, where it is another one.
+	// Latest is the reference of the newest version if it differs from Ref.
 	Latest string
 }
 
@@ -34,7 +34,7 @@ type Status struct {
 	Warnings []string
 }
 
-// Drifted says whether anything is not as the snapshot has it.
+// Drifted reports whether any binding differs from the snapshot.
 func (s *Status) Drifted() bool {
 	for _, b := range s.Bindings {
 		if b.Drift != DriftNone {
@@ -44,7 +44,7 @@ func (s *Status) Drifted() bool {
 	return false
 }
 
-// Status looks at what an application was bound to, with the rights of who asks.
+// Status compares the bindings of an application with the catalog, with the caller's permissions.
 func (c *Catalog) Status(ctx context.Context, a *Application) (*Status, error) {
 	out := &Status{}
 	files := map[string][]dataset.File{}
@@ -68,13 +68,13 @@ func (c *Catalog) Status(ctx context.Context, a *Application) (*Status, error) {
 	}
 	out.Bindings = append(out.Bindings, judge(BindRecipe, m.Recipe, a.Snapshot.RecipeDigest, f))
 	if n := shared(files[BindTrain], files[BindValidation]); n > 0 {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("overlap: %d of the %d files of the validation dataset are files of the train dataset",
+		out.Warnings = append(out.Warnings, fmt.Sprintf("overlap: %d of the %d files of the validation dataset are also in the train dataset",
 			n, len(files[BindValidation])))
 	}
 	return out, nil
 }
 
-// judge compares what a reference stands for now with the digest that it had.
+// judge compares the current catalog entry of a reference with its digest in the snapshot.
 func judge(name, text, digest string, f *found) BindingStatus {
 	s := BindingStatus{Name: name, Ref: text, Drift: DriftNone}
 	switch {
@@ -96,7 +96,7 @@ func judge(name, text, digest string, f *found) BindingStatus {
 	return s
 }
 
-// shared counts the files of the second whose bytes are those of a file of the first.
+// shared counts the non-empty validation files whose bytes also occur in a train file.
 func shared(train, validation []dataset.File) (n int) {
 	sums := make(map[string]bool, len(train))
 	for _, f := range train {

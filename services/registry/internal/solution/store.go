@@ -7,11 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Store reads and writes solutions and applications.
@@ -27,14 +27,14 @@ func scan(row pgx.Row) (*Solution, error) {
 	return s, err
 }
 
-// Put keeps a solution; fresh is false where the project had the same manifest under that name and version. Another
-// manifest there is a conflict.
+// Put stores a solution. If the project already has the same manifest under that name and version, Put returns that
+// solution and fresh is false. Another manifest under the same name and version is a conflict.
 func (Store) Put(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, fresh bool, err error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO solution (`+columns+`, visibility_version)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT ON CONSTRAINT solution_version_key DO NOTHING`,
 		s.ID, s.Name, s.Version, s.UserID, s.UserName, s.ProjectID, s.Project, s.Visibility, s.Digest, []byte(s.Manifest), s.CreatedAt, s.VisibilityVersion)
 	if err != nil {
-		return nil, false, fmt.Errorf("keep a solution: %w", err)
+		return nil, false, fmt.Errorf("insert a solution: %w", err)
 	}
 	if tag.RowsAffected() == 1 {
 		return s, true, nil
@@ -42,17 +42,17 @@ func (Store) Put(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, f
 	kept, err = scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE project_id = $1 AND name = $2 AND version = $3`,
 		s.ProjectID, s.Name, s.Version))
 	if err != nil {
-		return nil, false, fmt.Errorf("load the solution that exists: %w", err)
+		return nil, false, fmt.Errorf("load the existing solution: %w", err)
 	}
 	if kept.Digest != s.Digest {
-		return nil, false, fault.New(fault.Conflict, "solution_exists", "project %s has another solution %s already", s.Project, s)
+		return nil, false, fault.New(fault.Conflict, "solution_exists", "project %s already has solution %s with a different manifest", s.Project, s)
 	}
 	return kept, false, nil
 }
 
-// Get answers a solution that the scope sees.
+// Get returns a solution visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Solution, error) {
-	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+own.Visible+` AND id = $4`, own.Args(scope, id)...))
+	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -62,23 +62,23 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return s, nil
 }
 
-// Named answers the solution of a project under a name and version, nil where the scope sees none.
+// Named returns the solution of a project with this name and version, or nil if the scope sees none.
 func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, projectID, name, version string) (*Solution, error) {
-	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+own.Visible+` AND project_id = $4 AND name = $5 AND version = $6`,
-		own.Args(scope, projectID, name, version)...))
+	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND project_id = $4 AND name = $5 AND version = $6`,
+		access.Args(scope, projectID, name, version)...))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // none is an answer of its own
+		return nil, nil //nolint:nilnil // no match is not an error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for a solution: %w", err)
+		return nil, fmt.Errorf("find a solution by name: %w", err)
 	}
 	return s, nil
 }
 
-// List answers the solutions that the scope sees, newest first; name "" is every name.
-func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p page.Page) ([]*Solution, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+own.Visible+` AND ($4 = '' OR name = $4)
-		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, own.Args(scope, name, p.Ask(), p.Offset)...)
+// List returns the solutions visible to the scope, newest first. A name that is not empty restricts the list to that name.
+func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Solution, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
+		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list solutions: %w", err)
 	}

@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
-	"github.com/signalbox-dev/signalbox/platform/page"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/registry/internal/own"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 const applicationColumns = `id, owner_id, owner_name, project_id, project, visibility, solution, digest, snapshot, resolved, created_at`
@@ -27,7 +27,7 @@ func scanApplication(row pgx.Row) (*Application, error) {
 	return a, err
 }
 
-// Apply keeps an application; fresh is false where the project had an identical one.
+// Apply stores an application. If the project already has an identical one, Apply returns it and fresh is false.
 func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []byte) (kept *Application, fresh bool, err error) {
 	resolved, err := json.Marshal(a.Resolved)
 	if err != nil {
@@ -37,7 +37,7 @@ func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []by
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT ON CONSTRAINT solution_application_digest_key DO NOTHING`,
 		a.ID, a.UserID, a.UserName, a.ProjectID, a.Project, a.Visibility, a.Solution, a.Digest, snapshot, resolved, a.CreatedAt, a.VisibilityVersion)
 	if err != nil {
-		return nil, false, fmt.Errorf("keep an application: %w", err)
+		return nil, false, fmt.Errorf("insert an application: %w", err)
 	}
 	if tag.RowsAffected() == 1 {
 		return a, true, nil
@@ -45,15 +45,15 @@ func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []by
 	kept, err = scanApplication(tx.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE project_id = $1 AND digest = $2`,
 		a.ProjectID, a.Digest))
 	if err != nil {
-		return nil, false, fmt.Errorf("load the application that exists: %w", err)
+		return nil, false, fmt.Errorf("load the existing application: %w", err)
 	}
 	return kept, false, nil
 }
 
-// Application answers an application that the scope sees.
+// Application returns an application visible to the scope.
 func (Store) Application(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Application, error) {
-	a, err := scanApplication(q.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+own.Visible+` AND id = $4`,
-		own.Args(scope, id)...))
+	a, err := scanApplication(q.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+` AND id = $4`,
+		access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(ApplicationKind, id)
 	}
@@ -63,10 +63,10 @@ func (Store) Application(ctx context.Context, q pg.Querier, scope authn.Scope, i
 	return a, nil
 }
 
-// Applications answers the applications that the scope sees, newest first.
-func (Store) Applications(ctx context.Context, q pg.Querier, scope authn.Scope, p page.Page) ([]*Application, error) {
-	rows, err := q.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+own.Visible+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, own.Args(scope, p.Ask(), p.Offset)...)
+// Applications returns the applications visible to the scope, newest first.
+func (Store) Applications(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Application, error) {
+	rows, err := q.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+`
+		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list applications: %w", err)
 	}

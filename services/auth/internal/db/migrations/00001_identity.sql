@@ -5,7 +5,7 @@ CREATE TABLE account (
     role          text NOT NULL CHECK (role IN ('admin', 'operator')),
     email         text,
     password_hash text NOT NULL,
-    -- Raised by whatever must end the account's access tokens: demotion, disabling, a new password.
+    -- Raised by every change that must end the account's access tokens: demotion, disabling, a new password.
     epoch         bigint NOT NULL DEFAULT 1,
     disabled_at   timestamptz,
     created_at    timestamptz NOT NULL
@@ -36,7 +36,7 @@ CREATE TABLE session (
 );
 CREATE INDEX session_account_idx ON session (account_id) WHERE revoked_at IS NULL;
 
--- One row a refresh token; the tokens of a session are a family.
+-- One row per refresh token. The tokens of a session form a family.
 CREATE TABLE refresh_token (
     hash       bytea PRIMARY KEY CHECK (length(hash) = 32),
     session_id text NOT NULL REFERENCES session (id),
@@ -46,7 +46,7 @@ CREATE TABLE refresh_token (
 );
 CREATE INDEX refresh_token_session_idx ON refresh_token (session_id);
 
--- Private keys are sealed by the installation's keyring for this row.
+-- Private keys are sealed with the installation's keyring, bound to their row.
 CREATE TABLE signing_key (
     kid        text PRIMARY KEY,
     purpose    text NOT NULL CHECK (purpose IN ('access', 'caller')),
@@ -55,7 +55,7 @@ CREATE TABLE signing_key (
     created_at timestamptz NOT NULL,
     retired_at timestamptz
 );
--- The first of two starters makes the first key, the other one takes it.
+-- If two processes start at once, the first one creates the key and the other one uses it.
 CREATE UNIQUE INDEX signing_key_live_idx ON signing_key (purpose) WHERE retired_at IS NULL;
 
 -- Login attempts by client address, counted over all replicas.

@@ -1,17 +1,18 @@
 -- +goose Up
--- Sign-ins that are at the provider. Only hashes: what the row's answer needs is derived from what the
--- browser alone keeps.
+-- Sign-ins in progress at the provider. The table holds only hashes: what the callback needs is derived from a
+-- value that only the browser keeps.
 CREATE TABLE oidc_sign_in (
     state_hash   bytea PRIMARY KEY CHECK (length(state_hash) = 32),
     binding_hash bytea NOT NULL CHECK (length(binding_hash) = 32),
-    -- Where the person goes afterwards, sealed under the browser's key: an address may carry a code.
+    -- Where the browser goes afterwards, sealed with the browser's key because the address may carry a code.
     sealed_next  bytea NOT NULL CHECK (length(sealed_next) <= 4096),
     expires_at   timestamptz NOT NULL,
     used_at      timestamptz
 );
 CREATE INDEX oidc_sign_in_expiry_idx ON oidc_sign_in (expires_at);
 
--- Who a person is at the provider. Names and addresses change hands there; issuer and subject do not.
+-- The identity of a person at the provider. Names and e-mail addresses can be reassigned there; issuer and subject
+-- cannot.
 CREATE TABLE oidc_identity (
     issuer          text NOT NULL CHECK (length(issuer) BETWEEN 1 AND 2048),
     subject         text NOT NULL CHECK (length(subject) BETWEEN 1 AND 255),

@@ -7,13 +7,13 @@ CREATE TABLE oauth_client (
     created_at    timestamptz NOT NULL
 );
 
--- What a person let a client do: it begins with a code, which is exchanged once for a session and the first
--- token of a family of refresh tokens.
+-- An access that a user granted to a client. It begins with a code, which is exchanged once for a session and the
+-- first token of a family of refresh tokens.
 CREATE TABLE oauth_grant (
     id              text PRIMARY KEY,
     client_id       text NOT NULL REFERENCES oauth_client (id),
     account_id      text NOT NULL REFERENCES account (id),
-    -- The account's when it allowed the grant: a raised one ends it.
+    -- The account's epoch when the grant was allowed; a raised epoch ends the grant.
     account_epoch   bigint NOT NULL,
     resource        text NOT NULL,
     scope           text NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE oauth_grant (
 );
 CREATE INDEX oauth_grant_expires_idx ON oauth_grant (code_expires_at);
 
--- These refresh tokens have a table of their own, so that none of them passes for a browser's.
+-- These refresh tokens have their own table, so that none of them is accepted as a browser's.
 CREATE TABLE oauth_refresh_token (
     hash       bytea PRIMARY KEY CHECK (length(hash) = 32),
     grant_id   text NOT NULL REFERENCES oauth_grant (id) ON DELETE CASCADE,

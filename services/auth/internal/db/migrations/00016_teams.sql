@@ -6,8 +6,8 @@ CREATE TABLE team (
     created_at timestamptz NOT NULL
 );
 
--- source says who put the member in: a hand, which no sign-in changes, or the provider that the member signs
--- in by, whose groups put him in and take him out again.
+-- source records how the member was added: by hand, which no sign-in changes, or by the sign-in provider, whose
+-- groups add and remove the member at each sign-in.
 CREATE TABLE team_member (
     team_id    text NOT NULL REFERENCES team (id) ON DELETE CASCADE,
     account_id text NOT NULL REFERENCES account (id),

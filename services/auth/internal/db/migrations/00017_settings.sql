@@ -1,12 +1,12 @@
 -- +goose Up
--- Every value that a setting ever had; the newest version is in force.
+-- Every value that a setting has had; the newest version is in force.
 CREATE TABLE setting_version (
     key             text        NOT NULL,
     version         integer     NOT NULL CHECK (version > 0),
-    -- false: the default was put back.
+    -- false: the setting was reset to its default.
     is_set          boolean     NOT NULL,
     value           json,
-    -- A secret, sealed for this row; taken away when the next version comes.
+    -- A secret, sealed for this row; cleared when the next version is written.
     sealed          bytea,
     changed_at      timestamptz NOT NULL,
     changed_by      text        NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE setting_version (
     CHECK (is_set OR (value IS NULL AND sealed IS NULL))
 );
 
--- Counts the changes of all settings: who keeps values compares it before each use.
+-- Counts the changes of all settings. Readers that cache values compare it before each use.
 CREATE TABLE setting_revision (
     one      boolean PRIMARY KEY DEFAULT true CHECK (one),
     revision bigint  NOT NULL

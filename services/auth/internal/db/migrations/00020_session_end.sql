@@ -1,4 +1,4 @@
 -- +goose Up
--- What the sweep of ended sessions and refresh tokens looks for.
+-- For the sweep of expired sessions and refresh tokens.
 CREATE INDEX session_expires_idx ON session (expires_at);
 CREATE INDEX refresh_token_expires_idx ON refresh_token (expires_at);

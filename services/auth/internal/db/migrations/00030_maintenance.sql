@@ -1,5 +1,5 @@
 -- +goose Up
--- The mode of the installation. It is read at every request, so there is one row and nothing to look for.
+-- The mode of the installation. Every request reads it, so it is a single row without a key to look up.
 CREATE TABLE maintenance (
     one             boolean PRIMARY KEY DEFAULT true CHECK (one),
     mode            text NOT NULL CHECK (mode IN ('off', 'maintenance')),
@@ -12,7 +12,8 @@ CREATE TABLE maintenance (
 );
 INSERT INTO maintenance (mode) VALUES ('off');
 
--- Who tests the diagnosis agent's model, and until when nobody else does: one test an installation.
+-- The current holder of the test of the diagnosis agent's model, and until when it holds it: one test at a time
+-- in the whole installation.
 CREATE TABLE agent_model_test (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
     holder text        NOT NULL,

@@ -1,5 +1,6 @@
 -- +goose Up
--- One row a call that reached an engine, in a partition a day: retention drops partitions.
+-- One row per call that was sent to an engine. There is one partition per day, so that retention can drop
+-- whole partitions.
 CREATE TABLE call (
     at                timestamptz NOT NULL,
     request_id        text NOT NULL,
@@ -27,14 +28,14 @@ CREATE TABLE call (
 ) PARTITION BY RANGE (at);
 CREATE INDEX call_deployment_idx ON call (deployment_id, at DESC, request_id);
 
--- Batches of calls that are stored and could come once more: when the answer to a COPY was lost, or a
--- segment of the spool was replayed and not yet removed.
+-- Batches of calls that are stored and could arrive again: because the response to a COPY was lost, or
+-- because a segment of the spool was replayed and not yet removed.
 CREATE TABLE batch (
     name      text PRIMARY KEY,
     stored_at timestamptz NOT NULL DEFAULT now()
 );
 
--- The server's role has no DDL: it asks the owner's function for the partitions of the days ahead.
+-- The server's role has no DDL rights; it calls this function of the owner to create partitions.
 -- +goose StatementBegin
 CREATE FUNCTION ensure_call_partitions(first date, days integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = inference, pg_temp AS $$

@@ -1,5 +1,5 @@
 -- +goose Up
--- What was said in playground sessions: one row a call.
+-- The transcripts of playground sessions: one row per call.
 CREATE TABLE playground_turn (
     id           text             PRIMARY KEY,
     session_id   text             NOT NULL,

@@ -1,6 +1,6 @@
 -- +goose Up
--- What each numbered request said: its number again with another body is refused. A request that was
--- stored before this table has no row here, and is a repeat whatever it says.
+-- The digest of each numbered request's body. A reused number with another body is rejected. A request that was
+-- stored before this table existed has no row here: its number counts as a repeat, with any body.
 CREATE TABLE request_digest (
     run_id text NOT NULL,
     stream text NOT NULL,

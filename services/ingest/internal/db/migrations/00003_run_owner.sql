@@ -1,5 +1,5 @@
 -- +goose Up
--- Whose the run was before it was given away. What jobs answered before that moment may come in after it.
+-- The owner before the last transfer of the run. A response that jobs produced before the transfer may arrive after it.
 ALTER TABLE run ADD COLUMN former_owner_id text;
 CREATE INDEX run_owner_idx ON run (owner_id);
 

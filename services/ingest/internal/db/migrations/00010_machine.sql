@@ -1,9 +1,9 @@
 -- +goose Up
--- What was sampled of machines. One row a request; never a row a point.
+-- Hardware samples of machines. hardware_batch has one row per request, never one per point.
 CREATE TABLE hardware_series (
     run_id text NOT NULL,
     id     int NOT NULL,
-    -- Empty where the report named none.
+    -- Empty if the report named no node.
     node   text NOT NULL,
     gpu    text NOT NULL,
     key    text NOT NULL,
@@ -22,7 +22,7 @@ CREATE TABLE hardware_batch (
     PRIMARY KEY (run_id, seq)
 );
 
--- Scores that were produced elsewhere.
+-- Scores that were produced outside the platform.
 CREATE TABLE benchmark_score (
     run_id        text NOT NULL,
     id            text NOT NULL,

@@ -1,5 +1,5 @@
 -- +goose Up
--- What a run said of the evaluation that it makes. Its parts are the text of their JSON.
+-- What a run reported about its evaluation. head holds JSON as text, and so does rollout.parts.
 CREATE TABLE evaluation (
     run_id            text PRIMARY KEY,
     name              text NOT NULL,
@@ -7,17 +7,17 @@ CREATE TABLE evaluation (
     head              text NOT NULL,
     tasks_total       int,
     rollouts_per_task int,
-    -- The least reward with which a task is solved.
+    -- The lowest reward that solves a task.
     pass_reward       double precision,
     started_at        timestamptz NOT NULL
 );
--- A rollout of a task; the newest attempt that reports it wins. A task is an opaque key, never its content.
+-- A rollout of a task. The newest attempt that reports it wins. task is an opaque key, never the task's content.
 CREATE TABLE rollout (
     run_id            text NOT NULL,
     task              text NOT NULL,
     number            int NOT NULL,
     attempt           int NOT NULL,
-    -- Null where it is masked.
+    -- Null if the rollout is masked.
     reward            double precision,
     passed            boolean,
     masked            boolean NOT NULL,

@@ -18,7 +18,7 @@ CREATE TABLE join_token (
     created_at timestamptz NOT NULL
 );
 
--- session is raised by every new stream of the node: an older stream cannot write any more.
+-- session increases with every new stream of the node. A stream with an older session can no longer write.
 CREATE TABLE node (
     id           text        PRIMARY KEY,
     fleet_id     text        NOT NULL REFERENCES fleet (id),

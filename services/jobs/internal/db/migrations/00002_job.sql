@@ -1,5 +1,5 @@
 -- +goose Up
--- What an account holds. A row appears with its first reservation.
+-- GPUs held per account. The account's first reservation creates the row.
 CREATE TABLE account (
     user_id   text    PRIMARY KEY,
     gpu_limit integer NOT NULL CHECK (gpu_limit >= 0),
@@ -19,10 +19,10 @@ CREATE TABLE job (
     visibility          text        NOT NULL,
     labels              jsonb       NOT NULL,
     priority            integer     NOT NULL CHECK (priority BETWEEN 0 AND 100),
-    -- json, not jsonb: the canonical text is what the digest covers.
+    -- json, not jsonb: spec_digest covers the canonical text, which jsonb would not preserve.
     spec                json        NOT NULL,
     spec_digest         text        NOT NULL,
-    -- The AttemptSpec without what each attempt adds; opaque here.
+    -- Serialized AttemptSpec without its per-attempt fields; opaque here.
     template            bytea       NOT NULL,
     pools               jsonb       NOT NULL,
     gpus                integer     NOT NULL CHECK (gpus >= 0),
@@ -49,7 +49,7 @@ CREATE TABLE job (
     executor_running_at timestamptz,
     running_at          timestamptz,
     ended_at            timestamptz,
-    -- Number of the newest event; events of a job are numbered from 1 without a gap.
+    -- Number of the newest event. Events of a job are numbered from 1 without gaps.
     seq                 bigint      NOT NULL,
     CHECK ((state IN ('succeeded', 'failed', 'stopped')) = (ended_at IS NOT NULL)),
     CHECK (ended_at IS NULL OR end_reason <> '')
@@ -59,7 +59,7 @@ CREATE INDEX job_newest ON job (created_at DESC, id DESC);
 CREATE INDEX job_owner ON job (owner_id, created_at DESC, id DESC);
 CREATE INDEX job_project ON job (project_id, created_at DESC, id DESC);
 
--- A run outlives its job: it repeats what it must still tell without it.
+-- A run outlives its job, so it copies the columns of the job that are needed afterwards.
 CREATE TABLE run (
     id            text        PRIMARY KEY,
     job_id        text,
@@ -88,7 +88,7 @@ CREATE TABLE attempt (
     number                integer     NOT NULL CHECK (number > 0),
     state                 text        NOT NULL,
     node_id               text        NOT NULL DEFAULT '',
-    -- GPUs of the account that this attempt holds; released once, to 0.
+    -- GPUs of the account's limit that this attempt holds. Set to 0 once, when they are released.
     held                  integer     NOT NULL DEFAULT 0 CHECK (held >= 0),
     end_reason            text        NOT NULL DEFAULT '',
     message               text        NOT NULL DEFAULT '',

@@ -1,6 +1,6 @@
 -- +goose Up
--- What nodes are asked to do, and what they were last seen doing. (id, generation, fence) names one
--- execution. released_at frees the place on the node.
+-- Desired and last observed state of the work items of nodes. (id, generation, fence) identifies one execution.
+-- Setting released_at frees the capacity that the work item takes on its node.
 CREATE TABLE work (
     id           text        PRIMARY KEY,
     kind         text        NOT NULL CHECK (kind IN ('attempt', 'engine')),
@@ -34,7 +34,7 @@ CREATE TABLE work (
     exit_signal  integer     NOT NULL DEFAULT 0,
     exit_reason  text        NOT NULL DEFAULT '',
     exit_message text        NOT NULL DEFAULT '',
-    -- The engine's report without its key, and the key, sealed.
+    -- engine is the engine's report without its key; engine_key is the key, encrypted with the keyring.
     engine       bytea,
     engine_key   bytea,
 

@@ -1,3 +1,3 @@
 -- +goose Up
--- A command of the user's own need not report: its executor's running mark begins the time it may run.
+-- A user-supplied command need not report its state. Its running limit starts with the executor's running mark.
 ALTER TABLE job ADD COLUMN own_command boolean NOT NULL DEFAULT false;

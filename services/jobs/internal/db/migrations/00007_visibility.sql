@@ -1,14 +1,15 @@
 -- +goose Up
--- Who besides its members may read what belongs to a project, as auth said it last, for rows that are made
--- from then on. Projects whose visibility never changed have no row.
+-- The visibility of each project as last received from auth: who besides its members may read its resources. It
+-- applies to rows inserted from then on. Projects whose visibility never changed have no row.
 CREATE TABLE project_visibility (
     project_id text PRIMARY KEY,
     visibility text NOT NULL CHECK (visibility IN ('team', 'all')),
     version    bigint NOT NULL CHECK (version > 0)
 );
 
--- A row that was resolved before a change and is stored after it gets the newest visibility. Whoever changes
--- it holds this lock alone, and then sees each row that was stored before (platform/visibility).
+-- A row may be resolved before a visibility change and inserted after it; the trigger gives it the newest
+-- visibility. The change itself takes this lock exclusively, so it sees every row inserted before
+-- (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = jobs, pg_temp AS $$

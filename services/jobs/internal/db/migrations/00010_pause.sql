@@ -1,7 +1,7 @@
 -- +goose Up
--- Jobs that are being paused, and paused ones. What a training is asked meanwhile is the signal; checkpoint is
--- the newest registered one that training can go on from. retries counts attempts that followed an end by the
--- infrastructure: one that follows a pause takes nothing from the tries.
+-- Jobs that are being paused, and paused jobs. The signal columns describe the request that is pending for the training
+-- process. checkpoint is the newest registered checkpoint that training can resume from. retries counts attempts that
+-- followed a failed attempt; an attempt that follows a pause does not use up a retry.
 ALTER TABLE job DROP CONSTRAINT job_state_check;
 ALTER TABLE job ADD CONSTRAINT job_state_check CHECK (state IN
     ('queued', 'scheduled', 'starting', 'running', 'pausing', 'paused', 'stopping', 'succeeded', 'failed', 'stopped'));
@@ -23,10 +23,10 @@ ALTER TABLE job
 UPDATE job SET retries = greatest(attempt - 1, 0) WHERE ended_at IS NULL;
 CREATE INDEX job_signalled ON job (run_id) WHERE state IN ('pausing', 'stopping');
 
--- Since when the attempt's training asks for signals, and the artifact that it began from.
+-- listens_at: when the attempt's training began to poll for signals. resumed_from: the artifact that it started from.
 ALTER TABLE attempt
     ADD COLUMN listens_at   timestamptz,
     ADD COLUMN resumed_from text NOT NULL DEFAULT '';
 
--- The processes are to be killed at once.
+-- force: the node must kill the processes immediately.
 ALTER TABLE work ADD COLUMN force boolean NOT NULL DEFAULT false;

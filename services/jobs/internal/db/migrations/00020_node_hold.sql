@@ -1,6 +1,6 @@
 -- +goose Up
--- What an admin ordered of a node. It stands beside the node's liveness (state), so that a node which is lost
--- and comes back is still held.
+-- hold is what an admin ordered for the node. It is kept apart from the node's liveness (state), so that a node that is
+-- lost and returns is still held.
 ALTER TABLE node
     ADD COLUMN hold           text        NOT NULL DEFAULT '' CHECK (hold IN ('', 'cordoned', 'draining', 'drained')),
     ADD COLUMN hold_reason    text        NOT NULL DEFAULT '',

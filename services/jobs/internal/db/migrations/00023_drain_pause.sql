@@ -1,6 +1,6 @@
 -- +goose Up
--- Attempts that a drain has asked for a checkpoint: once their job is paused it goes on elsewhere, and who could not
--- save one is asked once. A row means nothing any more once its job has another attempt.
+-- Attempts from which a drain has requested a checkpoint. Once the job is paused it is resumed on another node. An
+-- attempt that cannot save a checkpoint is asked only once. A row is obsolete once its job has a newer attempt.
 CREATE TABLE drain_pause (
     job_id   text        NOT NULL REFERENCES job (id) ON DELETE CASCADE,
     attempt  integer     NOT NULL,

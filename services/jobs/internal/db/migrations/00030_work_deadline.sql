@@ -1,3 +1,3 @@
 -- +goose Up
--- Until when an engine may run; its node keeps to it by its own clock.
+-- deadline: when the engine must end at the latest. Its node enforces this by the node's own clock.
 ALTER TABLE work ADD COLUMN deadline timestamptz;

@@ -1,3 +1,3 @@
 -- +goose Up
--- A run that reads a protected dataset, as it was when the run was admitted: protection is never lifted.
+-- protected: a dataset that the run reads was protected when the run was admitted. Protection is never lifted.
 ALTER TABLE run ADD COLUMN protected boolean NOT NULL DEFAULT false;

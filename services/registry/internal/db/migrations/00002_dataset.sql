@@ -9,7 +9,7 @@ CREATE TABLE dataset (
     visibility     text        NOT NULL,
     description    text        NOT NULL,
     format         text        NOT NULL CHECK (format IN ('jsonl', 'parquet', 'webdataset', 'files')),
-    -- Whoever sees a protected dataset knows that it is there; only who may edit it reads its records.
+    -- Anyone who can see a protected dataset knows that it exists; only jobs of users who may edit it read its records.
     protected      boolean     NOT NULL DEFAULT false,
     latest_version text,
     created_at     timestamptz NOT NULL,

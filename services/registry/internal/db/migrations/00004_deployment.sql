@@ -10,7 +10,7 @@ CREATE TABLE deployment (
     state                text        NOT NULL CHECK (state IN ('serving', 'suspended')),
     promoted_revision_id text,
     previous_revision_id text,
-    -- Raised with every promotion.
+    -- Incremented by every promotion.
     route_epoch          bigint      NOT NULL DEFAULT 0,
     next_revision        integer     NOT NULL DEFAULT 1,
     created_at           timestamptz NOT NULL,
@@ -29,12 +29,12 @@ CREATE TABLE revision (
     model_version   integer       NOT NULL,
     serving         json          NOT NULL,
     serving_digest  text          NOT NULL,
-    -- What the engine is asked to be; jobs runs it as this work.
+    -- The specification of the engine; the jobs service runs it as this work.
     plan            json          NOT NULL,
     work_id         text          NOT NULL UNIQUE,
     work_generation bigint        NOT NULL DEFAULT 1,
     desired         text          NOT NULL CHECK (desired IN ('running', 'gone')),
-    -- The one execution that is known, as it was last reported; its key is sealed for this row.
+    -- The last reported execution. Its API key is encrypted and bound to this row.
     fence           bigint        NOT NULL DEFAULT 0,
     node_id         text          NOT NULL DEFAULT '',
     pid             integer       NOT NULL DEFAULT 0,
@@ -42,7 +42,7 @@ CREATE TABLE revision (
     api_key         bytea,
     started_at      timestamptz,
     engine_ready_at timestamptz,
-    -- What the probes saw when the revision first became ready, or last before that.
+    -- The probe results from when the revision first became ready, or the last ones before that.
     probe_report    json,
     created_at      timestamptz   NOT NULL,
     ready_at        timestamptz,
@@ -58,7 +58,7 @@ CREATE TABLE deployment_token (
     hash          bytea       NOT NULL CONSTRAINT deployment_token_hash_key UNIQUE CHECK (length(hash) = 32),
     created_at    timestamptz NOT NULL,
     revoked_at    timestamptz,
-    -- The snapshot epoch from which on the token is dead.
+    -- The snapshot epoch from which the token is invalid.
     revoked_epoch bigint
 );
 CREATE INDEX deployment_token_deployment_idx ON deployment_token (deployment_id, created_at, id);

@@ -1,13 +1,13 @@
 -- +goose Up
--- One row: the number of the last change of anything that inference serves by. Its lock orders these
--- changes, so that epochs rise in the order of the commits.
+-- One row: the number of the last change to the data that inference serves from. The row lock orders these changes, so
+-- that epochs increase in commit order.
 CREATE TABLE snapshot_epoch (
     one   boolean PRIMARY KEY DEFAULT true CHECK (one),
     epoch bigint  NOT NULL
 );
 INSERT INTO snapshot_epoch (epoch) VALUES (1);
 
--- The replicas of inference: what each has in force, and until when it may serve. Postgres' clock.
+-- The inference replicas: the epoch that each has applied, and until when it may serve by Postgres's clock.
 CREATE TABLE inference_replica (
     replica_id  text        PRIMARY KEY,
     acked_epoch bigint      NOT NULL,

@@ -1,4 +1,4 @@
 -- +goose Up
--- When a replica gave its lease back, or was known to be dead: nobody waits for it, and it is granted no
--- lease again. The row stays until it is swept, so that a renewal that was under way comes too late.
+-- When a replica returned its lease or was found dead. Changes no longer wait for it, and it never gets a lease again.
+-- The row remains until it is swept, so that a renewal already in flight is refused.
 ALTER TABLE inference_replica ADD COLUMN released_at timestamptz;

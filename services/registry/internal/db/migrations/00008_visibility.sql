@@ -1,14 +1,14 @@
 -- +goose Up
--- Who besides its members may read what belongs to a project, as auth said it last, for rows that are made
--- from then on. Projects whose visibility never changed have no row.
+-- The visibility of each project as last reported by auth; it applies to rows inserted from then on. Projects whose
+-- visibility never changed have no row.
 CREATE TABLE project_visibility (
     project_id text PRIMARY KEY,
     visibility text NOT NULL CHECK (visibility IN ('team', 'all')),
     version    bigint NOT NULL CHECK (version > 0)
 );
 
--- A row that was resolved before a change and is stored after it gets the newest visibility. Whoever changes
--- it holds this lock alone, and then sees each row that was stored before (platform/visibility).
+-- A row that is resolved before a change of visibility and stored after it gets the newest visibility. A change takes this
+-- lock exclusively and so sees every row stored before it (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = registry, pg_temp AS $$

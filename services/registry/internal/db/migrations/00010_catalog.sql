@@ -1,5 +1,5 @@
 -- +goose Up
--- Environments. A taskset lies in the object store apart from all else; here are its digest and its count.
+-- Environments. Tasksets are stored in the object store under keys of their own; these tables have only digest and count.
 CREATE TABLE environment (
     id                 text        PRIMARY KEY,
     name               text        NOT NULL,
@@ -12,7 +12,7 @@ CREATE TABLE environment (
     description        text        NOT NULL,
     latest_version     text,
     created_at         timestamptz NOT NULL,
-    -- Out of the catalog from then on; what was bound to it keeps its digests.
+    -- When the environment left the catalog. What was bound to it keeps its digests.
     deleted_at         timestamptz
 );
 CREATE UNIQUE INDEX environment_name_key ON environment (project_id, name) WHERE deleted_at IS NULL;
@@ -28,7 +28,7 @@ CREATE TABLE environment_version (
     digest         text        NOT NULL,
     manifest       json        NOT NULL,
     taskset_sha256 text        NOT NULL,
-    -- Empty where the version has no package.
+    -- Empty if the version has no package.
     package_sha256 text        NOT NULL,
     package_bytes  bigint      NOT NULL,
     creator_id     text        NOT NULL,
@@ -69,7 +69,7 @@ CREATE TABLE rubric_version (
     CONSTRAINT rubric_version_digest_key UNIQUE (rubric_id, digest)
 );
 
--- Solutions: manifests under the name and the version that they give themselves.
+-- Solutions: manifests under the name and the version that they state.
 CREATE TABLE solution (
     id                 text        PRIMARY KEY,
     name               text        NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE solution (
 CREATE INDEX solution_created_idx ON solution (created_at, id);
 CREATE TRIGGER follow_project_visibility BEFORE INSERT ON solution FOR EACH ROW EXECUTE FUNCTION follow_project_visibility();
 
--- What a solution was applied to. Nothing but the owner and the visibility of a row ever changes.
+-- Applications of solutions. Only the owner and the visibility of a row ever change.
 CREATE TABLE solution_application (
     id                 text        PRIMARY KEY,
     owner_id           text        NOT NULL,
@@ -100,7 +100,7 @@ CREATE TABLE solution_application (
     solution           text        NOT NULL,
     digest             text        NOT NULL,
     snapshot           json        NOT NULL,
-    -- The digests of what the bindings stood for, by the bindings' names: what drift is judged against.
+    -- The digests to which the bindings resolved, by binding name. Drift is measured against them.
     resolved           json        NOT NULL,
     created_at         timestamptz NOT NULL,
     CONSTRAINT solution_application_digest_key UNIQUE (project_id, digest)

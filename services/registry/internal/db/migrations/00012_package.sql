@@ -1,5 +1,5 @@
 -- +goose Up
--- What submissions bring to be run. An accepted package never changes.
+-- Code packages of job submissions. An accepted package never changes.
 CREATE TABLE package (
     id                 text        PRIMARY KEY,
     owner_id           text        NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE package (
     sha256             text        NOT NULL,
     size_bytes         bigint      NOT NULL,
     state              text        NOT NULL CHECK (state IN ('uploading', 'accepted', 'refused')),
-    -- The gate and the sentence of a refusal, and whether the package was too large.
+    -- The gate and the text of a refusal, and whether the package was too large.
     gate               text        NOT NULL DEFAULT '',
     refusal            text        NOT NULL DEFAULT '',
     too_large          boolean     NOT NULL DEFAULT false,

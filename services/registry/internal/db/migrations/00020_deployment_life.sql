@@ -1,14 +1,14 @@
 -- +goose Up
--- Suspension, deletion and a rollback that waits for its revision to start.
+-- Suspension, deletion, and rollbacks that wait for their revision to start.
 ALTER TABLE deployment
     ADD COLUMN description         text        NOT NULL DEFAULT '',
-    -- Raised with every change, for If-Match.
+    -- Incremented by every change, for If-Match.
     ADD COLUMN row_version         bigint      NOT NULL DEFAULT 1,
-    -- What takes over when it is ready.
+    -- The revision that is promoted when it becomes ready.
     ADD COLUMN pending_revision_id text,
     ADD COLUMN suspend_mode        text        CHECK (suspend_mode IN ('drain', 'cut')),
     ADD COLUMN suspended_at        timestamptz,
-    -- A deleted deployment keeps its row, for its events and its traffic; its name is free.
+    -- A deleted deployment keeps its row for its events and its traffic; its name can be used again.
     ADD COLUMN deleted_at          timestamptz;
 CREATE INDEX deployment_pending_idx ON deployment (pending_revision_id) WHERE pending_revision_id IS NOT NULL;
 ALTER TABLE deployment DROP CONSTRAINT deployment_name_key;

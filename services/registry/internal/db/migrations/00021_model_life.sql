@@ -2,7 +2,7 @@
 -- Promotion, archiving, aliases, history and cards of models.
 ALTER TABLE model
     ADD COLUMN row_version bigint NOT NULL DEFAULT 1,
-    -- A deleted model whose versions something refers to keeps its rows; its name is free.
+    -- A deleted model with versions that are still referenced keeps its rows; its name can be used again.
     ADD COLUMN deleted_at  timestamptz;
 ALTER TABLE model DROP CONSTRAINT model_name_key;
 CREATE UNIQUE INDEX model_name_key ON model (project_id, name) WHERE deleted_at IS NULL;
@@ -22,7 +22,7 @@ CREATE TABLE model_alias (
     FOREIGN KEY (model_id, version) REFERENCES model_version (model_id, version) ON DELETE CASCADE
 );
 
--- What became of a model's versions and aliases; it is only added to. Ids are those of the events.
+-- The append-only history of a model's versions and aliases. Ids are those of the events.
 CREATE TABLE model_history (
     id               text        PRIMARY KEY,
     seq              bigint      GENERATED ALWAYS AS IDENTITY,
@@ -43,7 +43,7 @@ CREATE TABLE model_card (
     revision     integer     NOT NULL,
     content      text        NOT NULL,
     front_matter json,
-    -- Where in the text the markdown begins, in bytes.
+    -- The byte offset at which the Markdown begins.
     body_at      integer     NOT NULL,
     digest       text        NOT NULL,
     author       text        NOT NULL,

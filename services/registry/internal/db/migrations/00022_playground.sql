@@ -1,6 +1,5 @@
 -- +goose Up
--- Sessions in which people try models out. The engines of their targets are revisions that a session holds in
--- place of a deployment.
+-- Sessions in which users try out models. Their engines are revisions that belong to a session instead of a deployment.
 CREATE TABLE playground_session (
     id               text        PRIMARY KEY,
     title            text        NOT NULL,
@@ -9,7 +8,7 @@ CREATE TABLE playground_session (
     project_id       text        NOT NULL,
     project          text        NOT NULL,
     visibility       text        NOT NULL,
-    -- A live session's state follows from its engines.
+    -- The state shown for a live session is derived from its engines.
     state            text        NOT NULL CHECK (state IN ('live', 'expired', 'stopped', 'failed')),
     reason           text        NOT NULL DEFAULT '',
     idle_timeout_s   integer     NOT NULL CHECK (idle_timeout_s > 0),
@@ -25,5 +24,5 @@ CREATE TRIGGER follow_project_visibility BEFORE INSERT ON playground_session
     FOR EACH ROW EXECUTE FUNCTION follow_project_visibility();
 
 ALTER TABLE revision DROP CONSTRAINT revision_deployment_id_fkey;
--- Until when the engine may run; the executor keeps to it by its own clock.
+-- Until when the engine may run. The executor enforces it by its own clock.
 ALTER TABLE revision ADD COLUMN deadline timestamptz;

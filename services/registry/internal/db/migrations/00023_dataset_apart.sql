@@ -1,5 +1,5 @@
 -- +goose Up
--- The bytes of what was protected when they were asked for lie where no other dataset's are looked for.
+-- Whether the bytes are stored under keys of this dataset alone, because it was protected when the upload began.
 ALTER TABLE dataset_version ADD COLUMN apart boolean NOT NULL DEFAULT false;
 
 -- +goose Down

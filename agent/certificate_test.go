@@ -1,0 +1,158 @@
+package agent_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// words runs an agent to its end and returns its output.
+func words(t *testing.T, c *control, data string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, args...)...)
+	cmd.Env = append(os.Environ(), "SERVICE_AGENT_ENVIRONMENTS="+environments(t), "SERVICE_LOG_FORMAT=text")
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err := cmd.Run()
+	return output.String(), err
+}
+
+func tokenFile(t *testing.T, token string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(path, []byte(token+"\n"), 0o600))
+	return path
+}
+
+func TestExpiredCertificateRequiresNewJoin(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	c.joinedAt = clock.Real().Now().Add(-2 * time.Hour) // The certificate is valid for one hour.
+	data := t.TempDir()
+	output, err := words(t, c, data, "--join-token-file", tokenFile(t, joinToken))
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode())
+	require.Contains(t, output, "must join its fleet again")
+	require.Contains(t, output, "remove "+filepath.Join(data, "node"))
+	require.NotContains(t, output, joinToken)
+
+	output, err = words(t, c, data)
+	require.Error(t, err, "the next start must fail too")
+	require.Contains(t, output, "must join its fleet again")
+
+	// The suggested remedy works, and the agent then runs works again.
+	require.NoError(t, os.RemoveAll(filepath.Join(data, "node")))
+	c.mu.Lock()
+	c.joinedAt = time.Time{}
+	c.mu.Unlock()
+	p := startAgent(t, c, data, joinToken)
+	c.want(c.script("exit 3"))
+	require.Equal(t, int32(3), c.phase(jobsv1.Phase_PHASE_EXITED).GetExit().GetCode())
+	c.want()
+	c.quiet()
+	p.terminate()
+}
+
+func TestMissingJoinTokenNamesSetting(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "--data", data, "--server", c.http.URL)
+	cmd.Env = append(os.Environ(), "SERVICE_LOG_FORMAT=text")
+	output := &watched{seen: make(chan struct{}), word: "SERVICE_AGENT_JOIN_TOKEN"}
+	cmd.Stdout, cmd.Stderr = output, output
+	require.NoError(t, cmd.Start())
+	select {
+	case <-output.seen:
+	case <-time.After(time.Minute):
+		t.Fatal("the agent does not name the missing setting")
+	}
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait(), "SIGTERM must end it without an error")
+	require.Zero(t, c.joins)
+}
+
+// watched closes seen when word has been written.
+type watched struct {
+	output bytes.Buffer
+	word   string
+	seen   chan struct{}
+	found  bool
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.output.Write(p)
+	if !w.found && strings.Contains(w.output.String(), w.word) {
+		w.found = true
+		close(w.seen)
+	}
+	return n, err
+}
+
+func TestKillDuringPreparationPreparesAgain(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data, starts := t.TempDir(), filepath.Join(t.TempDir(), "starts")
+	first := startAgent(t, c, data, joinToken)
+	w := c.script("echo x >> " + starts)
+	// This control plane does not sign downloads, so the preparation does not end.
+	w.GetAttempt().Package = &jobsv1.ObjectRef{Path: "p", Uri: "blob://p", SizeBytes: 1, Sha256: strings.Repeat("0", 64)}
+	c.downloads("")
+	c.want(w)
+	c.phase(jobsv1.Phase_PHASE_PREPARING)
+	first.kill()
+	c.downloads(c.http.URL + "/object")
+	second := startAgent(t, c, data, "")
+	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
+	require.Equal(t, "fetch", exited.GetExit().GetReason(), "the object does not match its hash")
+	require.NoFileExists(t, starts)
+	c.want()
+	c.quiet()
+	second.terminate()
+}
+
+func TestNodeKeyOnlyInItsFile(t *testing.T) {
+	t.Parallel()
+	c := newControl(t)
+	c.overTCP()
+	data := t.TempDir()
+	p := startAgent(t, c, data, joinToken)
+	c.want(c.script("env; cat /proc/self/environ; sleep 0"))
+	c.phase(jobsv1.Phase_PHASE_EXITED)
+	require.NotContains(t, c.log(), joinToken, "the join token leaked into a work")
+	require.NotContains(t, c.log(), "SERVICE_AGENT_", "an agent setting leaked into a work")
+	found := 0
+	require.NoError(t, filepath.WalkDir(data, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NotContains(t, string(raw), joinToken, path)
+		if strings.Contains(string(raw), "PRIVATE KEY") {
+			found++
+			info, err := e.Info()
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), path)
+		}
+		return nil
+	}))
+	require.Equal(t, 1, found)
+	c.want()
+	c.quiet()
+	p.terminate()
+}

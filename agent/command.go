@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/signalbox-dev/signalbox/agent/host/shim"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/process"
+)
+
+const usage = `usage: signalbox-agent join [flags]   make this host a node; needs SERVICE_AGENT_JOIN_TOKEN or --join-token-file
+       signalbox-agent run [flags]    run the agent
+       signalbox-agent shim FOLDER    own the processes of one work; started by run
+       signalbox-agent --version      print the version
+`
+
+// Main runs the command that the first argument names and returns the exit status; 2
+// if the command is unknown.
+func (p Process) Main() int {
+	command := ""
+	if len(p.Args) > 0 {
+		command, p.Args = p.Args[0], p.Args[1:]
+	}
+	var err error
+	switch command {
+	case "shim":
+		return shim.Main(p.Args, clock.Real(), p.Err)
+	case commandRun:
+		err = p.Run()
+	case commandJoin:
+		err = p.Join()
+	case "-version", "--version", "version":
+		_, err = fmt.Fprintln(p.Out, p.Version)
+	case "-h", "-help", "--help", "help":
+		_, err = fmt.Fprint(p.Out, usage)
+	default:
+		_, _ = fmt.Fprint(p.Err, usage)
+		return 2
+	}
+	return p.status(err)
+}
+
+// status prints err and returns the exit status. A request for help exits with 0.
+func (p Process) status(err error) int {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	// Do not print after a second signal: the user knows, and a blocked stderr would delay the exit.
+	if !errors.Is(err, process.ErrKilled) {
+		_, _ = fmt.Fprintln(p.Err, "signalbox-agent:", err)
+	}
+	return 1
+}

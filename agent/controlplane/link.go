@@ -1,0 +1,260 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Deps are the dependencies of a link.
+type Deps struct {
+	Membership Membership
+	// Dial connects to the agent listener as the node.
+	Dial func(Node) (*grpc.ClientConn, error)
+	// HTTP downloads objects.
+	HTTP  *http.Client
+	Clock clock.Clock
+	// Incarnation is a random value, new at each start of the agent.
+	Incarnation string
+	Drivers     []string
+	Backoff     clock.Backoff
+	Log         *slog.Logger
+}
+
+// Link is the connection to the control plane. New starts nothing; Run works until its
+// context ends.
+type Link struct {
+	deps  Deps
+	flush chan chan struct{}
+
+	mu     sync.Mutex
+	agents jobsv1.AgentServiceClient
+	// leave ends the current session so that the next one uses a new certificate.
+	leave context.CancelFunc
+}
+
+// New returns a link.
+func New(d Deps) *Link { return &Link{deps: d, flush: make(chan chan struct{})} }
+
+func (l *Link) client() jobsv1.AgentServiceClient {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.agents
+}
+
+// Join joins the fleet and does nothing else.
+func (l *Link) Join(ctx context.Context) (Node, error) { return l.deps.Membership.Join(ctx) }
+
+// Run joins the fleet if necessary, keeps the stream open, and carries desired works and
+// observations between the control plane and x until ctx ends.
+func (l *Link) Run(ctx context.Context, x executor.Executor) error {
+	node, err := l.deps.Membership.LoadOrJoin(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	keeping.Go(func() { l.keepCertificate(ctx, node) })
+	for try := 0; ; try++ {
+		conn, err := l.deps.Dial(node)
+		if err != nil {
+			return fmt.Errorf("dial the agent listener: %w", err)
+		}
+		s := &session{Link: l, node: node, executor: x, heartbeat: node.Heartbeat}
+		renewed, err := l.attend(ctx, conn, s)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if s.welcomed || renewed {
+			try = 0
+		}
+		if renewed {
+			continue
+		}
+		wait := l.deps.Backoff.Wait(try)
+		l.deps.Log.WarnContext(ctx, "connection to the control plane lost", "error", err.Error(), "retry_in", wait.String())
+		if clock.Sleep(ctx, l.deps.Clock, wait) != nil {
+			return nil
+		}
+	}
+}
+
+// attend runs one session over its own connection. renewed is true if the session was
+// ended because of a new certificate.
+func (l *Link) attend(ctx context.Context, conn *grpc.ClientConn, s *session) (renewed bool, err error) {
+	defer func() { _ = conn.Close() }()
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	l.mu.Lock()
+	l.agents, l.leave = jobsv1.NewAgentServiceClient(conn), leave
+	l.mu.Unlock()
+	err = s.run(ctx)
+	return ctx.Err() != nil, err
+}
+
+// leaveLine ends the current session; Run starts another one.
+func (l *Link) leaveLine() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leave != nil {
+		l.leave()
+	}
+}
+
+// Flush sends the current observations. It returns an error if that was not possible
+// before ctx ended.
+func (l *Link) Flush(ctx context.Context) error {
+	done := make(chan struct{})
+	select {
+	case l.flush <- done:
+	case <-ctx.Done():
+		return fmt.Errorf("send the last observations: %w", ctx.Err())
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("send the last observations: %w", ctx.Err())
+	}
+}
+
+// session is one stream.
+type session struct {
+	*Link
+	node      Node
+	executor  executor.Executor
+	heartbeat time.Duration
+	welcomed  bool
+}
+
+const usualHeartbeat = 5 * time.Second
+
+// farewell bounds the delivery of the last messages.
+const farewell = 300 * time.Millisecond
+
+func (s *session) run(ctx context.Context) error {
+	// The stream outlives ctx by farewell; otherwise messages that are still in
+	// transit when ctx ends would be dropped.
+	line, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		_ = clock.Sleep(line, s.deps.Clock, farewell)
+		cancel()
+	})()
+	stream, err := s.client().Connect(line)
+	if err != nil {
+		return fmt.Errorf("open the stream: %w", err)
+	}
+	err = stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
+		NodeId: s.node.ID, Inventory: s.deps.Membership.Inventory, Incarnation: s.deps.Incarnation, Drivers: s.deps.Drivers,
+	}}})
+	if err == nil {
+		err = s.sendObserved(stream)
+	}
+	if err != nil {
+		// The reason why the stream ended is in the error of Recv.
+		_, received := stream.Recv()
+		return fmt.Errorf("send the hello to the control plane: %w", errors.Join(err, received))
+	}
+	beats := make(chan time.Duration, 1)
+	received := make(chan error, 1)
+	go func() { received <- s.receive(line, stream, beats) }()
+	return s.speak(ctx, stream, beats, received)
+}
+
+// speak sends the observations at each change and each heartbeat until the receiver has
+// ended. When ctx ends it closes the sending side; the control plane ends the stream
+// after it has read everything.
+func (s *session) speak(
+	ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats <-chan time.Duration, received <-chan error,
+) error {
+	if s.heartbeat <= 0 {
+		s.heartbeat = usualHeartbeat
+	}
+	tick := s.deps.Clock.NewTicker(s.heartbeat)
+	defer tick.Stop()
+	for {
+		var done chan struct{}
+		select {
+		case err := <-received:
+			return err
+		case <-ctx.Done():
+			_ = stream.CloseSend()
+			return errors.Join(ctx.Err(), <-received)
+		case beat := <-beats:
+			s.welcomed = true
+			if beat > 0 {
+				tick.Reset(beat)
+			}
+			continue
+		case <-s.executor.Changes():
+		case <-tick.C():
+		case done = <-s.flush:
+		}
+		if err := s.sendObserved(stream); err != nil {
+			return errors.Join(err, <-received)
+		}
+		if done != nil {
+			close(done)
+		}
+	}
+}
+
+func (s *session) sendObserved(stream jobsv1.AgentService_ConnectClient) error {
+	err := stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Observed{Observed: toObserved(s.executor.Observed())}})
+	if err != nil {
+		return fmt.Errorf("send the observations: %w", err)
+	}
+	return nil
+}
+
+// receive passes on the control plane's messages until the stream ends.
+func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats chan<- time.Duration) error {
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return fmt.Errorf("receive from the control plane: %w", err)
+		}
+		switch m := message.GetMessage().(type) {
+		case *jobsv1.ConnectResponse_Welcome:
+			select {
+			case beats <- seconds(m.Welcome.GetHeartbeatS()):
+			case <-ctx.Done():
+			}
+		case *jobsv1.ConnectResponse_Desired:
+			s.apply(ctx, m.Desired)
+		}
+	}
+}
+
+// apply passes on the complete list. A work that cannot be decoded stays in the list
+// without a desired state, so that the executor leaves it unchanged: a work missing from
+// the list would be ended.
+func (s *session) apply(ctx context.Context, desired *jobsv1.DesiredWorks) {
+	works := make([]executor.Work, 0, len(desired.GetWorks()))
+	for _, p := range desired.GetWorks() {
+		w, err := fromWork(p)
+		if err != nil {
+			s.deps.Log.ErrorContext(ctx, "desired work not decoded", "error", err.Error())
+		}
+		works = append(works, w)
+	}
+	if err := s.executor.Apply(ctx, works); err != nil {
+		s.deps.Log.ErrorContext(ctx, "desired works not applied", "error", err.Error())
+	}
+}

@@ -1,0 +1,257 @@
+package controlplane
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+)
+
+func identityOf(t *testing.T, dir string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, identityFile))
+	require.NoError(t, err)
+	return string(raw)
+}
+
+// keeping waits until the link waits only for its renewal and its heartbeat.
+func (p *plane) keeping() {
+	p.Helper()
+	require.NoError(p, p.clock.Await(p.Context(), 2))
+}
+
+func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	first := p.session()
+	first.welcome(t, 3600)
+	first.desire(t, &jobsv1.Work{WorkId: "w", Desired: jobsv1.Desired_DESIRED_GONE})
+	require.Len(t, await(t, m.host.applied, "the desired works"), 1)
+	before := identityOf(t, m.dir)
+
+	p.keeping()
+	p.clock.Advance(month*2/3 - time.Hour)
+	p.keeping()
+	require.Equal(t, before, identityOf(t, m.dir), "renewed before its time")
+	require.Empty(t, p.renewals)
+
+	// From here on the plane rejects certificates of the old CA: the next session proves
+	// that the link uses the new key, the new certificate and the new CA.
+	p.rotate()
+	m.host.sees(executor.Observation{Key: executor.Key{WorkID: "w"}, Phase: executor.PhaseRunning})
+	p.clock.Advance(2 * time.Hour)
+	require.NoError(t, await(t, p.renewals, "the renewal"))
+	second := p.session()
+	require.Equal(t, "nod_1", second.hello.GetNodeId())
+	require.Equal(t, "inc", second.hello.GetIncarnation(), "the agent must be the same")
+	observed := await(t, second.heard, "the observations")
+	require.Equal(t, jobsv1.Phase_PHASE_RUNNING, observed.GetWorks()[0].GetPhase())
+	for range first.heard {
+	}
+	require.Empty(t, m.host.applied, "the executor received a list that the plane did not send")
+	after := identityOf(t, m.dir)
+	require.NotEqual(t, before, after)
+	second.welcome(t, 3600)
+	m.stop()
+
+	// The next agent over the folder is the same node with the renewed certificate.
+	again := p.link(m.dir)
+	require.Equal(t, "nod_1", p.session().hello.GetNodeId())
+	require.Equal(t, after, identityOf(t, m.dir))
+	again.stop()
+}
+
+func TestRenewal_newKeyStaysPrivate(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	requests := make(chan string, 1)
+	p.renewsBy(func(r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+		requests <- r.GetCertificateRequest()
+		cert, ca, err := p.sign(r.GetCertificateRequest(), "nod_1")
+		return &jobsv1.RenewCertificateResponse{Certificate: cert, CaCertificate: ca}, err
+	})
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	p.session().welcome(t, 3600)
+	p.keeping()
+	old := keyPart(t, identityOf(t, m.dir))
+	p.clock.Advance(month * 3 / 4)
+	request := await(t, requests, "the request")
+	require.NotContains(t, request, "PRIVATE")
+	p.session()
+	fresh := keyPart(t, identityOf(t, m.dir))
+	require.NotEqual(t, old, fresh, "the old key was used again")
+	entries, err := os.ReadDir(m.dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 3, "only node.json, node.pem and ca.pem, no old key")
+	for _, e := range entries {
+		info, err := e.Info()
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), e.Name())
+	}
+	m.stop()
+}
+
+func keyPart(t *testing.T, identity string) string {
+	t.Helper()
+	_, key, found := strings.Cut(identity, "-----BEGIN PRIVATE KEY-----")
+	require.True(t, found, "the identity has no key")
+	return key
+}
+
+func TestRenewal_jitter(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	dir := filepath.Join(t.TempDir(), "node")
+	m := p.link(dir)
+	p.session()
+	n, err := Load(dir)
+	require.NoError(t, err)
+	// The certificate starts a minute in the past, for hosts whose clocks are behind.
+	life := month + time.Minute
+	for _, c := range []struct {
+		chance float64
+		want   time.Duration
+	}{
+		{0, life / 3 * 2},
+		{0.5, life/3*2 + life/48},
+		{0.999999, life/3*2 + life/24},
+	} {
+		wait, err := m.untilRenewal(n, c.chance)
+		require.NoError(t, err)
+		require.InDelta(t, (c.want - time.Minute).Seconds(), wait.Seconds(), 60, "chance %v", c.chance)
+	}
+	m.stop()
+}
+
+func TestRenewal_retriesWithBackoff(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+		return nil, fault.New(fault.Unavailable, "away", "not now")
+	})
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	p.session().welcome(t, 3600)
+	before := identityOf(t, m.dir)
+	p.keeping()
+	p.clock.Advance(month * 3 / 4)
+	require.Error(t, await(t, p.renewals, "the first try"))
+	// Half of the doubled minute, because the jitter of the tests is 0.
+	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
+		p.keeping()
+		p.clock.Advance(wait - time.Second)
+		require.Empty(t, p.renewals, "tried again before %s", wait)
+		p.clock.Advance(time.Second)
+		require.Error(t, await(t, p.renewals, "another try"))
+	}
+	require.Equal(t, before, identityOf(t, m.dir))
+	p.keeping()
+	p.renewsBy(nil)
+	p.clock.Advance(time.Hour)
+	require.NoError(t, await(t, p.renewals, "the renewal"))
+	p.session()
+	require.NotEqual(t, before, identityOf(t, m.dir))
+	m.stop()
+}
+
+func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
+	t.Parallel()
+	otherCA, err := pki.NewCA(clock.Real().Now(), month)
+	require.NoError(t, err)
+	_, other, err := pki.NewRequest()
+	require.NoError(t, err)
+	for name, response := range map[string]func(*plane, string) (cert, ca string){
+		"empty":      func(*plane, string) (string, string) { return "", "" },
+		"not PEM":    func(*plane, string) (string, string) { return "x", "y" },
+		"other key":  func(p *plane, _ string) (string, string) { return p.mustSign(string(other), "nod_1") },
+		"other node": func(p *plane, r string) (string, string) { return p.mustSign(r, "nod_2") },
+		"no CA":      func(p *plane, r string) (string, string) { cert, _ := p.mustSign(r, "nod_1"); return cert, "" },
+		"other CA": func(p *plane, r string) (string, string) {
+			cert, _ := p.mustSign(r, "nod_1")
+			return cert, string(otherCA.CertPEM())
+		},
+		"already expired": func(p *plane, r string) (string, string) {
+			cert, err := p.ca.SignNode([]byte(r), "nod_1", clock.Real().Now(), time.Hour)
+			require.NoError(p, err)
+			return string(cert), string(p.ca.CertPEM())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlane(t)
+			p.renewsBy(func(r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+				cert, ca := response(p, r.GetCertificateRequest())
+				return &jobsv1.RenewCertificateResponse{Certificate: cert, CaCertificate: ca}, nil
+			})
+			m := p.link(filepath.Join(t.TempDir(), "node"))
+			s := p.session()
+			s.welcome(t, 3600)
+			before := identityOf(t, m.dir)
+			p.keeping()
+			p.clock.Advance(month * 3 / 4)
+			require.NoError(t, await(t, p.renewals, "the response"))
+			// The next try comes after a wait, so the response has been checked by then.
+			p.keeping()
+			p.clock.Advance(time.Hour)
+			require.NoError(t, await(t, p.renewals, "another try"))
+			require.Equal(t, before, identityOf(t, m.dir))
+			s.desire(t)
+			await(t, m.host.applied, "the session continues")
+			m.stop()
+		})
+	}
+}
+
+func (p *plane) mustSign(request, id string) (cert, ca string) {
+	p.Helper()
+	cert, ca, err := p.sign(request, id)
+	require.NoError(p, err)
+	return cert, ca
+}
+
+func TestExpiredCertificateStopsLink(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	p.session()
+	m.stop()
+	p.clock.Advance(month)
+	late := p.link(m.dir)
+	err := await(t, late.done, "the link gives up")
+	require.ErrorIs(t, err, ErrCertificateExpired)
+	for _, word := range []string{"nod_1", "must join its fleet again", "remove " + m.dir, "join token"} {
+		require.ErrorContains(t, err, word)
+	}
+	require.Empty(t, p.renewals, "an expired certificate must not be used")
+	// The suggested remedy works.
+	require.NoError(t, os.RemoveAll(m.dir))
+	fresh := p.link(m.dir)
+	err = await(t, fresh.done, "the fake clock is past the new certificate too")
+	require.ErrorIs(t, err, ErrCertificateExpired)
+	require.DirExists(t, m.dir, "the agent has joined")
+}
+
+func TestCertificateExpiresDuringSession(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+		return nil, fault.New(fault.Unavailable, "away", "not now")
+	})
+	m := p.link(filepath.Join(t.TempDir(), "node"))
+	s := p.session()
+	s.welcome(t, 3600)
+	p.keeping()
+	p.clock.Advance(month)
+	require.Error(t, await(t, p.renewals, "the last try"))
+	s.end <- fault.New(fault.Unavailable, "draining", "the control plane restarts")
+	require.ErrorIs(t, await(t, m.done, "the link gives up"), ErrCertificateExpired)
+}

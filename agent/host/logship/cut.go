@@ -1,0 +1,70 @@
+package logship
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// payload is the body of POST /api/ingest/logs.
+type payload struct {
+	RunID  string   `json:"run_id"`
+	Chunks []string `json:"chunks"`
+	EOF    bool     `json:"eof"`
+}
+
+// maxBody bounds a request's body; maxRaw bounds the bytes of the file in one request.
+const (
+	maxBody = 256 << 10
+	maxRaw  = 192 << 10
+)
+
+// cut returns the number of bytes for the next request: complete lines if there are any, never a
+// part of a character, never more than a body can hold. final means that the file does not grow
+// any more; patient means that an incomplete line may wait.
+func cut(data []byte, final, patient bool) int {
+	n := min(len(data), maxRaw)
+	for n > 0 && len(encode("", data[:n])) > maxBody-idRoom {
+		n /= 2
+	}
+	if n == len(data) && final {
+		return n
+	}
+	if at := bytes.LastIndexByte(data[:n], '\n'); at >= 0 {
+		return at + 1
+	}
+	if patient && n == len(data) && n < maxRaw/2 {
+		return 0
+	}
+	return characters(data[:n])
+}
+
+// idRoom is the part of a body that is reserved for the run's id.
+const idRoom = 256
+
+// characters drops an incomplete character at the end.
+func characters(data []byte) int {
+	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
+		at := len(data) - back
+		if utf8.RuneStart(data[at]) {
+			if !utf8.FullRune(data[at:]) {
+				return at
+			}
+			break
+		}
+	}
+	return len(data)
+}
+
+// encode returns the body. Invalid UTF-8 becomes U+FFFD. NUL, which the database cannot store in
+// text, becomes U+2400.
+func encode(runID string, data []byte) []byte {
+	text := strings.ReplaceAll(strings.ToValidUTF8(string(data), "\uFFFD"), "\x00", "\u2400")
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false)
+	// Encode cannot fail: payload has only strings, a slice and a bool.
+	_ = e.Encode(payload{RunID: runID, Chunks: []string{text}})
+	return body.Bytes()
+}

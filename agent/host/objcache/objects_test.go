@@ -1,0 +1,200 @@
+package objcache_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/agent/host/objcache"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/test/executortest"
+)
+
+func key() executor.Key { return executor.Key{WorkID: "w", Generation: 1, Fence: 1} }
+
+func newStore(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.Plane, string) {
+	t.Helper()
+	dir, p := t.TempDir(), executortest.NewPlane(t)
+	return objcache.NewStore(dir, maxBytes, p, clock.Real()), p, dir
+}
+
+func TestStore_Fetch_concurrentCallsDownloadOnce(t *testing.T) {
+	t.Parallel()
+	s, p, dir := newStore(t, 0)
+	ref := p.Put("a", []byte("data"))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := s.Fetch(t.Context(), key(), ref); err != nil {
+				t.Errorf("fetch: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, p.Fetched(ref))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, ref.SHA256, entries[0].Name())
+}
+
+func TestStore_Fetch_brokenDownload(t *testing.T) {
+	t.Parallel()
+	s, p, dir := newStore(t, 0)
+	ref := p.Put("a", []byte("data"))
+	p.FailDownloads(ref, 1)
+	_, err := s.Fetch(t.Context(), key(), ref)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, executor.ErrPermanent)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestStore_Lay_invalidReference(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*executor.ObjectRef){
+		"other hash":    func(r *executor.ObjectRef) { r.SHA256 = strings.Repeat("0", 64) },
+		"too large":     func(r *executor.ObjectRef) { r.SizeBytes-- },
+		"bad digest":    func(r *executor.ObjectRef) { r.SHA256 = "../../etc" },
+		"parent path":   func(r *executor.ObjectRef) { r.Path = "../out" },
+		"absolute path": func(r *executor.ObjectRef) { r.Path = "/etc/passwd" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p, _ := newStore(t, 0)
+			ref := p.Put("a", []byte("data"))
+			change(&ref)
+			require.ErrorIs(t, s.Copy(t.Context(), key(), ref, t.TempDir()), executor.ErrPermanent)
+		})
+	}
+}
+
+func TestStore_Lay_copyIsIndependentOfCache(t *testing.T) {
+	t.Parallel()
+	s, p, dir := newStore(t, 0)
+	ref := p.Put("sub/a", []byte("data"))
+	to := t.TempDir()
+	require.NoError(t, s.Copy(t.Context(), key(), ref, to))
+	require.NoError(t, os.WriteFile(filepath.Join(to, "sub", "a"), []byte("DATA"), 0o600))
+	raw, err := os.ReadFile(filepath.Join(dir, ref.SHA256))
+	require.NoError(t, err)
+	require.Equal(t, "data", string(raw))
+}
+
+func TestStore_Lay_damagedObjectIsFetchedAgain(t *testing.T) {
+	t.Parallel()
+	for _, unpack := range []bool{false, true} {
+		s, p, dir := newStore(t, 0)
+		data := executortest.Tar(t, map[string]string{"x": "y"})
+		ref := p.Put("a.tar", data)
+		ref.Unpack = unpack
+		require.NoError(t, s.Copy(t.Context(), key(), ref, t.TempDir()))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ref.SHA256), bytes.Repeat([]byte("z"), len(data)), 0o600))
+		require.NoError(t, s.Copy(t.Context(), key(), ref, t.TempDir()))
+		require.Equal(t, 2, p.Fetched(ref))
+	}
+}
+
+func TestStore_Link_survivesTrim(t *testing.T) {
+	t.Parallel()
+	s, p, dir := newStore(t, 10)
+	ref := p.Put("a", []byte("data"))
+	to := t.TempDir()
+	require.NoError(t, s.Link(t.Context(), key(), ref, to))
+	require.NoError(t, s.Link(t.Context(), key(), ref, to), "a second call, as after a restart")
+	for i := range 3 {
+		_, err := s.Fetch(t.Context(), key(), p.Put("other"+strconv.Itoa(i), []byte("other"+strconv.Itoa(i))))
+		require.NoError(t, err)
+	}
+	require.NoFileExists(t, filepath.Join(dir, ref.SHA256), "the cache was not trimmed")
+	require.FileExists(t, filepath.Join(to, "a"))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+func TestUnpack_disallowedEntries(t *testing.T) {
+	t.Parallel()
+	file := func(name string) *tar.Header {
+		return &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: 1}
+	}
+	for name, header := range map[string]*tar.Header{
+		"parent":     file("../x"),
+		"absolute":   file("/x"),
+		"deep":       file(strings.Repeat("d/", 40) + "x"),
+		"symlink":    {Name: "x", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
+		"hard link":  {Name: "x", Typeflag: tar.TypeLink, Linkname: "y"},
+		"device":     {Name: "x", Typeflag: tar.TypeChar},
+		"named pipe": {Name: "x", Typeflag: tar.TypeFifo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			w := tar.NewWriter(&out)
+			require.NoError(t, w.WriteHeader(header))
+			if header.Size > 0 {
+				_, err := w.Write([]byte("x"))
+				require.NoError(t, err)
+			}
+			require.NoError(t, w.Close())
+			dir := t.TempDir()
+			require.ErrorIs(t, objcache.Unpack(&out, filepath.Join(dir, "in"), 1<<20), objcache.ErrArchive)
+			entries, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, entries, 1, "a file was created outside")
+		})
+	}
+}
+
+func TestUnpack_largerThanObject(t *testing.T) {
+	t.Parallel()
+	data := executortest.Tar(t, map[string]string{"x": strings.Repeat("y", 1000)})
+	require.ErrorIs(t, objcache.Unpack(bytes.NewReader(data), t.TempDir(), 999), objcache.ErrArchive)
+	require.ErrorIs(t, objcache.Unpack(strings.NewReader(strings.Repeat("no tar", 200)), t.TempDir(), 1<<20), objcache.ErrArchive)
+}
+
+func FuzzUnpackStaysInside(f *testing.F) {
+	f.Add([]byte("no tar"))
+	var seed bytes.Buffer
+	w := tar.NewWriter(&seed)
+	_ = w.WriteHeader(&tar.Header{Name: "a/b", Typeflag: tar.TypeReg, Mode: 0o700, Size: 1})
+	_, _ = w.Write([]byte("x"))
+	_ = w.Close()
+	f.Add(seed.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		outside := t.TempDir()
+		_ = objcache.Unpack(bytes.NewReader(data), filepath.Join(outside, "in"), int64(len(data)))
+		entries, err := os.ReadDir(outside)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	})
+}
+
+func TestLayTree_writtenOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tree := fstest.MapFS{"signalbox/__init__.py": {Data: []byte("x = 1\n")}}
+	to, err := objcache.WriteTree(tree, dir)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(to, "signalbox", "__init__.py"))
+	again, err := objcache.WriteTree(tree, dir)
+	require.NoError(t, err)
+	require.Equal(t, to, again)
+	tree["signalbox/__init__.py"].Data = []byte("x = 2\n")
+	other, err := objcache.WriteTree(tree, dir)
+	require.NoError(t, err)
+	require.NotEqual(t, to, other)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "a temporary folder was left")
+}

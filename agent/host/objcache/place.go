@@ -1,0 +1,98 @@
+package objcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// Lay puts the object into the folder, unpacked or as a copy. The work may change it without
+// affecting the cache.
+func (s *Store) Copy(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
+	return s.put(ctx, key, ref, func(path string) error {
+		if ref.Unpack {
+			return unpackFile(path, filepath.Join(dir, filepath.Dir(ref.Path)), ref)
+		}
+		return copyFile(path, filepath.Join(dir, name(ref)), ref)
+	})
+}
+
+// put fetches the object and places it. A damaged object in the cache is fetched once more.
+func (s *Store) put(ctx context.Context, key executor.Key, ref executor.ObjectRef, place func(path string) error) error {
+	for again := false; ; again = true {
+		path, err := s.Fetch(ctx, key, ref)
+		if err != nil {
+			return err
+		}
+		if err := place(path); !errors.Is(err, ErrMismatch) || again {
+			return err
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove a damaged object: %w", err)
+		}
+	}
+}
+
+// Link puts the object into the folder without copying its bytes, for readers that do not
+// write. If one writes anyway, other works are not affected: the bytes are verified before
+// each link.
+func (s *Store) Link(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
+	if ref.Unpack {
+		return s.Copy(ctx, key, ref, dir)
+	}
+	return s.put(ctx, key, ref, func(path string) error { return linkFile(path, filepath.Join(dir, name(ref)), ref) })
+}
+
+func linkFile(from, to string, ref executor.ObjectRef) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("open an object: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	if err := copyVerified(io.Discard, in, ref); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return fmt.Errorf("create the folder of an object: %w", err)
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("replace an object: %w", err)
+	}
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	// The folder may be on another file system.
+	return copyFile(from, to, ref)
+}
+
+func name(ref executor.ObjectRef) string {
+	if ref.Path == "" {
+		return ref.SHA256
+	}
+	return ref.Path
+}
+
+func copyFile(from, to string, ref executor.ObjectRef) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("open an object: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return fmt.Errorf("create the folder of an object: %w", err)
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("create the copy of an object: %w", err)
+	}
+	err = copyVerified(out, in, ref)
+	if closed := out.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package objcache
+
+import (
+	"archive/tar"
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// Limits of an archive. The object's size limits the bytes of an uncompressed archive: one
+// that claims more is invalid.
+const (
+	maxEntries = 100_000
+	maxDepth   = 32
+	// maxRatio and packedBytes limit the output of gzip, as in platform/archive.
+	maxRatio    = 200
+	packedBytes = 8 << 20
+)
+
+// ErrArchive reports that an archive is invalid or not allowed.
+var ErrArchive = errors.New("the archive cannot be unpacked")
+
+func unpackFile(path, dir string, ref executor.ObjectRef) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open an object: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	// Verify the whole file before its first entry is used.
+	if err := copyVerified(io.Discard, f, ref); err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("rewind an object: %w", err)
+	}
+	if err := Unpack(f, dir, ref.SizeBytes); err != nil {
+		return errors.Join(executor.ErrPermanent, fmt.Errorf("unpack %s: %w", ref.URI, err))
+	}
+	return nil
+}
+
+// Unpack writes the regular files and folders of a tar stream to dir and rejects all other
+// entries. No entry can leave dir. maxBytes is the size of the stream.
+func Unpack(r io.Reader, dir string, maxBytes int64) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the folder: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open the folder: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	u := unpacking{root: root, left: maxBytes}
+	plain, err := opened(r, &u)
+	if err != nil {
+		return errors.Join(ErrArchive, err)
+	}
+	archive := tar.NewReader(plain)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errors.Join(ErrArchive, err)
+		}
+		if err := u.entry(header, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// opened decompresses gzip, if any. The unpacked size is limited as on the control plane,
+// which has already checked the whole archive.
+func opened(r io.Reader, u *unpacking) (io.Reader, error) {
+	in := bufio.NewReader(r)
+	if magic, err := in.Peek(2); err != nil || string(magic) != "\x1f\x8b" {
+		return in, nil //nolint:nilerr // the tar reader reports the error
+	}
+	u.left = packedBytes + maxRatio*u.left
+	return gzip.NewReader(in)
+}
+
+type unpacking struct {
+	root    *os.Root
+	left    int64
+	entries int
+}
+
+func (u *unpacking) entry(h *tar.Header, body io.Reader) error {
+	name := filepath.Clean(h.Name)
+	if u.entries++; u.entries > maxEntries {
+		return fmt.Errorf("%w: more than %d entries", ErrArchive, maxEntries)
+	}
+	if !filepath.IsLocal(name) || strings.Count(name, "/") >= maxDepth {
+		return fmt.Errorf("%w: entry %q leaves the folder or is too deep", ErrArchive, h.Name)
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return u.folder(name)
+	case tar.TypeReg:
+		return u.file(name, h, body)
+	default:
+		return fmt.Errorf("%w: entry %q is neither a file nor a folder", ErrArchive, h.Name)
+	}
+}
+
+func (u *unpacking) folder(name string) error {
+	if err := u.root.MkdirAll(name, 0o700); err != nil {
+		return fmt.Errorf("create folder %s: %w", name, err)
+	}
+	return nil
+}
+
+func (u *unpacking) file(name string, h *tar.Header, body io.Reader) error {
+	if u.left -= h.Size; h.Size < 0 || u.left < 0 {
+		return fmt.Errorf("%w: entry %q is larger than the archive", ErrArchive, h.Name)
+	}
+	if err := u.folder(filepath.Dir(name)); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o600)
+	if h.Mode&0o100 != 0 {
+		mode = 0o700
+	}
+	out, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return fmt.Errorf("create file %s: %w", name, err)
+	}
+	_, err = io.Copy(out, body)
+	if closed := out.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return errors.Join(ErrArchive, fmt.Errorf("write %s: %w", name, err))
+	}
+	return nil
+}

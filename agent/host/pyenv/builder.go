@@ -1,0 +1,175 @@
+package pyenv
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
+)
+
+// Builder builds and finds environments in one folder.
+type Builder struct {
+	dir     string
+	environ []string
+	clock   clock.Clock
+
+	mu          sync.Mutex
+	interpreter *Interpreter
+}
+
+// NewBuilder returns a builder over the folder. environ is the environment of the agent's
+// process; it has the PATH in which to find programs and the user's settings of pip and uv.
+func NewBuilder(dir string, environ []string, clk clock.Clock) *Builder {
+	return &Builder{dir: dir, environ: environ, clock: clk}
+}
+
+// Environment is a complete environment.
+type Environment struct {
+	Dir    string
+	Python string
+	// Version is the version of the interpreter, for example `3.11.7`.
+	Version string
+}
+
+// Bin returns the folder of the environment's programs.
+func (e Environment) Bin() string { return filepath.Join(e.Dir, "bin") }
+
+// BuildError reports that the environment itself cannot be built. Words is shown to the user.
+type BuildError struct{ Output string }
+
+// Error returns the end of the installer's output.
+func (e *BuildError) Error() string { return e.Output }
+
+func failed(format string, args ...any) error {
+	return &BuildError{Output: executor.Tail(fmt.Sprintf(format, args...), executor.MaxMessage)}
+}
+
+const marker = ".signalbox-complete"
+
+// Ensure returns the environment of the spec and builds it if necessary. A *BuildError means
+// that the environment is at fault; other errors are the agent's.
+func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (Environment, error) {
+	digest, err := checkDigest(spec)
+	if err != nil {
+		return Environment{}, err
+	}
+	python, err := b.python(ctx)
+	if err != nil {
+		return Environment{}, err
+	}
+	env := Environment{Dir: filepath.Join(b.dir, digest+"-"+python.Version), Version: python.Version}
+	env.Python = filepath.Join(env.Bin(), "python")
+	if complete(env.Dir) {
+		return env, nil
+	}
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return Environment{}, fmt.Errorf("create the folder of environments: %w", err)
+	}
+	unlock, err := b.lock(ctx, env.Dir+".lock")
+	if err != nil {
+		return Environment{}, err
+	}
+	defer unlock()
+	if complete(env.Dir) {
+		return env, nil
+	}
+	return env, b.build(ctx, env, python, spec.Requirements)
+}
+
+// build builds the environment under another name and renames it at the end.
+func (b *Builder) build(ctx context.Context, env Environment, python Interpreter, requirements string) error {
+	if err := discard(env.Dir); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(b.dir, filepath.Base(env.Dir)+".build-")
+	if err != nil {
+		return fmt.Errorf("create the build folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	list := filepath.Join(temp, "requirements.txt")
+	if err := localfile.Write(list, []byte(requirements), localfile.PrivateMode); err != nil {
+		return err
+	}
+	i := installer{builder: b, python: python, dir: filepath.Join(temp, "venv"), list: list}
+	if err := i.run(ctx, strings.TrimSpace(requirements) != ""); err != nil {
+		return err
+	}
+	if err := rename(filepath.Join(i.dir, "bin"), i.dir, env.Dir); err != nil {
+		return err
+	}
+	if err := localfile.Write(filepath.Join(i.dir, marker), nil, localfile.PrivateMode); err != nil {
+		return err
+	}
+	if err := os.Rename(i.dir, env.Dir); err != nil {
+		return fmt.Errorf("rename the environment: %w", err)
+	}
+	return localfile.SyncDir(b.dir)
+}
+
+// discard removes what a killed builder of this environment left. The caller holds the lock, so
+// no other builder is using it.
+func discard(dir string) error {
+	left, err := filepath.Glob(dir + ".build-*")
+	if err != nil {
+		return fmt.Errorf("find unfinished builds: %w", err)
+	}
+	for _, path := range append(left, dir) {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("remove an unfinished build: %w", err)
+		}
+	}
+	return nil
+}
+
+// lock waits for other builders of the same environment, in any process.
+func (b *Builder) lock(ctx context.Context, path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, localfile.PrivateMode)
+	if err != nil {
+		return nil, fmt.Errorf("open the build lock: %w", err)
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = clock.Sleep(ctx, b.clock, lockInterval)
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("wait for the build lock: %w", err)
+		}
+		return func() { _ = f.Close() }, nil
+	}
+}
+
+// checkDigest ensures that a spec never gets the environment of other requirements.
+func checkDigest(spec executor.EnvironmentSpec) (string, error) {
+	sum := sha256.Sum256([]byte(spec.Requirements))
+	digest := hex.EncodeToString(sum[:])
+	if spec.Digest != "" && spec.Digest != "sha256:"+digest {
+		return "", failed("the requirements do not have the recipe's digest %s", spec.Digest)
+	}
+	return digest, nil
+}
+
+func complete(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, marker))
+	if err != nil {
+		return false
+	}
+	// The interpreter that the environment uses may have been removed.
+	_, err = os.Stat(filepath.Join(dir, "bin", "python"))
+	return err == nil
+}

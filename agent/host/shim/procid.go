@@ -1,0 +1,148 @@
+package shim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Identity identifies one process of one boot of the machine.
+type Identity struct {
+	PID int `json:"pid"`
+	// Start is the start time in clock ticks since boot.
+	Start uint64 `json:"start"`
+	Boot  string `json:"boot"`
+}
+
+// Of returns the identity of an existing process.
+func Lookup(pid int) (Identity, error) {
+	s, err := readStat(pid)
+	if err != nil {
+		return Identity{}, err
+	}
+	boot, err := bootID()
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{PID: pid, Start: s.start, Boot: boot}, nil
+}
+
+// Alive reports whether this same process still runs. A zombie does not.
+func (i Identity) Alive() bool {
+	if i.PID <= 0 {
+		return false
+	}
+	boot, err := bootID()
+	if err != nil || boot != i.Boot {
+		return false
+	}
+	s, err := readStat(i.PID)
+	return err == nil && s.start == i.Start && s.state != 'Z' && s.state != 'X'
+}
+
+// Signal sends sig to this same process. It returns false if the process is gone.
+func (i Identity) Signal(sig syscall.Signal) bool {
+	fd, err := unix.PidfdOpen(i.PID, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	// The descriptor pins the process, so the signal goes to the process checked by Alive.
+	return i.Alive() && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
+}
+
+// SignalGroup sends sig to the process group that this process leads. It returns false if the
+// process is gone.
+func (i Identity) SignalGroup(sig syscall.Signal) bool {
+	return i.Alive() && unix.Kill(-i.PID, sig) == nil
+}
+
+// Wait returns when the process has ended, or with the error of ctx. A process that is a
+// child of this one is reaped.
+func (i Identity) Wait(ctx context.Context) error {
+	fd, err := unix.PidfdOpen(i.PID, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		if errors.Is(err, unix.ESRCH) {
+			return nil
+		}
+		return fmt.Errorf("open process %d: %w", i.PID, err)
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer func() { _ = f.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if !i.Alive() {
+		i.reap()
+		return nil
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("watch process %d: %w", i.PID, err)
+	}
+	if err := conn.Read(func(uintptr) bool { return !i.Alive() }); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("watch process %d: %w", i.PID, err)
+	}
+	i.reap()
+	return nil
+}
+
+func (i Identity) reap() {
+	var status unix.WaitStatus
+	_, _ = unix.Wait4(i.PID, &status, unix.WNOHANG, nil)
+}
+
+type stat struct {
+	state byte
+	ppid  int
+	start uint64
+}
+
+func readStat(pid int) (stat, error) {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, fmt.Errorf("read process %d: %w", pid, err)
+	}
+	return parseStat(raw)
+}
+
+// parseStat parses a line of /proc/PID/stat. The name in parentheses may contain spaces and
+// parentheses.
+func parseStat(raw []byte) (stat, error) {
+	end := bytes.LastIndexByte(raw, ')')
+	if end < 0 {
+		return stat{}, errors.New("process stat without a name")
+	}
+	fields := strings.Fields(string(raw[end+1:]))
+	const startField = 19 // field 22 of the line, counted from the state
+	if len(fields) <= startField || len(fields[0]) != 1 {
+		return stat{}, errors.New("process stat is too short")
+	}
+	ppid, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return stat{}, fmt.Errorf("parse the parent in process stat: %w", err)
+	}
+	start, err := strconv.ParseUint(fields[startField], 10, 64)
+	if err != nil {
+		return stat{}, fmt.Errorf("parse the start time in process stat: %w", err)
+	}
+	return stat{state: fields[0][0], ppid: ppid, start: start}, nil
+}
+
+func bootID() (string, error) {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read the boot id: %w", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}

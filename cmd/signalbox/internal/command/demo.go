@@ -1,0 +1,143 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Options are the settings of the demo.
+type Options struct {
+	Once   bool
+	Data   string
+	Listen string
+	Server string
+	Out    io.Writer
+	Clock  clock.Clock
+}
+
+// The times that the demo prints next to its own, and the limit of each stage.
+const (
+	barMetric    = 30 * time.Second
+	barChat      = 120 * time.Second
+	demoPatience = 5 * time.Minute
+)
+
+// Run runs the loop. Without Once it then serves until ctx ends. If another demo or server uses the data folder, Run
+// fails at once and changes nothing.
+func RunDemo(ctx context.Context, o Options) (err error) {
+	d := &demo{Options: o, began: o.Clock.Now()}
+	held, err := occupy(o.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	password, err := keepPassword(o.Data)
+	if err != nil {
+		return err
+	}
+	server, err := start(ctx, o, password.file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	if err := held.Tell(server.Address); err != nil {
+		return err
+	}
+	d.say("server", "%s, data in %s", server.Address, o.Data)
+
+	name, err := freshName()
+	if err != nil {
+		return err
+	}
+	d.loop = &e2eflow.Loop{Client: client.New(server.Address, nil), Clock: o.Clock, Name: name, Patience: demoPatience}
+	if err := d.loop.Login(ctx, "admin", password.text); err != nil {
+		return err
+	}
+	if err := d.walk(ctx); err != nil {
+		return server.explain(err)
+	}
+	if o.Once {
+		return nil
+	}
+	d.next(server.Address, password)
+	return server.wait(ctx)
+}
+
+type demo struct {
+	Options
+
+	loop        *e2eflow.Loop
+	began       time.Time
+	firstMetric time.Duration
+	firstChat   time.Duration
+}
+
+// walk runs the loop, from the dataset to the model's response and the comparison with the untrained model.
+func (d *demo) walk(ctx context.Context) error {
+	if err := d.train(ctx); err != nil {
+		return err
+	}
+	question, err := d.judge(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.serve(ctx, question); err != nil {
+		return err
+	}
+	if err := d.contrast(ctx, question); err != nil {
+		return err
+	}
+	d.say("times", "first metric %s (bar %s), first chat %s (bar %s)", seconds(d.firstMetric), seconds(barMetric),
+		seconds(d.firstChat), seconds(barChat))
+	return nil
+}
+
+func (d *demo) say(what, format string, args ...any) {
+	fmt.Fprintf(d.Out, "  %7s  %-9s %s\n", seconds(clock.Since(d.Clock, d.began)), what, fmt.Sprintf(format, args...))
+}
+
+func seconds(t time.Duration) string { return fmt.Sprintf("%.1f s", t.Seconds()) }
+
+// next prints the address, the login and commands to try.
+func (d *demo) next(address string, p password) {
+	fmt.Fprintf(d.Out, `
+  API       %s/api
+  Login     admin / %s   (%s)
+
+  Next:     curl -s %s/inference/%s/v1/chat/completions \
+              -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
+              -d '{"model":"default","temperature":0,"messages":[{"role":"user","content":"27+46?"}]}'
+            curl -s %s/api/auth/login -H 'Content-Type: application/json' \
+              -d '{"username":"admin","password":"%s"}'
+  Stop:     Ctrl-C (everything is kept in %s)
+`, address, p.text.Reveal(), p.note(), address, d.loop.Deployment.ID, d.loop.Token.Reveal(), address, p.text.Reveal(), d.Data)
+}
+
+// freshName returns a random name, so that the resources of this run do not clash with those of earlier runs.
+func freshName() (string, error) {
+	var raw [5]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return "", fmt.Errorf("generate a name: %w", err)
+	}
+	return "chat-tiny-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw[:])), nil
+}
+
+// draw returns a random number below n.
+func draw(n int) (int, error) {
+	var raw [8]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return 0, fmt.Errorf("draw a number: %w", err)
+	}
+	return int(binary.LittleEndian.Uint64(raw[:]) % uint64(n)), nil
+}

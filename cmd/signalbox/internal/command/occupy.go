@@ -1,0 +1,36 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/signalbox-dev/signalbox/platform/localfile"
+)
+
+// occupy locks the data folder for this demo before anything in it is changed. If another demo or a server holds
+// the folder, the error names the holder, its address and the remedy.
+func occupy(data string) (*localfile.FolderLock, error) {
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, fmt.Errorf("create the data folder: %w", err)
+	}
+	held, err := localfile.LockFolder(filepath.Join(data, "demo.lock"))
+	if err != nil {
+		return nil, occupied(data, "demo", err)
+	}
+	// A server may use the folder without a demo, or may have outlived a demo that was killed.
+	if err := localfile.CheckFolderFree(filepath.Join(data, "lock")); err != nil {
+		return nil, errors.Join(occupied(data, "signalboxd", err), held.Close())
+	}
+	return held, nil
+}
+
+func occupied(data, by string, err error) error {
+	taken, ok := errors.AsType[*localfile.FolderLockedError](err)
+	if !ok {
+		return fmt.Errorf("lock the data folder: %w", err)
+	}
+	return fmt.Errorf("the data folder %s is in use by another %s%s; use that one, stop it (Ctrl-C in its terminal), "+
+		"or run this one beside it: signalbox demo --data ANOTHER_FOLDER --listen 127.0.0.1:0", data, by, taken.Holder)
+}

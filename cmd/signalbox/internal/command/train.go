@@ -1,0 +1,124 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/signalbox-dev/signalbox/internal/e2eflow"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// leastExactMatch is the exact match that the last validation round must reach.
+const leastExactMatch = 0.9
+
+// train pushes the dataset, submits the job and follows it to its end.
+func (d *demo) train(ctx context.Context) error {
+	lesson := e2eflow.TwoDigits()
+	seed, err := draw(1 << 31)
+	if err != nil {
+		return err
+	}
+	rows, err := lesson.Rows(uint64(seed))
+	if err != nil {
+		return err
+	}
+	dataset, err := d.loop.PushDataset(ctx, "v1", "additions.jsonl", rows)
+	if err != nil {
+		return err
+	}
+	d.say("dataset", "%s: %d pairs, a fifth held out", dataset.Ref, lesson.Pairs)
+	spec, err := d.loop.Spec(ctx, dataset, lesson.Hparams, int64(seed))
+	if err != nil {
+		return err
+	}
+	if err := d.loop.Submit(ctx, spec); err != nil {
+		return err
+	}
+	d.say("job", "%s of %s admitted, run %s", d.loop.Job.ID, e2eflow.Recipe, d.loop.Job.RunID)
+	return d.follow(ctx)
+}
+
+// follow prints the run's metrics while it trains, and waits until the job ends.
+func (d *demo) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var lines atomic.Int64
+	var metricsErr, logsErr error
+	wg.Go(func() { metricsErr = d.loop.FollowMetrics(ctx, d.onPoint) })
+	wg.Go(func() { logsErr = d.loop.FollowLogs(ctx, func(e2eflow.LogLine) { lines.Add(1) }) })
+	err := d.loop.AwaitEnd(ctx)
+	if err != nil {
+		cancel()
+	}
+	wg.Wait()
+	cancel()
+	switch {
+	case err != nil:
+		return err
+	case metricsErr != nil:
+		return fmt.Errorf("follow the metrics: %w", metricsErr)
+	case logsErr != nil:
+		return fmt.Errorf("follow the logs: %w", logsErr)
+	}
+	d.say("trained", "job %s, %d log lines followed", d.loop.Job.State, lines.Load())
+	return nil
+}
+
+func (d *demo) onPoint(p e2eflow.Point) {
+	if d.firstMetric == 0 {
+		d.firstMetric = clock.Since(d.Clock, d.began)
+		d.say("metric", "first one: %s = %.3f", p.Key, p.Value)
+	}
+	if p.Key == "val/exact_match" {
+		d.say("step", "%4d  exact match on held-out pairs %.2f", p.Step, p.Value)
+	}
+}
+
+// judge fails unless the model has learned. It returns a random held-out question that the model got right,
+// so one that was not in its training data.
+func (d *demo) judge(ctx context.Context) (e2eflow.Sample, error) {
+	rounds, err := d.loop.Rounds(ctx)
+	if err != nil {
+		return e2eflow.Sample{}, err
+	}
+	last := rounds[len(rounds)-1]
+	if !last.Complete || last.AvgReward == nil || *last.AvgReward < leastExactMatch {
+		return e2eflow.Sample{}, fmt.Errorf("the last validation round (step %d) is below %.1f: %s", last.Step, leastExactMatch, show(last.AvgReward))
+	}
+	samples, err := d.loop.Samples(ctx)
+	if err != nil {
+		return e2eflow.Sample{}, err
+	}
+	var right []e2eflow.Sample
+	for _, s := range samples {
+		if s.Reward == 1 && s.Answer == s.Expected {
+			right = append(right, s)
+		}
+	}
+	if len(right) == 0 {
+		return e2eflow.Sample{}, fmt.Errorf("the model solved none of %d held-out pairs", len(samples))
+	}
+	n, err := draw(len(right))
+	if err != nil {
+		return e2eflow.Sample{}, err
+	}
+	d.say("judged", "exact match %.2f at first, %s at last; %d of %d held-out pairs right", value(rounds[0].AvgReward),
+		show(last.AvgReward), len(right), len(samples))
+	return right[n], nil
+}
+
+func value(f *float64) float64 {
+	if f == nil {
+		return 0
+	}
+	return *f
+}
+
+func show(f *float64) string {
+	if f == nil {
+		return "not reported"
+	}
+	return fmt.Sprintf("%.2f", *f)
+}

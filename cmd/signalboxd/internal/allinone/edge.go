@@ -1,0 +1,104 @@
+package allinone
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+
+	"google.golang.org/grpc"
+
+	"github.com/signalbox-dev/signalbox/agent"
+	"github.com/signalbox-dev/signalbox/agent/controlplane"
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/internal/version"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
+	"github.com/signalbox-dev/signalbox/services/auth"
+	"github.com/signalbox-dev/signalbox/services/jobs"
+)
+
+// The fleet of the agent in this process, and the fleet's pool.
+const (
+	localFleet = "local"
+	localPool  = "default"
+)
+
+// agent creates the embedded agent. It joins its fleet and dials jobs in memory as other agents do over the
+// network.
+func (d *daemon) agent(p *parts) (process.Worker, error) {
+	cfg := d.settings.Agent
+	cfg.Data, cfg.Exec, cfg.Environ, cfg.Version = d.folder.in("agent"), d.options.Exec, os.Environ(), version.Server()
+	if cfg.Hostname == "" {
+		var err error
+		if cfg.Hostname, err = os.Hostname(); err != nil {
+			return process.Worker{}, fmt.Errorf("find the host name: %w", err)
+		}
+	}
+	sdk, err := pysdk.Files()
+	if err != nil {
+		return process.Worker{}, fmt.Errorf("open the Python reporter: %w", err)
+	}
+	joiner, err := d.joiner()
+	if err != nil {
+		return process.Worker{}, err
+	}
+	a, err := agent.New(cfg, agent.Deps{
+		Joiner: joiner,
+		Token: func(ctx context.Context) (secret.String, error) {
+			return p.jobs.JoinLocal(ctx, localFleet, []string{localPool})
+		},
+		Dial: func(n controlplane.Node) (*grpc.ClientConn, error) {
+			name, err := pki.NodeName(n.ID)
+			if err != nil {
+				return nil, err
+			}
+			return d.bus.As(name).Dial(jobs.Name)
+		},
+		SDK: sdk, Clock: d.clock, Rand: rand.Reader, Jitter: mathrand.Float64, Log: d.obs.Logger("agent"),
+	})
+	if err != nil {
+		return process.Worker{}, err
+	}
+	d.closers.Add("agent", func(context.Context) error { return a.Close() })
+	return a.Worker(true), nil
+}
+
+// inProcess joins over the bus. It sends what the gateway would send for a request without credentials.
+type inProcess struct {
+	credentials authpeerv1.CredentialServiceClient
+	fleets      jobsv1.FleetServiceClient
+	daemon      *daemon
+}
+
+func (d *daemon) joiner() (controlplane.Joiner, error) {
+	edge := d.bus.As("gateway")
+	authConn, err := edge.Dial(auth.Name)
+	if err != nil {
+		return nil, fmt.Errorf("dial auth: %w", err)
+	}
+	d.closers.Add("agent to auth", func(context.Context) error { return authConn.Close() })
+	jobsConn, err := edge.Dial(jobs.Name)
+	if err != nil {
+		return nil, fmt.Errorf("dial jobs: %w", err)
+	}
+	d.closers.Add("agent to jobs", func(context.Context) error { return jobsConn.Close() })
+	return &inProcess{
+		credentials: authpeerv1.NewCredentialServiceClient(authConn), fleets: jobsv1.NewFleetServiceClient(jobsConn), daemon: d,
+	}, nil
+}
+
+// Join implements controlplane.Joiner.
+func (j *inProcess) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
+	out, err := j.credentials.Authenticate(ctx, &authpeerv1.AuthenticateRequest{ClientAddress: "127.0.0.1", InMaintenance: true})
+	if err != nil {
+		return nil, fmt.Errorf("get an identity from auth: %w", err)
+	}
+	ctx = authn.WithToken(ctx, out.GetCallerToken(), j.daemon.clock.Now().Add(authn.CallerFormat().Lifetime))
+	return controlplane.InMemory{Fleet: j.fleets}.Join(ctx, req)
+}

@@ -1,0 +1,134 @@
+package middleware
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/router"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+)
+
+// Fail writes err as the response, in the format that the route's clients expect.
+func Fail(w http.ResponseWriter, r *http.Request, err error) {
+	if wrong, ok := errors.AsType[*router.MethodError](err); ok {
+		w.Header().Set("Allow", wrong.Allow())
+	}
+	id := obs.RequestID(r.Context())
+	if strings.HasPrefix(r.URL.Path, "/inference/") || insteadOfEngine(r.URL.Path, err) {
+		fault.WriteOpenAI(w, err, id)
+		return
+	}
+	if c := CallOf(r.Context()); c != nil && c.Match != nil && c.Handler == handlerOAuth {
+		err = worded(err)
+	}
+	fault.Write(w, err, id)
+}
+
+// insteadOfEngine reports whether err replaces the response of a playground session's engine that is closed or
+// unreachable. The engine's clients look for `error` then, too.
+func insteadOfEngine(path string, err error) bool {
+	if !strings.HasPrefix(path, "/api/playground/sessions/") || !strings.Contains(path, "/targets/") {
+		return false
+	}
+	kind := fault.From(err).Kind
+	return kind == fault.Unavailable || kind == fault.Dependency
+}
+
+// handlerOAuth serves the forms of the OAuth RFCs, whose clients look for `error`.
+const handlerOAuth = "oauth"
+
+// worded returns err with the RFC's error code for a failure before the form is read.
+func worded(err error) error {
+	f := *fault.From(err)
+	if f.OAuth == "" && f.Kind == fault.Unavailable {
+		f.OAuth = "temporarily_unavailable"
+	}
+	return &f
+}
+
+// Placed returns the error of a call with each field's path prefixed by where the HTTP rule took the field from.
+// Faults of the body's decoder already have the prefix, and so do a service's faults of a header (tools/routes
+// ensures that no request message has a field of that name).
+func Placed(c *Call, err error) *fault.Error {
+	return Gated(c.RPC, placed(c, err))
+}
+
+// Gated returns the fault of a call with the code of the gate that refused it, if the service has not set one.
+func Gated(rpc string, f *fault.Error) *fault.Error {
+	if rpc == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
+		return f.WithCode(codeSchema)
+	}
+	return f
+}
+
+// The code of a refused submission names the gate; the first gate is the shape of the body.
+const (
+	submitRPC  = "signalbox.jobs.v1.JobService/SubmitJob"
+	codeSchema = "schema"
+)
+
+func placed(c *Call, err error) *fault.Error {
+	if c.Body != nil && c.Body.Err() != nil {
+		return bodyFault(c.Body.Err())
+	}
+	f := fault.From(err)
+	if len(f.Fields) == 0 {
+		return f
+	}
+	return missing(c, f.Relocate(func(loc []any) []any { return locate(c, loc) }))
+}
+
+// missing marks the faults of members that the body leaves out as missing.
+func missing(c *Call, f *fault.Error) *fault.Error {
+	return f.MarkMissing(func(loc []any) bool { return len(loc) > 1 && loc[0] == "body" && c.Body.Lacks(loc[1:]) })
+}
+
+func locate(c *Call, loc []any) []any {
+	m := c.Match
+	var first string
+	if len(loc) > 0 {
+		first, _ = loc[0].(string)
+	}
+	switch {
+	case first == "header":
+		return loc
+	case c.Resumed && first == "after":
+		return []any{"header", "last-event-id"}
+	case first != "" && slices.Contains(m.Vars, first):
+		return append([]any{"path"}, loc...)
+	case m.Body == "*":
+		return append([]any{"body"}, loc...)
+	case m.Body != "" && m.Body == first:
+		return append([]any{"body"}, loc[1:]...)
+	default:
+		return append([]any{"query"}, loc...)
+	}
+}
+
+// bodyFault returns the fault of a body: of its content, its size, or its transfer.
+func bodyFault(err error) *fault.Error {
+	var own *fault.Error
+	var tooLarge *http.MaxBytesError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &tooLarge):
+		return tooLargeFault(tooLarge.Limit)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fault.New(fault.Refused, "body_timeout", "the request body did not arrive in time").Wrap(err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
+	default:
+		return fault.New(fault.Refused, "body_unreadable", "the request body could not be read").Wrap(err)
+	}
+}
+
+func tooLargeFault(limit int64) *fault.Error {
+	return fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", limit)
+}

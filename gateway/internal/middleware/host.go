@@ -1,0 +1,53 @@
+package middleware
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Hosts are the host names that requests may use. They stop DNS rebinding: a foreign page can make its own name
+// resolve to this listener, and the browser then treats the page as same-origin with the API, so
+// CrossOriginProtection lets it pass. Such a page can only use its own name. It cannot use an address, a local
+// name without a dot (which cannot be registered), localhost, or a name of the installation.
+type Hosts struct{ known map[string]bool }
+
+// ParseHosts returns the hosts made of the public URL's host, if there is a URL, and the further names.
+func ParseHosts(publicURL string, further []string) (Hosts, error) {
+	h := Hosts{known: map[string]bool{}}
+	for _, name := range further {
+		if name != hostname(name) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || name == "" {
+			return Hosts{}, errors.New("a host must be a lower-case name without scheme, port and trailing dot, like box.internal.example")
+		}
+		h.known[name] = true
+	}
+	if u, err := url.Parse(publicURL); err == nil && u.Host != "" {
+		h.known[hostname(u.Host)] = true
+	}
+	return h, nil
+}
+
+// Check refuses a request for a host name that is not allowed.
+func (h Hosts) Check(r *http.Request) *fault.Error {
+	name := hostname(r.Host)
+	_, err := netip.ParseAddr(name)
+	// HTTP/1.0 clients send no host; browsers always send one.
+	if err == nil || !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || h.known[name] {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "host", "host name is not allowed; add it to SERVICE_GATEWAY_ALLOWED_HOSTS")
+}
+
+// hostname returns the name in a Host header, normalized for comparison.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}

@@ -1,0 +1,47 @@
+package middleware
+
+import "sync"
+
+// Hold counts the running requests, including tunnels that net/http no longer tracks, so that a draining
+// gateway knows when the last one has finished.
+type Hold struct {
+	mu       sync.Mutex
+	held     int
+	draining bool
+	empty    chan struct{} // closed when draining has begun and no request is left
+}
+
+// NewHold returns a Hold that is not draining.
+func NewHold() *Hold { return &Hold{empty: make(chan struct{})} }
+
+// Enter counts a request until Leave is called. Once draining has begun it counts nothing and returns false.
+func (h *Hold) Enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.draining {
+		h.held++
+	}
+	return !h.draining
+}
+
+// Leave ends a request that Enter counted.
+func (h *Hold) Leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held--; h.draining && h.held == 0 {
+		close(h.empty)
+	}
+}
+
+// Drain makes Enter return false from now on.
+func (h *Hold) Drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.draining && h.held == 0 {
+		close(h.empty)
+	}
+	h.draining = true
+}
+
+// Empty returns a channel that is closed once draining has begun and no request is left.
+func (h *Hold) Empty() <-chan struct{} { return h.empty }

@@ -1,0 +1,54 @@
+package reverseproxy
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
+)
+
+// maxInforms bounds the 1xx responses that a client gets for one request.
+const maxInforms = 8
+
+// informer forwards a service's 1xx responses, except 100 Continue, which concerns only the connection to the service.
+type informer struct {
+	w http.ResponseWriter
+
+	mu   sync.Mutex
+	sent int
+	over bool
+}
+
+// watch returns a copy of out whose 1xx responses go to the informer. While a body streams, the server may write its
+// own 100 Continue, so watch then forwards nothing.
+func (i *informer) watch(out *http.Request) *http.Request {
+	if out.Body != nil && out.GetBody == nil {
+		return out
+	}
+	return out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{Got1xxResponse: i.forward}))
+}
+
+// end stops the informer; it must be called before the final response is written.
+func (i *informer) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.over = true
+}
+
+func (i *informer) forward(code int, header textproto.MIMEHeader) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.over || i.sent == maxInforms || code <= http.StatusSwitchingProtocols {
+		return nil
+	}
+	i.sent++
+	h := i.w.Header()
+	kept := maps.Clone(h)
+	maps.Copy(h, http.Header(header))
+	oneHop(h)
+	i.w.WriteHeader(code)
+	clear(h)
+	maps.Copy(h, kept)
+	return nil
+}

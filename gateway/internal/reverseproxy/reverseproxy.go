@@ -1,0 +1,256 @@
+// Package reverseproxy forwards requests byte by byte to another Signalbox service: to ingest and inference when
+// they run in their own processes.
+//
+// It promises:
+//
+//   - Bodies are never parsed, and never buffered except small ones of known length.
+//   - Every piece of a response reaches the client as it arrives.
+//   - A bearer passes unread.
+//   - Hop-by-hop headers are not forwarded.
+//   - X-Forwarded-For holds the address that the edge determined, not what the client sent.
+//   - A response that breaks off breaks off at the client, too.
+//   - An upgraded connection is passed through in both directions and ends when either side ends it.
+package reverseproxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+const (
+	dialTimeout  = 5 * time.Second
+	writeTimeout = 60 * time.Second
+	// smallBody is the largest body that is read into memory before the request is sent. Otherwise net/http's
+	// server and transport race for it when the response starts early (golang/go#40747).
+	smallBody = 1 << 20
+	// smallTime is how long a small body may take, because it occupies memory before the caller is checked.
+	smallTime = 30 * time.Second
+	chunk     = 32 << 10
+)
+
+// Upstream is the service that requests are forwarded to.
+type Upstream struct {
+	// Service is its name, for messages.
+	Service string
+	// Address is host:port of its HTTP listener.
+	Address string
+	// TLS authenticates both ends; nil means plain HTTP, which only tests use.
+	TLS *tls.Config
+}
+
+// Relay is an http.Handler over one upstream.
+type Relay struct {
+	up        Upstream
+	scheme    string
+	transport *http.Transport
+	log       *slog.Logger
+	client    func(*http.Request) string
+	fail      func(http.ResponseWriter, *http.Request, error)
+}
+
+// New returns a relay. client returns the address a request came from, fail writes an error response.
+func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail func(http.ResponseWriter, *http.Request, error)) *Relay {
+	r := &Relay{up: up, scheme: "http", log: log, client: client, fail: fail, transport: &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       up.TLS,
+		TLSHandshakeTimeout:   dialTimeout,
+		MaxIdleConnsPerHost:   512,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true,
+		// HTTP/1.1 only: with one connection per request, a slow stream does not block others.
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}}
+	if up.TLS != nil {
+		r.scheme = "https"
+	}
+	return r
+}
+
+// Close closes idle connections.
+func (r *Relay) Close() { r.transport.CloseIdleConnections() }
+
+// ServeHTTP implements http.Handler.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
+	out, err := r.outgoing(w, in)
+	if err != nil {
+		r.fail(w, in, err)
+		return
+	}
+	informs := &informer{w: w}
+	resp, err := r.transport.RoundTrip(informs.watch(out))
+	informs.end()
+	if err != nil {
+		r.refused(w, in, err)
+		return
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		r.tunnel(w, in, resp)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end, or no longer needed
+	oneHop(resp.Header)
+	maps.Copy(w.Header(), resp.Header)
+	w.WriteHeader(resp.StatusCode)
+	if err := copyOut(w, resp); err != nil {
+		// The status has been sent; only a broken connection can signal the failure.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// refused writes the error of a failed round trip: the client's fault, or that the service is not available.
+func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
+	var tooLarge *http.MaxBytesError
+	var cut *cutError
+	switch {
+	case in.Context().Err() != nil:
+		r.fail(w, in, fault.From(context.Cause(in.Context()))) // the gateway's reason if it ended the call
+	case errors.As(err, &tooLarge):
+		r.fail(w, in, fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", tooLarge.Limit))
+	case errors.As(err, &cut):
+		r.fail(w, in, fault.New(fault.Refused, "body_cut", "the request body ended early").Wrap(err))
+	default:
+		r.log.WarnContext(in.Context(), "service cannot be reached", slog.String("to", r.up.Service), slog.Any("error", err))
+		r.fail(w, in, fault.New(fault.Unavailable, "", "%s is not available", r.up.Service).Wrap(err))
+	}
+}
+
+// outgoing returns the request to send to the service.
+func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request, error) {
+	out := in.Clone(in.Context())
+	out.RequestURI = ""
+	out.URL = &url.URL{Scheme: r.scheme, Host: r.up.Address, Path: in.URL.Path, RawPath: in.URL.RawPath, RawQuery: in.URL.RawQuery}
+	out.Close = false
+	wanted := in.Header.Values("Upgrade")
+	oneHop(out.Header)
+	if len(wanted) > 0 {
+		// The service decides which protocols it accepts; tunnel lets only a WebSocket through.
+		out.Header.Set("Connection", "Upgrade")
+		out.Header["Upgrade"] = wanted
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Cookie"} {
+		out.Header.Del(name)
+	}
+	out.Header.Set("X-Forwarded-For", r.client(in))
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = nil // otherwise the transport sends its own
+	}
+	return out, body(w, in, out)
+}
+
+// body reads a small body into memory and streams a larger one while the response arrives.
+func body(w http.ResponseWriter, in, out *http.Request) error {
+	switch {
+	case in.Body == nil || in.Body == http.NoBody || in.ContentLength == 0:
+		out.Body, out.ContentLength = nil, 0
+	case in.ContentLength > 0 && in.ContentLength <= smallBody:
+		data := make([]byte, in.ContentLength)
+		if err := whole(w, in.Body, data); err != nil {
+			return err
+		}
+		out.Header.Del("Expect")
+		out.Body = io.NopCloser(strings.NewReader(string(data)))
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(data))), nil }
+	default:
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return fmt.Errorf("relay body: %w", err)
+		}
+		out.Body = flowing{in.Body}
+	}
+	return nil
+}
+
+// flowing is a client's body while it streams. Its read errors are the client's fault, not the service's.
+type flowing struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (f flowing) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &cutError{err}
+	}
+	return n, err //nolint:wrapcheck // io.EOF must not be wrapped
+}
+
+// cutError is why a client's body could not be read to its end.
+type cutError struct{ error }
+
+// Unwrap returns the read error.
+func (e *cutError) Unwrap() error { return e.error }
+
+// whole reads a small body within smallTime and then clears the read deadline.
+func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
+	ctl := http.NewResponseController(w)
+	if err := ctl.SetReadDeadline(clock.Real().Now().Add(smallTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("relay body: %w", err)
+	}
+	_, err := io.ReadFull(from, data)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.New(fault.Refused, "body_timeout", "the request body did not arrive in time").Wrap(err)
+	case err != nil:
+		return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
+	}
+	_ = ctl.SetReadDeadline(time.Time{}) // a closed connection shows when the response is written
+	return nil
+}
+
+// copyOut writes the response body piece by piece. A body of unknown length is flushed after every piece.
+func copyOut(w http.ResponseWriter, resp *http.Response) error {
+	ctl := http.NewResponseController(w)
+	if resp.ContentLength < 0 {
+		_ = ctl.Flush() // send the header now, the body may come late; a failure shows at the next write
+	}
+	buf := make([]byte, chunk)
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			_ = ctl.SetWriteDeadline(clock.Real().Now().Add(writeTimeout)) // connection deadlines use the real clock
+			if _, err := w.Write(buf[:n]); err != nil {
+				return fmt.Errorf("write response: %w", err)
+			}
+			if resp.ContentLength < 0 {
+				_ = ctl.Flush()
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			for name, values := range resp.Trailer {
+				w.Header()[http.TrailerPrefix+name] = values
+			}
+			_ = ctl.SetWriteDeadline(time.Time{})
+			return nil
+		case err != nil:
+			return fmt.Errorf("read response: %w", err)
+		}
+	}
+}
+
+// oneHop removes the hop-by-hop headers.
+func oneHop(h http.Header) {
+	for _, value := range h.Values("Connection") {
+		for name := range strings.SplitSeq(value, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range []string{
+		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	} {
+		h.Del(name)
+	}
+}

@@ -1,0 +1,62 @@
+package reverseproxy_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/gateway/internal/reverseproxy"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// timed is a response writer that records the read deadlines.
+type timed struct {
+	*httptest.ResponseRecorder
+
+	until []time.Time
+}
+
+func (w *timed) SetReadDeadline(at time.Time) error {
+	w.until = append(w.until, at)
+	return nil
+}
+
+// slowly relays body with an announced length of two bytes.
+func slowly(t *testing.T, body io.Reader) *timed {
+	t.Helper()
+	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(back.Close)
+	r := reverseproxy.New(reverseproxy.Upstream{Service: "ingest", Address: back.Listener.Addr().String()}, nil,
+		func(*http.Request) string { return "203.0.113.7" },
+		func(w http.ResponseWriter, _ *http.Request, err error) { fault.Write(w, err, "req_1") })
+	t.Cleanup(r.Close)
+	req := httptest.NewRequest(http.MethodPost, "/api/ingest/lifecycle", body)
+	req.ContentLength = 2
+	w := &timed{ResponseRecorder: httptest.NewRecorder()}
+	r.ServeHTTP(w, req)
+	return w
+}
+
+// A small body is kept in memory before its caller is checked, so the time to send it is limited.
+func TestSmallBodyReadDeadline(t *testing.T) {
+	t.Parallel()
+	now := clock.Real().Now()
+	got := slowly(t, strings.NewReader("{}"))
+	require.Equal(t, http.StatusNoContent, got.Code)
+	require.Len(t, got.until, 2)
+	require.WithinDuration(t, now.Add(30*time.Second), got.until[0], 20*time.Second)
+	require.Zero(t, got.until[1], "the response may take longer")
+
+	late := slowly(t, io.MultiReader(strings.NewReader("{"), iotest.ErrReader(os.ErrDeadlineExceeded)))
+	require.Equal(t, http.StatusBadRequest, late.Code)
+	require.Contains(t, late.Body.String(), "body_timeout")
+	require.Contains(t, slowly(t, strings.NewReader("{")).Body.String(), "body_cut")
+}

@@ -1,0 +1,20 @@
+package reverseproxy
+
+import (
+	"context"
+	"net/http"
+)
+
+// Until returns a copy of r whose context also ends when stop is closed, for a long poll that must not delay the
+// end of the process. The caller must call the returned function.
+func Until(r *http.Request, stop <-chan struct{}) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return r.WithContext(ctx), cancel
+}

@@ -1,0 +1,49 @@
+package router
+
+import (
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+const maxPath = 4096
+
+// Check refuses request targets that are not a plain absolute path. Encoded slashes, backslashes,
+// dot segments, control bytes and doubly encoded bytes get 400, because a later parser may read another
+// path from them. An empty segment (a doubled or trailing slash, an empty variable) matches no route and gets 404.
+func CheckPath(r *http.Request) *fault.Error {
+	path := r.URL.Path
+	switch {
+	case r.Method == http.MethodConnect:
+		return fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&MethodError{})
+	case r.URL.Host != "" || r.URL.Scheme != "" || len(path) > maxPath || !utf8.ValidString(path):
+		return malformed()
+	case !strings.HasPrefix(path, "/"):
+		return fault.New(fault.Absent, "", "Not Found")
+	}
+	for i := range len(path) {
+		if c := path[i]; c < ' ' || c == 0x7f || c == '\\' || c == '%' {
+			return malformed()
+		}
+	}
+	if raw := r.URL.RawPath; raw != "" && strings.Contains(strings.ToLower(raw), "%2f") {
+		return malformed()
+	}
+	return segments(path)
+}
+
+func segments(path string) *fault.Error {
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		switch segment {
+		case ".", "..":
+			return malformed()
+		case "":
+			return fault.New(fault.Absent, "", "Not Found")
+		}
+	}
+	return nil
+}
+
+func malformed() *fault.Error { return fault.New(fault.Refused, "path", "malformed path") }

@@ -1,0 +1,182 @@
+// Package router finds the route of a request in the route table. It first refuses paths that two
+// parsers could read differently. It never redirects. For a path that exists only under other methods it
+// returns those methods.
+package router
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Router holds the table as a tree of path segments. It is immutable.
+type Router struct {
+	root   *node
+	routes []*Route
+}
+
+type node struct {
+	literal  map[string]*node
+	variable *node
+	rest     *node
+	routes   []*Route
+}
+
+// Route is a row of the table with its parsed pattern.
+type Route struct {
+	route.Route
+	// Vars are the names of the pattern's variables, in order.
+	Vars []string
+}
+
+// Match is a route and the path's values for its variables.
+type Match struct {
+	*Route
+	Values []string
+}
+
+// Value returns the path's value for a variable, or "".
+func (m *Match) Value(name string) string {
+	if i := slices.Index(m.Vars, name); i >= 0 {
+		return m.Values[i]
+	}
+	return ""
+}
+
+// New returns a router for the table.
+func New(table []route.Route) (*Router, error) {
+	r := &Router{root: &node{}}
+	for _, row := range table {
+		if err := r.add(row); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Router) add(row route.Route) error {
+	rt := &Route{Route: row}
+	at := r.root
+	segments := strings.Split(strings.TrimPrefix(row.Pattern, "/"), "/")
+	for i, segment := range segments {
+		name, isVar := strings.CutPrefix(segment, "{")
+		name, isRest := strings.CutSuffix(strings.TrimSuffix(name, "}"), "...")
+		switch {
+		case isVar && isRest && i == len(segments)-1:
+			at.rest = child(at.rest)
+			at = at.rest
+		case isVar && !isRest:
+			at.variable = child(at.variable)
+			at = at.variable
+		case !isVar && segment != "":
+			if at.literal == nil {
+				at.literal = make(map[string]*node)
+			}
+			at.literal[segment] = child(at.literal[segment])
+			at = at.literal[segment]
+		default:
+			return fmt.Errorf("route %s %s: pattern is not well formed", row.Method, row.Pattern)
+		}
+		if isVar {
+			rt.Vars = append(rt.Vars, name)
+		}
+	}
+	at.routes = append(at.routes, rt)
+	r.routes = append(r.routes, rt)
+	return nil
+}
+
+// Routes returns the routes in the table's order.
+func (r *Router) Routes() []*Route { return r.routes }
+
+func child(n *node) *node {
+	if n == nil {
+		return &node{}
+	}
+	return n
+}
+
+// Find returns the route of a request, or the fault for the client.
+func (r *Router) Find(req *http.Request) (*Match, *fault.Error) {
+	if f := CheckPath(req); f != nil {
+		return nil, f
+	}
+	s := search{method: req.Method}
+	if s.walk(r.root, req.URL.Path[1:]) {
+		return &Match{Route: s.found, Values: s.values}, nil
+	}
+	if len(s.allowed) == 0 {
+		return nil, fault.New(fault.Absent, "", "Not Found")
+	}
+	return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&MethodError{s.allowed})
+}
+
+// MethodError is the cause of a 405; it holds the methods that the path supports.
+type MethodError struct{ Methods []string }
+
+// Error implements error.
+func (e *MethodError) Error() string { return "allowed: " + e.Allow() }
+
+// Allow returns the value of the Allow header.
+func (e *MethodError) Allow() string {
+	methods := slices.Clone(e.Methods)
+	slices.Sort(methods)
+	return strings.Join(slices.Compact(methods), ", ")
+}
+
+// search is one walk down the tree. It tries literals first, then variables, then rest-of-path variables.
+type search struct {
+	method  string
+	values  []string
+	found   *Route
+	allowed []string
+}
+
+func (s *search) walk(at *node, path string) bool {
+	segment, rest, more := strings.Cut(path, "/")
+	if next := at.literal[segment]; next != nil && s.down(next, rest, more) {
+		return true
+	}
+	if at.variable != nil {
+		s.values = append(s.values, segment)
+		if s.down(at.variable, rest, more) {
+			return true
+		}
+		s.values = s.values[:len(s.values)-1]
+	}
+	if at.rest != nil {
+		s.values = append(s.values, path)
+		if s.take(at.rest) {
+			return true
+		}
+		s.values = s.values[:len(s.values)-1]
+	}
+	return false
+}
+
+func (s *search) down(next *node, rest string, more bool) bool {
+	if more {
+		return s.walk(next, rest)
+	}
+	return s.take(next)
+}
+
+func (s *search) take(at *node) bool {
+	for _, rt := range at.routes {
+		if rt.Method == s.method || rt.Method == "*" && s.method != http.MethodConnect && s.method != http.MethodTrace {
+			s.found = rt
+			return true
+		}
+		if rt.Method != "*" {
+			s.allowed = append(s.allowed, rt.Method)
+		}
+	}
+	if len(at.routes) > 0 && len(s.allowed) == 0 {
+		s.allowed = []string{http.MethodGet, http.MethodPost}
+	}
+	return false
+}

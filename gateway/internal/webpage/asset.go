@@ -1,0 +1,95 @@
+package webpage
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+//go:embed html asset
+var content embed.FS
+
+// file is a script, a style sheet or an image of the pages.
+type file struct {
+	hash, typ string
+	data      []byte
+}
+
+type assets map[string]file
+
+// load reads the pages' files. Each is served under a name that changes with its content.
+func load() (assets, error) {
+	entries, err := fs.ReadDir(content, "asset")
+	if err != nil {
+		return nil, fmt.Errorf("list the page assets: %w", err)
+	}
+	out := assets{}
+	for _, entry := range entries {
+		data, err := fs.ReadFile(content, "asset/"+entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("read the page assets: %w", err)
+		}
+		sum := sha256.Sum256(data)
+		out[entry.Name()] = file{hash: hex.EncodeToString(sum[:6]), typ: typeOf(entry.Name()), data: data}
+	}
+	return out, nil
+}
+
+// typeOf returns the media type of a file. It does not use the host's tables, which may differ.
+func typeOf(name string) string {
+	switch path.Ext(name) {
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml; charset=utf-8"
+	default:
+		return mime.FormatMediaType("application/octet-stream", nil)
+	}
+}
+
+// path returns the path under which a file is served: login.js is /pages/login.<hash>.js.
+func (a assets) path(name string) (string, error) {
+	f, ok := a[name]
+	if !ok {
+		return "", fmt.Errorf("no page asset %q", name)
+	}
+	ext := path.Ext(name)
+	return PathAssets + strings.TrimSuffix(name, ext) + "." + f.hash + ext, nil
+}
+
+// find returns the file for a served name and whether its content matches the hash in the name. While replicas of
+// two versions run, one version's page may request the other's file. It then gets this version's file, uncached.
+func (a assets) find(served string) (f file, exact, ok bool) {
+	ext := path.Ext(served)
+	base := strings.TrimSuffix(served, ext)
+	hash := strings.TrimPrefix(path.Ext(base), ".")
+	f, ok = a[strings.TrimSuffix(base, "."+hash)+ext]
+	return f, ok && f.hash == hash, ok && hash != ""
+}
+
+func (p *Pages) asset(w http.ResponseWriter, r *http.Request) error {
+	f, exact, ok := p.assets.find(strings.TrimPrefix(r.URL.Path, PathAssets))
+	if !ok {
+		return fault.New(fault.Absent, "", "Not Found")
+	}
+	h := w.Header()
+	if exact {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Type", f.typ)
+	h.Set("Content-Length", strconv.Itoa(len(f.data)))
+	_, _ = w.Write(f.data) // the client may be gone
+	return nil
+}

@@ -1,0 +1,45 @@
+package webpage
+
+import (
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+const maxNext = 2048
+
+// local returns next if it is a path of this installation, otherwise "". Browsers read a backslash as a
+// slash and drop line breaks and tabs, so `/\host`, `//host` and `/<tab>/host` all lead to another host.
+func local(next string) string {
+	if len(next) > maxNext || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || !utf8.ValidString(next) {
+		return ""
+	}
+	if strings.ContainsFunc(next, func(r rune) bool { return r == '\\' || r <= ' ' || r == 0x7f }) {
+		return ""
+	}
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil {
+		return ""
+	}
+	// A dot segment may produce an empty first one: to a browser `/x/..//host` is `//host`.
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		if segment == "." || segment == ".." {
+			return ""
+		}
+	}
+	if strings.Contains(u.Path, "//") {
+		return ""
+	}
+	return next
+}
+
+// userCode returns code in upper case if a device may have shown it, otherwise "".
+func userCode(code string) string {
+	const longest = 16
+	if len(code) > longest || strings.ContainsFunc(code, func(r rune) bool {
+		return r != '-' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}) {
+		return ""
+	}
+	return strings.ToUpper(code)
+}

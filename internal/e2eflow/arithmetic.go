@@ -1,0 +1,53 @@
+package e2eflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+)
+
+// Lesson is what a loop trains: additions of numbers with the given number of digits, with hparams that
+// suffice to learn them.
+type Lesson struct {
+	Digits  int
+	Pairs   int
+	Hparams map[string]any
+}
+
+// TwoDigits is the demo's lesson: it takes half a minute to reach an exact match of 0.99 on the held-out fifth.
+func TwoDigits() Lesson { return Lesson{Digits: 2, Pairs: 4000, Hparams: map[string]any{}} }
+
+// OneDigit is the lesson of the test suites: it takes about 4 s and gets a third of the held-out fifth right. It
+// ends after its steps, even on a slow machine; the time is only an upper limit.
+func OneDigit() Lesson {
+	return Lesson{Digits: 1, Pairs: 100, Hparams: map[string]any{
+		"train.batch": 20, "train.max_steps": 500, "optim.lr": 0.002, "train.max_seconds": 60,
+	}}
+}
+
+// Rows returns the lesson's dataset as JSON lines of question and answer. The seed determines the choice of pairs.
+func (l Lesson) Rows(seed uint64) ([]byte, error) {
+	limit := 1
+	for range l.Digits {
+		limit *= 10
+	}
+	if l.Pairs > limit*limit {
+		return nil, fmt.Errorf("%d digits give %d pairs, but %d are required", l.Digits, limit*limit, l.Pairs)
+	}
+	draw := rand.New(rand.NewPCG(seed, 0)) // pairs to train on need no secrecy
+	var b bytes.Buffer
+	for _, n := range draw.Perm(limit * limit)[:l.Pairs] {
+		x, y := n/limit, n%limit
+		row, err := json.Marshal(map[string]string{
+			"question": fmt.Sprintf("%0*d+%0*d?", l.Digits, x, l.Digits, y), "answer": strconv.Itoa(x + y),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("encode a row: %w", err)
+		}
+		b.Write(row)
+		b.WriteByte('\n')
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,80 @@
+package e2eflow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+)
+
+// Dataset is a dataset version that was pushed.
+type Dataset struct {
+	ID  string
+	Ref string
+}
+
+type uploadTarget struct {
+	URL     string            `json:"url"`
+	Method  string            `json:"method"`
+	Headers map[string]string `json:"headers"`
+}
+
+// PushDataset uploads one file as a version of the loop's dataset, through a signed URL.
+func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byte) (Dataset, error) {
+	id, err := l.ensure(ctx, "/api/datasets", map[string]any{"name": l.Name, "format": "jsonl"})
+	if err != nil {
+		return Dataset{}, err
+	}
+	sum := sha256.Sum256(data)
+	var made struct {
+		Uploads []uploadTarget `json:"uploads"`
+	}
+	versions := "/api/datasets/" + id + "/versions"
+	err = l.create(ctx, versions, map[string]any{
+		"version": version,
+		"files":   []any{map[string]any{"path": file, "size_bytes": len(data), "sha256": hex.EncodeToString(sum[:])}},
+	}, &made)
+	if err != nil {
+		return Dataset{}, fmt.Errorf("create the version: %w", err)
+	}
+	for _, u := range made.Uploads {
+		err := l.retry(ctx, func(ctx context.Context) error { return l.Client.Upload(ctx, u.Method, u.URL, u.Headers, data) })
+		if err != nil {
+			return Dataset{}, fmt.Errorf("upload %s: %w", file, err)
+		}
+	}
+	var committed struct {
+		State string `json:"state"`
+		Ref   string `json:"ref"`
+	}
+	if err := l.create(ctx, versions+"/"+version+"/commit", nil, &committed); err != nil {
+		return Dataset{}, fmt.Errorf("commit the version: %w", err)
+	}
+	if committed.State != "ready" {
+		return Dataset{}, fmt.Errorf("the version is %s, not ready", committed.State)
+	}
+	return Dataset{ID: id, Ref: committed.Ref}, nil
+}
+
+// ensure returns the ID of the loop's own resource at path and creates the resource if it is missing.
+func (l *Loop) ensure(ctx context.Context, path string, body map[string]any) (string, error) {
+	type named struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	var list []named
+	if err := l.get(ctx, path+"?name="+url.QueryEscape(l.Name), &list); err != nil {
+		return "", fmt.Errorf("find %s at %s: %w", l.Name, path, err)
+	}
+	for _, r := range list {
+		if r.Name == l.Name {
+			return r.ID, nil
+		}
+	}
+	var made named
+	if err := l.create(ctx, path, body, &made); err != nil {
+		return "", fmt.Errorf("create %s at %s: %w", l.Name, path, err)
+	}
+	return made.ID, nil
+}

@@ -1,0 +1,178 @@
+package e2eflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+)
+
+// Job holds the fields of a job that the loop needs.
+type Job struct {
+	ID        string  `json:"id"`
+	RunID     string  `json:"run_id"`
+	State     string  `json:"state"`
+	EndReason *string `json:"end_reason"`
+	Message   *string `json:"message"`
+	Attempt   int     `json:"attempt"`
+
+	ExecutorRunningAt *time.Time `json:"executor_running_at"`
+	RunningAt         *time.Time `json:"running_at"`
+}
+
+// update copies the fields that change from now. It does not write ID and RunID, because other goroutines may be
+// reading them.
+func (j *Job) update(now Job) {
+	j.State, j.EndReason, j.Message, j.Attempt = now.State, now.EndReason, now.Message, now.Attempt
+	j.ExecutorRunningAt, j.RunningAt = now.ExecutorRunningAt, now.RunningAt
+}
+
+// Terminal reports whether the job has ended.
+func (j Job) Terminal() bool {
+	return j.State == "succeeded" || j.State == "failed" || j.State == "stopped"
+}
+
+// Recipe is the recipe of the demo.
+const Recipe = "demo/chat-tiny"
+
+// Lock fetches recipe.lock.json of the newest version of a recipe.
+func (l *Loop) Lock(ctx context.Context, recipe string) (lock map[string]any, version string, err error) {
+	var r struct {
+		Version string `json:"version"`
+	}
+	if err := l.get(ctx, "/api/recipes/"+recipe, &r); err != nil {
+		return nil, "", fmt.Errorf("look up the recipe: %w", err)
+	}
+	if err := l.get(ctx, "/api/recipes/"+recipe+"/versions/"+r.Version+"/lock", &lock); err != nil {
+		return nil, "", fmt.Errorf("fetch the lock: %w", err)
+	}
+	return lock, r.Version, nil
+}
+
+// Spec returns the demo's JobSpec: its recipe with the dataset and hparams.
+func (l *Loop) Spec(ctx context.Context, dataset Dataset, hparams map[string]any, seed int64) (map[string]any, error) {
+	lock, version, err := l.Lock(ctx, Recipe)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"api": "service/v1", "spec": map[string]any{
+		"name":      l.Name,
+		"recipe":    map[string]any{"name": Recipe, "version": version, "lock": lock},
+		"hparams":   hparams,
+		"seed":      seed,
+		"bindings":  map[string]any{"datasets": map[string]string{"train": dataset.Ref}},
+		"resources": map[string]any{"pools": []any{map[string]any{"pool": "default"}}},
+	}}, nil
+}
+
+// Submit creates a job and stores it in l.Job.
+func (l *Loop) Submit(ctx context.Context, spec map[string]any) error {
+	if err := l.create(ctx, "/api/jobs", spec, &l.Job); err != nil {
+		return fmt.Errorf("submit: %w", err)
+	}
+	return nil
+}
+
+// AwaitState waits until the job is in one of the states, or has ended.
+func (l *Loop) AwaitState(ctx context.Context, states ...string) error {
+	err := l.await(ctx, func(ctx context.Context) (bool, error) {
+		var now Job
+		if err := l.get(ctx, "/api/jobs/"+l.Job.ID, &now); err != nil {
+			return false, err
+		}
+		l.Job.update(now)
+		if slices.Contains(states, l.Job.State) {
+			return true, nil
+		}
+		return l.Job.Terminal(), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the job to be %v; it is %s: %w", states, l.Job.State, err)
+	}
+	return nil
+}
+
+// AwaitEnd waits until the job has ended and returns an error unless it succeeded.
+func (l *Loop) AwaitEnd(ctx context.Context) error {
+	if err := l.AwaitState(ctx, "succeeded", "failed", "stopped"); err != nil {
+		return err
+	}
+	if l.Job.State != "succeeded" {
+		return fmt.Errorf("the job %s: %s: %s", l.Job.State, deref(l.Job.EndReason), deref(l.Job.Message))
+	}
+	return nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return "-"
+	}
+	return *s
+}
+
+// LogLine is one line of a run's output.
+type LogLine struct {
+	Seq  int64  `json:"seq"`
+	Text string `json:"text"`
+}
+
+// Point is one metric value.
+type Point struct {
+	Key   string  `json:"key"`
+	Step  int64   `json:"step"`
+	Value float64 `json:"value"`
+}
+
+// FollowLogs calls on for every line of the run's output until the end of the stream. It reconnects if needed.
+func (l *Loop) FollowLogs(ctx context.Context, on func(LogLine)) error {
+	return l.follow(ctx, "/api/jobs/"+l.Job.ID+"/logs/stream", func(e client.Event) error {
+		var line LogLine
+		if err := json.Unmarshal([]byte(e.Data), &line); err != nil {
+			return fmt.Errorf("decode a log line: %w", err)
+		}
+		on(line)
+		return nil
+	})
+}
+
+// FollowMetrics calls on for every metric point of the run until the end of the stream. It reconnects if needed.
+func (l *Loop) FollowMetrics(ctx context.Context, on func(Point)) error {
+	return l.follow(ctx, "/api/jobs/"+l.Job.ID+"/metrics/stream", func(e client.Event) error {
+		var batch struct {
+			Points []Point `json:"points"`
+		}
+		if err := json.Unmarshal([]byte(e.Data), &batch); err != nil {
+			return fmt.Errorf("decode metrics: %w", err)
+		}
+		for _, p := range batch.Points {
+			on(p)
+		}
+		return nil
+	})
+}
+
+func (l *Loop) follow(ctx context.Context, path string, on func(client.Event) error) error {
+	last := ""
+	return l.retry(ctx, func(ctx context.Context) error {
+		var err error
+		last, err = l.Client.Follow(ctx, path, last, func(e client.Event) error {
+			switch e.Name {
+			case client.EventEOF:
+				return nil
+			case "error":
+				return client.ErrCut
+			}
+			return on(e)
+		})
+		return err
+	})
+}
+
+func isEOF(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

@@ -1,0 +1,155 @@
+// Package e2eflow runs the whole loop through the REST API: sign in, push a dataset, submit a job, follow
+// the training, register the model, deploy it, chat with it. Each stage is a method, so that the demo can
+// report progress and the test suites can break things between stages. Temporary failures, such as a server
+// that restarts, are retried. Every creation carries an idempotency key, so that it happens once.
+package e2eflow
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Loop is one run of the loop. The stages fill the fields after the settings and must run one after the other.
+// Only FollowLogs and FollowMetrics may run at the same time as AwaitState, because a job's ID never changes.
+type Loop struct {
+	Client *client.Client
+	Clock  clock.Clock
+	// Name distinguishes the resources of this loop from those of others.
+	Name string
+	// Patience is how long one stage may take.
+	Patience time.Duration
+
+	Job        Job
+	Deployment Deployment
+	Revision   Revision
+	Token      secret.String
+	TokenID    string
+}
+
+// ErrImpatient reports that a stage took longer than the loop's patience.
+var ErrImpatient = errors.New("timed out")
+
+// pollEvery is the pause between two reads of a state that has no stream.
+const pollEvery = 100 * time.Millisecond
+
+// again is the backoff between attempts of a request.
+func again() process.Backoff { return process.Backoff{Min: pollEvery, Max: time.Second, Jitter: 0.5} }
+
+// Login signs in and keeps the access token.
+func (l *Loop) Login(ctx context.Context, username string, password secret.String) error {
+	var out struct {
+		Token string `json:"token"`
+	}
+	body := map[string]string{"username": username, "password": password.Reveal()}
+	err := l.retry(ctx, func(ctx context.Context) error { return l.Client.Post(ctx, "/api/auth/login", body, &out) })
+	if err != nil {
+		return fmt.Errorf("log in: %w", err)
+	}
+	l.Client = l.Client.With(secret.New(out.Token))
+	return nil
+}
+
+// create sends a POST with one idempotency key and retries temporary failures.
+func (l *Loop) create(ctx context.Context, path string, body, out any) error {
+	var key [16]byte
+	if _, err := rand.Read(key[:]); err != nil {
+		return fmt.Errorf("generate a key: %w", err)
+	}
+	keyed := l.Client.Keyed(hex.EncodeToString(key[:]))
+	return l.retry(ctx, func(ctx context.Context) error { return keyed.Post(ctx, path, body, out) })
+}
+
+// get sends a GET and retries temporary failures.
+func (l *Loop) get(ctx context.Context, path string, out any) error {
+	return l.retry(ctx, func(ctx context.Context) error { return l.Client.Get(ctx, path, nil, out) })
+}
+
+// within limits a stage to the loop's patience. The caller must call end.
+func (l *Loop) within(ctx context.Context) (limited context.Context, end func()) {
+	limited, cancel := context.WithCancel(ctx)
+	timer, over := l.Clock.NewTimer(l.Patience), make(chan struct{})
+	go func() {
+		defer close(over)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel()
+		case <-limited.Done():
+		}
+	}()
+	return limited, func() { cancel(); <-over }
+}
+
+// retry calls fn again as long as it fails with a temporary error.
+func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) error {
+	limited, end := l.within(ctx)
+	defer end()
+	var last error // the error of the attempt before the one that was cancelled
+	for n := 0; ; n++ {
+		err := fn(limited)
+		if err != nil && limited.Err() != nil {
+			return ended(ctx, cmp.Or(last, err))
+		}
+		if err == nil || !passing(err) {
+			return err
+		}
+		last = err
+		if again().Wait(limited, l.Clock, n) != nil {
+			return ended(ctx, err)
+		}
+	}
+}
+
+// ended returns why a stage gave up: because the caller's context ended, or because it timed out.
+func ended(caller context.Context, last error) error {
+	switch {
+	case caller.Err() != nil:
+		return fmt.Errorf("cancelled: %w", context.Cause(caller))
+	case last == nil:
+		return ErrImpatient
+	default:
+		return fmt.Errorf("%w: %w", ErrImpatient, last)
+	}
+}
+
+// passing reports whether err is temporary: the server cannot be reached for now, but has not refused the request.
+func passing(err error) bool {
+	if failed, ok := errors.AsType[*client.Error](err); ok {
+		return failed.Status == http.StatusBadGateway || failed.Status == http.StatusServiceUnavailable
+	}
+	// Do not test for net.Error: a *url.Error always implements it, whatever it wraps.
+	if _, isCut := errors.AsType[*net.OpError](err); isCut {
+		return true
+	}
+	return errors.Is(err, client.ErrCut) || isEOF(err)
+}
+
+// await calls look until it returns true or an error, or the loop's patience ends.
+func (l *Loop) await(ctx context.Context, look func(ctx context.Context) (done bool, err error)) error {
+	limited, end := l.within(ctx)
+	defer end()
+	for {
+		done, err := look(limited)
+		if err != nil && limited.Err() != nil {
+			return ended(ctx, err) // look was cancelled
+		}
+		if err != nil || done {
+			return err
+		}
+		if clock.Sleep(limited, l.Clock, pollEvery) != nil {
+			return ended(ctx, nil)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// lock waits for transactions that are inserting rows of the project and blocks new ones: their trigger holds
+// the same lock in shared mode. Later statements of tx see all rows that those transactions inserted.
+func lock(ctx context.Context, tx pgx.Tx, projectID string) error {
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' project visibility ' || $1, 0))`, projectID)
+	if err != nil {
+		return fmt.Errorf("lock the visibility of the project: %w", err)
+	}
+	return nil
+}
+
+// note stores the change for future rows and returns the newest known change.
+func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange, error) {
+	_, err := tx.Exec(ctx, `INSERT INTO project_visibility AS p (project_id, visibility, version) VALUES ($1, $2, $3)
+		ON CONFLICT (project_id) DO UPDATE SET visibility = excluded.visibility, version = excluded.version
+		WHERE p.version < excluded.version`, c.ProjectID, c.Visibility, c.Version)
+	if err != nil {
+		return VisibilityChange{}, fmt.Errorf("store the visibility of the project: %w", err)
+	}
+	newest := VisibilityChange{ProjectID: c.ProjectID}
+	err = tx.QueryRow(ctx, `SELECT visibility, version FROM project_visibility WHERE project_id = $1`, c.ProjectID).
+		Scan(&newest.Visibility, &newest.Version)
+	if err != nil {
+		return VisibilityChange{}, fmt.Errorf("read the visibility of the project: %w", err)
+	}
+	return newest, nil
+}
+
+// follow updates up to batch rows of a table that have an older version and returns their number.
+func follow(ctx context.Context, tx pgx.Tx, table string, c VisibilityChange, batch int) (int, error) {
+	name := pgx.Identifier{table}.Sanitize()
+	tag, err := tx.Exec(ctx, `UPDATE `+name+` SET visibility = $2, visibility_version = $3 WHERE id IN (
+		SELECT id FROM `+name+` WHERE project_id = $1 AND visibility_version < $3 ORDER BY id LIMIT $4 FOR NO KEY UPDATE)`,
+		c.ProjectID, c.Visibility, c.Version, batch)
+	if err != nil {
+		return 0, fmt.Errorf("update the visibility of the rows in %s: %w", table, err)
+	}
+	return int(tag.RowsAffected()), nil
+}

@@ -1,0 +1,89 @@
+// Package access owns the copies that a service has of the visibility of projects. Auth owns projects;
+// each row of a job, a dataset or a model holds a copy of the visibility (who besides the members may read
+// it), so that reads do not depend on auth.
+//
+// The schema of the service must have the table project_visibility and the trigger follow_project_visibility
+// on each table with copies. Then the package promises: after Set has returned, every row of the project has
+// that version of the visibility or a newer one, and so has every row that is inserted later, even by a
+// transaction that was already running and had read the project before. The trigger and Set use the same lock
+// on the project: either Set sees the new row, or the trigger sees the change that Set stored.
+package access
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Change is a new visibility of a project. Versions count the changes of one project.
+type VisibilityChange struct {
+	ProjectID  string
+	Visibility string
+	Version    int64
+}
+
+// Rows updates the copies in one schema.
+type VisibilityRows struct {
+	Pool pg.Beginner
+	// Tables have the columns id, project_id, visibility and visibility_version, and the trigger. They are in
+	// the order in which the service locks their rows.
+	Tables []string
+	// Changed is called at the end of each transaction that changed rows; it may be nil.
+	Changed func(ctx context.Context, tx pgx.Tx) error
+	// Batch is how many rows of a table one transaction updates; zero means a default that holds locks only briefly.
+	Batch int
+}
+
+const batchSize = 2000
+
+func (r *VisibilityRows) batch() int {
+	if r.Batch > 0 {
+		return r.Batch
+	}
+	return batchSize
+}
+
+// Set updates all rows of a project and returns the version that they have now, which is newer than c.Version
+// if a newer change was stored before. The first transaction also stores the change for later rows. If there
+// are more rows than Batch, further transactions update the rest; repeat an interrupted Set to complete it.
+func (r *VisibilityRows) Set(ctx context.Context, c VisibilityChange) (version int64, err error) {
+	for more := true; more; {
+		err = pg.InTx(ctx, r.Pool, func(ctx context.Context, tx pgx.Tx) error {
+			var err error
+			version, more, err = r.step(ctx, tx, c)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return version, nil
+}
+
+// step updates one batch of each table; more reports whether a table may have more rows.
+func (r *VisibilityRows) step(ctx context.Context, tx pgx.Tx, c VisibilityChange) (version int64, more bool, err error) {
+	if err := lock(ctx, tx, c.ProjectID); err != nil {
+		return 0, false, err
+	}
+	newest, err := note(ctx, tx, c)
+	if err != nil {
+		return 0, false, err
+	}
+	changed := 0
+	for _, table := range r.Tables {
+		n, err := follow(ctx, tx, table, newest, r.batch())
+		if err != nil {
+			return 0, false, err
+		}
+		changed += n
+		more = more || n == r.batch()
+	}
+	if changed > 0 && r.Changed != nil {
+		if err := r.Changed(ctx, tx); err != nil {
+			return 0, false, err
+		}
+	}
+	return newest.Version, more, nil
+}

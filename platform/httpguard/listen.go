@@ -1,0 +1,121 @@
+// Package httpguard owns the error responses that an HTTP server writes before any handler sees the request: for
+// headers that are too long or malformed, a missing Host or an unknown transfer encoding. net/http writes them
+// as plain text; the contract requires a JSON body with `detail` for every failure.
+//
+// It promises to change nothing else: responses of handlers, HTTP/2 frames and the bytes of upgraded
+// connections pass unchanged.
+package httpguard
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+)
+
+// Told returns a listener whose TCP connections replace the server's own error responses by JSON. The server's
+// ConnState must be State. newID returns the request id of a rejected request.
+func JSONErrors(l net.Listener, newID func() string) net.Listener { return &listener{l, newID} }
+
+// State is the ConnState of a server that serves on a listener of Told.
+func State(c net.Conn, state http.ConnState) {
+	if state != http.StateHijacked {
+		return
+	}
+	if w, ok := c.(interface{ handOver() }); ok {
+		w.handOver()
+	}
+}
+
+type listener struct {
+	net.Listener
+
+	newID func() string
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // net/http inspects it
+	}
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return c, nil // such as a TLS connection, which net/http must see itself
+	}
+	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}}, nil
+}
+
+// conn embeds *net.TCPConn because net/http uses more of it than net.Conn: sendfile and CloseWrite.
+type conn struct {
+	*net.TCPConn
+	rewriter
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) { return c.write(c.TCPConn, p) }
+
+// rewriter replaces error responses of net/http itself.
+type rewriter struct {
+	newID func() string
+	over  atomic.Bool // the connection was hijacked, net/http no longer writes to it
+}
+
+func (w *rewriter) handOver() { w.over.Store(true) }
+
+func (w *rewriter) write(to net.Conn, p []byte) (int, error) {
+	out, ok := w.refusal(p)
+	if !ok {
+		return to.Write(p) //nolint:wrapcheck // net/http inspects it
+	}
+	if _, err := to.Write(out); err != nil {
+		return 0, err //nolint:wrapcheck // net/http inspects it
+	}
+	return len(p), nil
+}
+
+// plain is the header block of net/http's own error responses, the only responses without a Date.
+const plain = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+
+// refusal returns the JSON form of p if p is an error response of net/http itself.
+func (w *rewriter) refusal(p []byte) ([]byte, bool) {
+	const protocol = "HTTP/1.1 "
+	if !bytes.HasPrefix(p, []byte(protocol)) || w.over.Load() {
+		return nil, false
+	}
+	line, _, ok := bytes.Cut(p[len(protocol):], []byte(plain))
+	if !ok || bytes.IndexByte(line, '\n') >= 0 {
+		return nil, false
+	}
+	code, _, _ := bytes.Cut(line, []byte(" "))
+	status, err := strconv.Atoi(string(code))
+	if err != nil {
+		return nil, false
+	}
+	status, detail, word := words(status, string(bytes.TrimSpace(line[len(code):])))
+	body, err := json.Marshal(struct {
+		Detail string `json:"detail"`
+		Code   string `json:"code"`
+	}{detail, word})
+	if err != nil {
+		return nil, false
+	}
+	return fmt.Appendf(nil, "%s%d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Content-Type-Options: nosniff\r\n"+
+		"X-Request-Id: %s\r\nConnection: close\r\n\r\n%s", protocol, status, http.StatusText(status), len(body)+1, w.newID(), append(body, '\n')), true
+}
+
+// words returns the status, detail and code of the JSON response; text is the one of net/http. The contract has no
+// status 431 and uses 400 for requests that are understood and rejected.
+func words(status int, text string) (_ int, detail, code string) {
+	switch status {
+	case http.StatusRequestHeaderFieldsTooLarge:
+		return http.StatusBadRequest, "the request headers are too large", "headers_too_large"
+	case http.StatusNotImplemented:
+		return status, "unsupported transfer encoding", "transfer_encoding"
+	default:
+		return status, text, "malformed_request"
+	}
+}

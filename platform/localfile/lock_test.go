@@ -1,0 +1,51 @@
+package localfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/localfile"
+)
+
+func TestTry_lockedUntilClosed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := localfile.TryLock(path)
+	require.NoError(t, err)
+	_, err = first.WriteAt([]byte("mine"), 0)
+	require.NoError(t, err)
+	_, err = localfile.TryLock(path)
+	require.ErrorIs(t, err, localfile.ErrLocked)
+	require.NoError(t, first.Close())
+	second, err := localfile.TryLock(path)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(raw), "locking keeps the content")
+	require.NoError(t, second.Close())
+}
+
+func TestFile_Close_releasesLockOfDuplicatedDescriptor(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := localfile.TryLock(path)
+	require.NoError(t, err)
+	child, err := syscall.Dup(int(held.Fd())) // like a child between fork and exec
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Close(child)) })
+	require.NoError(t, held.Close())
+	again, err := localfile.TryLock(path)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+func TestTry_missingFolderIsNotErrTaken(t *testing.T) {
+	t.Parallel()
+	_, err := localfile.TryLock(filepath.Join(t.TempDir(), "absent", "lock"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NotErrorIs(t, err, localfile.ErrLocked)
+}

@@ -1,0 +1,81 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Elector makes this replica the leader for a name while no other replica leads.
+type LeaderElector struct {
+	Pool  *pgxpool.Pool
+	Clock clock.Clock
+	Name  string
+	// Every is the pause between two attempts to take the lock, and between two checks of its connection.
+	Every time.Duration
+}
+
+// Run waits until this replica leads, then calls lead with a context that ends with the leadership. It
+// returns when the leadership is over; the caller calls it again.
+func (e *LeaderElector) Run(ctx context.Context, lead func(ctx context.Context) error) error {
+	conn, leave, err := Detach(ctx, e.Pool)
+	if err != nil {
+		return fmt.Errorf("become the leader of %s: %w", e.Name, err)
+	}
+	defer leave()
+	if err := e.acquire(ctx, conn); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.watch(ctx, conn, cancel)
+	}()
+	defer func() {
+		cancel(nil)
+		<-done
+	}()
+	return lead(ctx)
+}
+
+func (e *LeaderElector) acquire(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		var got bool
+		err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtext(current_schema()), $1)`, e.key()).Scan(&got)
+		if err != nil {
+			return fmt.Errorf("become the leader of %s: %w", e.Name, err)
+		}
+		if got {
+			return nil
+		}
+		if err := clock.Sleep(ctx, e.Clock, e.Every); err != nil {
+			return err
+		}
+	}
+}
+
+// watch ends the leadership when the connection that holds the lock stops responding.
+func (e *LeaderElector) watch(ctx context.Context, conn *pgx.Conn, cancel context.CancelCauseFunc) {
+	for clock.Sleep(ctx, e.Clock, e.Every) == nil {
+		pctx, stop := context.WithTimeout(ctx, e.Every)
+		err := conn.Ping(pctx)
+		stop()
+		if err != nil {
+			cancel(fmt.Errorf("lost the lock of %s: %w", e.Name, err))
+			return
+		}
+	}
+}
+
+func (e *LeaderElector) key() int32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(e.Name))
+	return int32(h.Sum32())
+}

@@ -1,0 +1,94 @@
+package request
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// Bounds of limit and offset.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 500
+	MaxOffset    = 100_000
+)
+
+// Response headers of lists.
+const (
+	HeaderTotal = "X-Total-Count"
+	HeaderLink  = "Link"
+)
+
+// Page selects a part of a list.
+type Page struct{ Limit, Offset int }
+
+// RangeError reports a parameter that is out of range.
+type PageRangeError struct {
+	Param            string
+	Value, Low, High int
+}
+
+// Error implements error.
+func (e *PageRangeError) Error() string {
+	return fmt.Sprintf("%s must be from %d to %d, got %d", e.Param, e.Low, e.High, e.Value)
+}
+
+// New returns the Page for the given parameters and its Check; nil means not sent.
+func NewPage(limit, offset *int32) (Page, error) {
+	p := Page{Limit: DefaultLimit}
+	if limit != nil {
+		p.Limit = int(*limit)
+	}
+	if offset != nil {
+		p.Offset = int(*offset)
+	}
+	return p, p.Check()
+}
+
+// Check returns a *RangeError if limit or offset is out of range.
+func (p Page) Check() error {
+	if p.Limit < 1 || p.Limit > MaxLimit {
+		return &PageRangeError{Param: "limit", Value: p.Limit, Low: 1, High: MaxLimit}
+	}
+	if p.Offset < 0 || p.Offset > MaxOffset {
+		return &PageRangeError{Param: "offset", Value: p.Offset, Low: 0, High: MaxOffset}
+	}
+	return nil
+}
+
+// Ask returns the number of rows to read: one more than Limit, so that Cut can detect
+// a next page without counting.
+func (p Page) FetchLimit() int { return p.Limit + 1 }
+
+// Next returns the page after p; ok is false if it would start past MaxOffset.
+func (p Page) Next() (next Page, ok bool) {
+	next = Page{Limit: p.Limit, Offset: p.Offset + p.Limit}
+	return next, next.Offset <= MaxOffset
+}
+
+// Cut drops the extra row of Ask and reports whether there was one.
+func CutPage[T any](rows []T, p Page) (shown []T, more bool) {
+	if len(rows) <= p.Limit {
+		return rows, false
+	}
+	return rows[:p.Limit:p.Limit], true
+}
+
+// SetHeaders sets the Link header if there is a next page, and the total number of
+// rows if total is not negative. target is the URL of the request; the link holds
+// only its path and query.
+func SetPageHeaders(h http.Header, target *url.URL, p Page, more bool, total int) {
+	if total >= 0 {
+		h.Set(HeaderTotal, strconv.Itoa(total))
+	}
+	next, ok := p.Next()
+	if !more || !ok {
+		return
+	}
+	query := target.Query()
+	query.Set("limit", strconv.Itoa(next.Limit))
+	query.Set("offset", strconv.Itoa(next.Offset))
+	link := url.URL{Path: target.Path, RawPath: target.RawPath, RawQuery: query.Encode()}
+	h.Set(HeaderLink, "<"+link.String()+`>; rel="next"`)
+}

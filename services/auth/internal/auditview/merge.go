@@ -1,0 +1,115 @@
+package auditview
+
+import (
+	"context"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+)
+
+// merge walks over the positions of all services' rows in one order.
+type merge struct {
+	trail   *Trail
+	filter  audit.Filter
+	want    int // maximum number of positions to walk over
+	walked  int
+	cursors []*cursor
+}
+
+// cursor is the state of the walk in one service.
+type cursor struct {
+	name   string
+	source Source
+	ahead  []audit.Point // read, but not walked over yet
+	whole  bool          // ahead holds all remaining positions
+	last   audit.Point   // the last position walked over
+	taken  int           // number of positions walked over
+}
+
+// part is the share of one service in a page: the rows after a position.
+type part struct {
+	cursor *cursor
+	after  audit.Point
+	before int // value of taken when the part began
+}
+
+// open reads the first positions of all services in parallel.
+func (m *merge) open(ctx context.Context) error {
+	m.cursors = make([]*cursor, len(m.trail.Names))
+	return m.trail.each(ctx, func(ctx context.Context, i int, s Source) error {
+		m.cursors[i] = &cursor{name: m.trail.Names[i], source: s}
+		return m.fill(ctx, m.cursors[i])
+	})
+}
+
+// fill reads the next positions of a service, at most as many as the walk can still need.
+func (m *merge) fill(ctx context.Context, c *cursor) error {
+	limit := min(m.want-m.walked, maxPoints)
+	points, err := c.source.Points(ctx, m.filter, c.last, limit)
+	if err != nil {
+		return err
+	}
+	c.ahead, c.whole = points, len(points) < limit
+	return nil
+}
+
+// next returns the service with the next position, or nil at the end.
+func (m *merge) next(ctx context.Context) (*cursor, error) {
+	var first *cursor
+	for _, c := range m.cursors {
+		if len(c.ahead) == 0 && !c.whole {
+			if err := m.fill(ctx, c); err != nil {
+				return nil, away(c.name, err)
+			}
+		}
+		if len(c.ahead) > 0 && (first == nil || c.ahead[0].Compare(first.ahead[0]) < 0) {
+			first = c
+		}
+	}
+	return first, nil
+}
+
+// walk advances by n positions, or to the end, and returns the number of steps.
+func (m *merge) walk(ctx context.Context, n int) (int, error) {
+	for walked := range n {
+		c, err := m.next(ctx)
+		if err != nil || c == nil {
+			return walked, err
+		}
+		c.last, c.ahead = c.ahead[0], c.ahead[1:]
+		c.taken++
+		m.walked++
+	}
+	return n, nil
+}
+
+// parts returns parts that begin at the current position of the walk.
+func (m *merge) parts() []part {
+	all := make([]part, len(m.cursors))
+	for i, c := range m.cursors {
+		all[i] = part{cursor: c, after: c.last, before: c.taken}
+	}
+	return all
+}
+
+// read reads the rows between the beginnings of the parts and the current position of the walk.
+func (m *merge) read(ctx context.Context, parts []part) ([]Row, error) {
+	found := make([][]audit.Row, len(parts))
+	err := m.trail.each(ctx, func(ctx context.Context, i int, s Source) (err error) {
+		if n := parts[i].cursor.taken - parts[i].before; n > 0 {
+			found[i], err = s.Rows(ctx, m.filter, parts[i].after, n)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows := []Row{}
+	for i, list := range found {
+		for _, r := range list {
+			rows = append(rows, Row{Row: r, Service: m.trail.Names[i]})
+		}
+	}
+	sorted(rows)
+	shorten(rows)
+	return rows, nil
+}

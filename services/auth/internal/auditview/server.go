@@ -1,0 +1,79 @@
+package auditview
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/request"
+)
+
+// Server implements AuditService.
+type Server struct {
+	authv1.UnimplementedAuditServiceServer
+
+	Trail *Trail
+}
+
+// ListAudit implements AuditService.
+func (s *Server) ListAudit(ctx context.Context, in *authv1.ListAuditRequest) (*authv1.ListAuditResponse, error) {
+	p, err := request.ReadPage(in.Limit, in.Offset)
+	if err != nil {
+		return nil, err
+	}
+	f := audit.Filter{
+		Actor: in.GetActor(), Action: in.GetAction(), TargetKind: in.GetTargetKind(), TargetID: in.GetTargetId(),
+		From: moment(in.GetSince()), To: moment(in.GetUntil()),
+	}
+	rows, more, err := s.Trail.List(ctx, f, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &authv1.ListAuditResponse{}
+	for i := range rows {
+		out.Rows = append(out.Rows, toProto(&rows[i]))
+	}
+	return out, request.SetMore(ctx, more)
+}
+
+// VerifyAudit implements AuditService.
+func (s *Server) VerifyAudit(ctx context.Context, _ *authv1.VerifyAuditRequest) (*authv1.AuditReport, error) {
+	chains, err := s.Trail.Verify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	broken := slices.ContainsFunc(chains, func(c Chain) bool { return !c.OK })
+	out := &authv1.AuditReport{Ok: !broken}
+	for _, c := range chains {
+		out.Chains = append(out.Chains, &authv1.AuditChain{
+			Service: c.Service, Ok: c.OK, Rows: c.Rows, Checkpoints: c.Checkpoints, Fault: given(c.Fault),
+		})
+	}
+	return out, nil
+}
+
+func toProto(r *Row) *authv1.AuditRow {
+	return &authv1.AuditRow{
+		Id: r.ID, At: timestamppb.New(r.At), Service: r.Service, ActorKind: r.Actor.Kind, ActorId: given(r.Actor.ID),
+		ActorName: given(r.Actor.Name), SessionId: given(r.Actor.SessionID), ClientAddress: given(r.Actor.ClientAddr), Action: r.Action,
+		TargetKind: r.TargetKind, TargetId: r.TargetID, Before: r.Before, After: r.After, RequestId: given(r.Actor.RequestID),
+	}
+}
+
+func moment(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime()
+}
+
+func given(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,59 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Desk runs the tests that admins request.
+type Tester struct {
+	// Settings returns the settings in force.
+	Settings func(ctx context.Context) (Settings, error)
+	Call     Caller
+	Turn     Turn
+	Pool     *pgxpool.Pool
+	Audit    *audit.Log
+	IDs      *id.Source
+}
+
+// Test runs one test. It waits while another one is running.
+func (d *Tester) Test(ctx context.Context) (Result, error) {
+	s, err := d.Settings(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Configured: true, Model: s.Model, ToolsError: notTested}
+	if missing := s.missing(); len(missing) > 0 {
+		r.Configured, r.Error = false, "not configured: "+strings.Join(missing, ", ")
+		return r, d.record(ctx, r)
+	}
+	give, err := d.Turn.Take(ctx, d.IDs.New(id.Request))
+	if errors.Is(err, ErrBusy) {
+		r.Error = otherTest
+		return r, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	defer give()
+	r = d.Call.Test(ctx, s)
+	return r, d.record(ctx, r)
+}
+
+// record writes an audit row for the use of the key, with the caller and the result. The row holds no text of the upstream.
+func (d *Tester) record(ctx context.Context, r Result) error {
+	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		return d.Audit.Record(ctx, tx, audit.Entry{
+			Action: "agent.llm_test", TargetKind: "setting", TargetID: "agent",
+			After: map[string]any{"configured": r.Configured, "ok": r.OK, "tools_ok": r.ToolsOK, "endpoint": r.Endpoint},
+		})
+	})
+}

@@ -1,0 +1,241 @@
+package engineclient
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	bufferSize = 32 << 10
+	// maxInformational bounds the number of 1xx responses, which an engine could send without end.
+	maxInformational = 8
+	// maxHeader bounds the head of a response, in bytes.
+	maxHeader = 64 << 10
+)
+
+var (
+	// errNothing reports an exchange that ended before the first byte of a response.
+	errNothing = errors.New("no byte received")
+	errForm    = errors.New("the engine's response is not valid HTTP")
+)
+
+// exchange is one use of one connection.
+type exchange struct {
+	client *Client
+	conn   *link
+	in     Request
+	stop   func() bool // stops the function that closes conn when the context ends
+	sent   chan error  // receives the result of send, once
+	keep   bool
+
+	mu      sync.Mutex
+	reading bool // the head has arrived; from now on only the reader of the body sets deadlines
+}
+
+// Answer is the engine's response. The caller reads the body through Read and must call Close.
+type Answer struct {
+	Response *http.Response
+
+	ex   *exchange
+	done bool
+}
+
+// try runs the exchange on one connection up to the head of the response. If it fails, it closes the
+// connection.
+func (c *Client) try(ctx context.Context, conn *link, in Request) (*Answer, error) {
+	ex := &exchange{client: c, conn: conn, in: in, sent: make(chan error, 1)}
+	// Close the connection instead of setting a deadline: another goroutine could overwrite the deadline.
+	ex.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	if in.Interrupt == nil {
+		// The body cannot block on the caller, so sending needs no goroutine.
+		ex.sent <- ex.send()
+	} else {
+		go func() { ex.sent <- ex.send() }()
+	}
+	resp, err := ex.head() //nolint:bodyclose // Answer.Close ends it.
+	if err != nil {
+		ex.stop()
+		return nil, ex.explain(ctx, err, ex.end())
+	}
+	ex.keep = !resp.Close
+	return &Answer{Response: resp, ex: ex}, nil
+}
+
+// end closes the connection, waits for send and returns its result.
+func (e *exchange) end() error {
+	_ = e.conn.Close()
+	if e.in.Interrupt != nil {
+		e.in.Interrupt()
+	}
+	return <-e.sent
+}
+
+// source keeps the error of reading the request body, so that it can be distinguished from an error of
+// the connection.
+type source struct {
+	in  io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// paced gives each write its own deadline.
+type paced struct{ *exchange }
+
+func (p paced) Write(b []byte) (int, error) {
+	if err := p.conn.SetWriteDeadline(p.client.Clock.Now().Add(p.client.Timeouts.Idle)); err != nil {
+		return 0, fmt.Errorf("set a deadline: %w", err)
+	}
+	return p.conn.Write(b)
+}
+
+func (e *exchange) send() error {
+	out := bufio.NewWriterSize(paced{e}, bufferSize)
+	req := &http.Request{
+		Method: e.in.Method, URL: e.in.Target, Host: e.conn.to.Addr, Header: e.in.Header, ContentLength: e.in.Length,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	body := &source{in: e.in.Body}
+	if e.in.Body != nil {
+		req.Body = io.NopCloser(body)
+	}
+	err := req.Write(out)
+	if err == nil {
+		err = out.Flush()
+	}
+	switch {
+	case body.err != nil:
+		// Close, so that the engine does not act on half a body and head stops waiting for a response.
+		_ = e.conn.Close()
+		return fmt.Errorf("%w: %w", ErrSource, body.err)
+	case err != nil:
+		// The engine may have responded and closed the connection; its response is still read.
+		err = fmt.Errorf("send the request: %w", err)
+	}
+	return errors.Join(err, e.awaitHead())
+}
+
+// awaitHead starts the first-byte timeout, unless the head has arrived already.
+func (e *exchange) awaitHead() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reading {
+		return nil
+	}
+	if err := e.conn.SetReadDeadline(e.client.Clock.Now().Add(e.client.Timeouts.FirstByte)); err != nil {
+		return fmt.Errorf("set a deadline: %w", err)
+	}
+	return nil
+}
+
+func (e *exchange) headRead() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reading = true
+}
+
+// head reads the head of the final response and passes 1xx responses to Informational.
+func (e *exchange) head() (*http.Response, error) {
+	for range maxInformational {
+		if _, err := e.conn.in.Peek(1); err != nil {
+			return nil, fmt.Errorf("%w: %w", errNothing, err)
+		}
+		e.conn.left = maxHeader
+		resp, err := http.ReadResponse(e.conn.in, &http.Request{Method: e.in.Method})
+		e.conn.left = -1
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read the engine's response: %w", err)
+		case resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols && e.in.Upgrade:
+			e.headRead()
+			return resp, nil
+		case resp.StatusCode < http.StatusContinue || resp.StatusCode == http.StatusSwitchingProtocols:
+			// The request did not ask for another protocol, and what follows is not HTTP.
+			return nil, fmt.Errorf("%w: status %d", errForm, resp.StatusCode)
+		case e.in.Informational != nil && resp.StatusCode > http.StatusSwitchingProtocols:
+			e.in.Informational(resp.StatusCode, resp.Header)
+		}
+	}
+	return nil, fmt.Errorf("%w: only informational responses", errForm)
+}
+
+// explain returns the error of an exchange that got no head: err is the error of reading, sent that of
+// sending.
+func (e *exchange) explain(ctx context.Context, err, sent error) error {
+	var timeout net.Error
+	switch {
+	case errors.Is(sent, ErrSource):
+		return sent
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return ErrSilent
+	case errors.Is(err, errNothing):
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return err
+}
+
+// Read reads the body of the response. It returns io.EOF only at the end of a complete body; any other error
+// means that the body is truncated.
+func (a *Answer) Read(p []byte) (int, error) {
+	if err := a.ex.conn.SetReadDeadline(a.ex.client.Clock.Now().Add(a.ex.client.Timeouts.Idle)); err != nil {
+		return 0, fmt.Errorf("set a deadline: %w", err)
+	}
+	n, err := a.Response.Body.Read(p)
+	if errors.Is(err, io.EOF) {
+		a.done = true
+		return n, io.EOF
+	}
+	if err != nil {
+		return n, fmt.Errorf("read the engine's response: %w", err)
+	}
+	return n, nil
+}
+
+// Take hands over the connection of an upgraded exchange and the reader that holds its buffered bytes. From
+// then on the caller must close the connection; the end of the context no longer does. Take returns false if
+// the exchange was cut meanwhile.
+func (a *Answer) Take() (net.Conn, *bufio.Reader, bool) {
+	uncut := a.ex.stop()
+	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
+		_ = a.ex.conn.Close()
+		return nil, nil, false
+	}
+	return a.ex.conn, a.ex.conn.in, true
+}
+
+// Close returns the connection to the pool if the response was read to its end and the request was sent
+// completely; otherwise it closes the connection. When Close returns, sending has ended; its error is that of
+// sending.
+func (a *Answer) Close() error {
+	uncut := a.ex.stop()
+	if !a.done || !a.ex.keep || !uncut {
+		return a.ex.end()
+	}
+	select {
+	case err := <-a.ex.sent:
+		if err == nil && a.ex.conn.SetDeadline(time.Time{}) == nil {
+			a.ex.client.pool.put(a.ex.conn, a.ex.client.Clock.Now())
+			return nil
+		}
+		_ = a.ex.conn.Close()
+		return err
+	default:
+		// The engine responded before it had read the whole request, so the connection cannot be reused.
+		return a.ex.end()
+	}
+}

@@ -1,0 +1,176 @@
+package engineclient
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxIdle bounds the idle connections to one engine.
+	maxIdle = 256
+	// maxIdleFor is how long an idle connection is kept.
+	maxIdleFor = 90 * time.Second
+)
+
+// link is one connection to an engine with its reader.
+type link struct {
+	net.Conn // a TLS connection if the engine is on another host
+
+	raw net.Conn // the TCP connection
+	to  Engine
+	in  *bufio.Reader
+	// left is how many more bytes may be read, -1 for no limit. It bounds the head of a response.
+	left  int
+	since time.Time // when the connection became idle
+}
+
+func newLink(conn, raw net.Conn, to Engine) *link {
+	l := &link{Conn: conn, raw: raw, to: to, left: -1}
+	l.in = bufio.NewReaderSize(l, bufferSize)
+	return l
+}
+
+// Close closes the TCP connection at once, because a TLS close alert could block on a peer that does not read.
+func (l *link) Close() error { return l.raw.Close() }
+
+// errHead reports a response whose head exceeds maxHeader.
+var errHead = errors.New("the header of the engine's response is too large")
+
+// Read fills the buffer of in, within the limit of left.
+func (l *link) Read(p []byte) (int, error) {
+	if l.left == 0 {
+		return 0, errHead
+	}
+	if l.left > 0 && len(p) > l.left {
+		p = p[:l.left]
+	}
+	n, err := l.Conn.Read(p)
+	if l.left > 0 {
+		l.left -= n
+	}
+	return n, err
+}
+
+// quiet reports whether an idle connection can be reused: the engine has neither closed it nor sent
+// unrequested bytes, which would be taken for the next response.
+func (l *link) quiet() bool { return l.silent() && l.drained() }
+
+// silent reports whether the socket's receive buffer is empty and the connection is open.
+func (l *link) silent() bool {
+	sc, ok := l.raw.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	quiet := false
+	err = raw.Read(func(fd uintptr) bool {
+		var one [1]byte
+		_, err := syscall.Read(int(fd), one[:])
+		quiet = errors.Is(err, syscall.EAGAIN)
+		return true
+	})
+	return err == nil && quiet
+}
+
+// drained reports whether the buffer of the TLS connection is empty. TLS reads whole records, so it may hold
+// bytes that were not read yet; with a deadline in the past, Read returns only those.
+func (l *link) drained() bool {
+	if l.to.Node == "" {
+		return true
+	}
+	if l.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return false
+	}
+	var one [1]byte
+	_, err := l.Conn.Read(one[:])
+	return errors.Is(err, os.ErrDeadlineExceeded) && l.SetReadDeadline(time.Time{}) == nil
+}
+
+// pool keeps the idle connections of each engine and reuses the most recently used one first. The node is part
+// of the key, so a connection to one node is never used for another node that gets the same address later.
+type pool struct {
+	mu   sync.Mutex
+	idle map[Engine][]*link
+}
+
+// get returns an idle connection that is still usable, or nil.
+func (p *pool) get(to Engine) *link {
+	for {
+		conn := p.take(to)
+		if conn == nil || conn.quiet() {
+			return conn
+		}
+		_ = conn.Close()
+	}
+}
+
+func (p *pool) take(to Engine) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.idle[to]
+	if len(list) == 0 {
+		return nil
+	}
+	conn := list[len(list)-1]
+	list[len(list)-1] = nil
+	p.idle[to] = list[:len(list)-1]
+	return conn
+}
+
+func (p *pool) put(conn *link, now time.Time) {
+	if conn.in.Buffered() > 0 {
+		_ = conn.Close()
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.idle == nil {
+		p.idle = map[Engine][]*link{}
+	}
+	if len(p.idle[conn.to]) >= maxIdle {
+		_ = conn.Close()
+		return
+	}
+	conn.since = now
+	p.idle[conn.to] = append(p.idle[conn.to], conn)
+}
+
+// closeBefore closes the connections that became idle before limit. It removes the map entry of an engine
+// with its last connection.
+func (p *pool) closeBefore(limit time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for to, list := range p.idle {
+		kept := list[:0]
+		for _, conn := range list {
+			if conn.since.Before(limit) {
+				_ = conn.Close()
+				continue
+			}
+			kept = append(kept, conn)
+		}
+		clear(list[len(kept):])
+		if p.idle[to] = kept; len(kept) == 0 {
+			delete(p.idle, to)
+		}
+	}
+}
+
+func (p *pool) closeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, list := range p.idle {
+		for _, conn := range list {
+			_ = conn.Close()
+		}
+	}
+	p.idle = nil
+}

@@ -1,0 +1,124 @@
+// Package engineclient owns the connections to engines. It runs one HTTP/1.1 exchange over a pooled connection and
+// returns the response as it arrives: the body is not buffered, parsed or rewritten. An engine on another
+// host is reached over mutual TLS only; a peer whose certificate is not that of the expected node counts as
+// unreachable. If the engine has closed a pooled connection meanwhile, the request is repeated once on a new
+// one, provided that no byte of a response has arrived and the body can be sent again. Nothing else is
+// repeated. When an exchange has ended, the goroutine that sends its body has ended too.
+package engineclient
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Timeouts bound the parts of an exchange. There is no total timeout, because a stream may run for long.
+type Timeouts struct {
+	Connect time.Duration
+	// FirstByte starts when the request has been sent completely.
+	FirstByte time.Duration
+	// Idle bounds each pause while the request is sent and while the response is read.
+	Idle time.Duration
+}
+
+var (
+	// ErrUnreachable reports that no connection could be opened and nothing was sent.
+	ErrUnreachable = errors.New("the engine is unreachable")
+	// ErrSilent reports that the engine did not begin its response in time.
+	ErrSilent = errors.New("the engine did not respond in time")
+	// ErrBroken reports that the connection ended before a response.
+	ErrBroken = errors.New("the engine closed the connection without a response")
+	// ErrSource reports that the request body could not be read; the cause is wrapped beside it.
+	ErrSource = errors.New("read the request body")
+)
+
+// Request is the request to send.
+type Request struct {
+	Method string
+	// Target is the path and query of the request line.
+	Target *url.URL
+	// Header is sent as it is. Only Host and the framing headers are added, and a User-Agent unless it has one.
+	Header http.Header
+	// Body may be nil. Replay returns the body from its start again; it is nil if that is
+	// impossible.
+	Body   io.Reader
+	Replay func() io.Reader
+	// Interrupt makes a blocked Read of Body return; it is nil if Read cannot block. If it is set, Body is
+	// sent while the response is already being read.
+	Interrupt func()
+	// Length is the length of the body, -1 if unknown.
+	Length int64
+	// Upgrade means that the engine may switch to the protocol that Header requests.
+	Upgrade bool
+	// Informational receives the 1xx responses that precede the final one; it may be nil.
+	Informational func(status int, header http.Header)
+}
+
+// Engine is the address of an engine: on this host over plain HTTP, or on another host behind the port of
+// its node.
+type Engine struct {
+	// Addr is host:port.
+	Addr string
+	// Node is the identity that the peer must prove over mutual TLS; empty for plain HTTP.
+	Node string
+}
+
+// Client relays requests to engines.
+type Client struct {
+	Timeouts Timeouts
+	Clock    clock.Clock
+	// TLS returns the configuration for a connection to a node's port; nil if all engines run on this host.
+	TLS func(node string) *tls.Config
+
+	pool pool
+}
+
+// Do sends the request and returns when the head of the response has arrived. The end of ctx cuts the exchange
+// at any point, also while the body of the response is read.
+func (c *Client) Do(ctx context.Context, to Engine, in Request) (*Answer, error) {
+	// A body that cannot be sent again must not use a pooled connection, which the engine may just have closed.
+	if in.Body == nil || in.Replay != nil {
+		if conn := c.pool.get(to); conn != nil {
+			answer, err := c.try(ctx, conn, in)
+			if err == nil || !errors.Is(err, ErrBroken) || ctx.Err() != nil {
+				return answer, err
+			}
+			return c.again(ctx, to, in)
+		}
+	}
+	conn, err := c.dial(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	return c.try(ctx, conn, in)
+}
+
+// again repeats a request on a new connection after a stale one was lost.
+func (c *Client) again(ctx context.Context, to Engine, in Request) (*Answer, error) {
+	if in.Replay != nil {
+		in.Body = in.Replay()
+	}
+	conn, err := c.dial(ctx, to)
+	if err != nil {
+		// The request may have reached this engine, so the error must not be ErrUnreachable: the caller would
+		// send the request to another engine too.
+		return nil, fmt.Errorf("%w: %w", ErrBroken, context.Cause(ctx))
+	}
+	return c.try(ctx, conn, in)
+}
+
+// CloseStale closes connections that have been idle for too long, so that none to a removed engine remain.
+func (c *Client) CloseStale(context.Context) error {
+	c.pool.closeBefore(c.Clock.Now().Add(-maxIdleFor))
+	return nil
+}
+
+// CloseIdle closes all pooled connections.
+func (c *Client) CloseIdle() { c.pool.closeAll() }

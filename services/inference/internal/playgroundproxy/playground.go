@@ -1,0 +1,205 @@
+// Package playgroundproxy owns the calls of playground sessions and their transcripts. The registry decides for each
+// call whether the caller may make it: there is no token, and the address of a target is useless without a
+// login. When a session ends, its calls are cut with an error that states the reason.
+//
+// Only store.go contains SQL, and only server.go handles protobuf messages.
+package playgroundproxy
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/proxy"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
+)
+
+// Admitted is a call that the registry has admitted.
+type Admitted struct {
+	Replica          *routing.Replica
+	ExpiresAt        time.Time
+	UserID, Username string
+}
+
+// Sessions gives access to the registry's playground sessions.
+type Sessions interface {
+	// Admit decides whether the caller may call a target of the session.
+	Admit(ctx context.Context, sessionID string, target int32) (Admitted, error)
+	// Keep marks a session as in use and returns when it expires. For a session that has ended the error is a
+	// fault.Conflict.
+	Keep(ctx context.Context, sessionID string) (time.Time, error)
+	// See returns an error if the session is not visible to the caller.
+	See(ctx context.Context, sessionID string) error
+}
+
+const (
+	// Prefix is the path under which sessions are called.
+	Prefix = "/api/playground/sessions/"
+	// HeaderCaller carries the identity that auth signed for this request; the gateway sets it.
+	HeaderCaller = "X-Service-Caller"
+	// callerLife is how long that identity is valid.
+	callerLife = time.Minute
+	// keepEvery is how often an open call checks whether its session has ended.
+	keepEvery = 20 * time.Second
+	// keepLeast is the pause between checks after the session should have expired.
+	keepLeast = 100 * time.Millisecond
+	// askWithin bounds one request to the registry.
+	askWithin = 10 * time.Second
+)
+
+// Handler serves /api/playground/sessions/{id}/targets/{target}/v1/....
+type Handler struct {
+	Sessions Sessions
+	Proxy    *proxy.Proxy
+	Store    *Store
+	Clock    clock.Clock
+	IDs      *id.Source
+	Log      *slog.Logger
+}
+
+// where is the parsed path of a request.
+type where struct {
+	session string
+	target  int32
+	path    string
+	clean   bool
+	// wrong is the error of a target that is not a valid number.
+	wrong *fault.Error
+}
+
+// place parses the path of a request. It returns false if the path is not that of a target.
+func place(u *url.URL) (where, bool) {
+	rest, ok := strings.CutPrefix(u.EscapedPath(), Prefix)
+	if !ok {
+		return where{}, false
+	}
+	session, rest, _ := strings.Cut(rest, "/targets/")
+	number, rest, _ := strings.Cut(rest, "/")
+	if number == "" || rest != "v1" && !strings.HasPrefix(rest, "v1/") {
+		return where{}, false
+	}
+	target, wrong := counted(number)
+	path, clean := proxy.Target("/" + rest)
+	return where{session, target, path, clean, wrong}, true
+}
+
+// counted parses the number of a target. Targets are numbered from 1.
+func counted(number string) (int32, *fault.Error) {
+	n, err := strconv.ParseInt(number, 10, 32)
+	switch {
+	case err != nil || strconv.FormatInt(n, 10) != number:
+		return 0, fault.InvalidFields(fault.At(fault.TypeIntParsing, "Input should be a valid integer", "path", "target"))
+	case n < 1:
+		return 0, fault.InvalidFields(fault.At(fault.TypeGreaterThanEqual, "Input should be greater than or equal to 1", "path", "target"))
+	}
+	return int32(n), nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	requestID := h.requestID(r)
+	at, ok := place(r.URL)
+	if h.Proxy.Draining() {
+		w.Header().Set("Connection", "close")
+		fault.WriteOpenAI(w, fault.New(fault.Unavailable, "draining", "the server is stopping"), requestID)
+		return
+	}
+	if !ok {
+		fault.WriteOpenAI(w, fault.New(fault.Absent, "not_found", "Not Found"), requestID)
+		return
+	}
+	token := r.Header.Get(HeaderCaller)
+	if token == "" {
+		fault.WriteOpenAI(w, fault.New(fault.Unauthenticated, "", "Not authenticated"), requestID)
+		return
+	}
+	if at.wrong != nil {
+		fault.WriteOpenAI(w, at.wrong, requestID)
+		return
+	}
+	asCaller := authn.WithToken(r.Context(), token, h.Clock.Now().Add(callerLife))
+	admitted, err := h.admit(asCaller, at)
+	if fault.Is(err, fault.Invalid) {
+		err = fault.From(err).Under("path")
+	}
+	switch {
+	case err != nil:
+		fault.WriteOpenAI(w, err, requestID)
+		return
+	case !at.clean:
+		fault.WriteOpenAI(w, fault.New(fault.Refused, "bad_path",
+			"the path must not contain dot segments, backslashes, control bytes or encoded slashes"), requestID)
+		return
+	}
+	ctx, leave := h.watch(r.Context(), at.session, admitted.ExpiresAt)
+	defer leave()
+	turn := &turn{store: h.Store, log: h.Log, sessionID: at.session, target: at.target, by: admitted}
+	h.Proxy.With(turn).Guest(ctx, w, r, proxy.Guest{
+		RequestID: requestID, Target: &url.URL{Path: at.path, RawQuery: r.URL.RawQuery}, Session: at.session, Number: at.target,
+		Replica: admitted.Replica, Capture: turn,
+	})
+}
+
+func (h *Handler) admit(ctx context.Context, at where) (Admitted, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	return h.Sessions.Admit(ctx, at.session, at.target)
+}
+
+func (h *Handler) requestID(r *http.Request) string {
+	if given := obs.RequestID(r.Context()); id.Check(id.Request, given) == nil {
+		return given
+	}
+	return h.IDs.New(id.Request)
+}
+
+// watch returns a context for a call that ends with the session. The caller must call leave.
+func (h *Handler) watch(ctx context.Context, sessionID string, until time.Time) (_ context.Context, leave func()) {
+	ctx, cut := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			timer := h.Clock.NewTimer(max(keepLeast, min(keepEvery, until.Sub(h.Clock.Now()))))
+			select {
+			case <-ctx.Done():
+			case <-timer.C():
+				if err := h.keep(ctx, sessionID, &until); err != nil {
+					cut(err)
+				}
+			}
+			timer.Stop()
+		}
+	}()
+	return ctx, func() { cut(nil); <-done }
+}
+
+// keep returns an error if the session has ended. While the registry is unavailable, the session counts as open
+// until its last known expiry.
+func (h *Handler) keep(ctx context.Context, sessionID string, until *time.Time) error {
+	limited, cancel := context.WithTimeout(authn.Background(ctx), askWithin)
+	defer cancel()
+	at, err := h.Sessions.Keep(limited, sessionID)
+	switch {
+	case err == nil:
+		*until = at
+		return nil
+	case fault.Is(err, fault.Conflict), fault.Is(err, fault.Absent):
+		return fault.From(err)
+	case ctx.Err() != nil:
+		return nil
+	case !h.Clock.Now().Before(*until):
+		return fault.New(fault.Conflict, "session_over", "the playground session has expired")
+	}
+	h.Log.WarnContext(ctx, "cannot check a playground session with the registry", "error", err)
+	return nil
+}

@@ -1,0 +1,77 @@
+package playgroundproxy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/request"
+)
+
+// Turn is one call of a target, as the transcript stores it.
+type Turn struct {
+	ID, SessionID           string
+	Target                  int32
+	At                      time.Time
+	UserID, Username        string
+	Method, Path            string
+	Status                  int32
+	Outcome                 string
+	Request, Response       string
+	RequestCut, ResponseCut bool
+	Duration                float64
+}
+
+// Store is the table of turns.
+type Store struct{ Pool *pgxpool.Pool }
+
+const (
+	// maxTurns bounds the stored turns of a session.
+	maxTurns = 1000
+	// retention is how long a turn is kept. A session can be read no longer than that.
+	retention = 31 * 24 * time.Hour
+)
+
+const columns = `id, session_id, target, at, user_id, username, method, path, status, outcome, request, request_cut, response, response_cut, duration_ms`
+
+// Put stores a turn. It drops the turn if the session already has maxTurns turns.
+func (s *Store) Put(ctx context.Context, t *Turn) error {
+	_, err := s.Pool.Exec(ctx, `INSERT INTO playground_turn (`+columns+`)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
+		WHERE (SELECT count(*) FROM playground_turn WHERE session_id = $2) < $16 ON CONFLICT DO NOTHING`,
+		t.ID, t.SessionID, t.Target, t.At, t.UserID, t.Username, t.Method, t.Path, t.Status, t.Outcome, t.Request, t.RequestCut,
+		t.Response, t.ResponseCut, t.Duration, maxTurns)
+	if err != nil {
+		return fmt.Errorf("store a turn: %w", err)
+	}
+	return nil
+}
+
+// List returns the turns of a session, oldest first.
+func (s *Store) List(ctx context.Context, sessionID string, p request.Page) ([]*Turn, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM playground_turn WHERE session_id = $1 ORDER BY at, id LIMIT $2 OFFSET $3`,
+		sessionID, p.FetchLimit(), p.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("list turns: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Turn, error) {
+		t := &Turn{}
+		return t, row.Scan(&t.ID, &t.SessionID, &t.Target, &t.At, &t.UserID, &t.Username, &t.Method, &t.Path, &t.Status, &t.Outcome,
+			&t.Request, &t.RequestCut, &t.Response, &t.ResponseCut, &t.Duration)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list turns: %w", err)
+	}
+	return found, nil
+}
+
+// Forget deletes the turns that are older than retention.
+func (s *Store) Forget(ctx context.Context, now time.Time) error {
+	if _, err := s.Pool.Exec(ctx, `DELETE FROM playground_turn WHERE at < $1`, now.Add(-retention)); err != nil {
+		return fmt.Errorf("delete old turns: %w", err)
+	}
+	return nil
+}

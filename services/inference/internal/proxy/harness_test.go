@@ -1,0 +1,250 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+)
+
+// patience bounds every wait of these tests. No passing test takes that long.
+const patience = time.Minute
+
+// registry is a stream that grants every renewal.
+type registry struct {
+	grpc.ClientStream
+	ctx context.Context //nolint:containedctx // the context of the stream.
+	out chan *registrypeerv1.WatchResponse
+}
+
+func (r *registry) Send(in *registrypeerv1.WatchRequest) error {
+	if in.GetRenewal() == 0 {
+		return nil
+	}
+	select {
+	case r.out <- &registrypeerv1.WatchResponse{Epoch: 1, Renewed: in.GetRenewal(), Lease: durationpb.New(time.Hour)}:
+	case <-r.ctx.Done():
+	}
+	return nil
+}
+
+func (r *registry) Recv() (*registrypeerv1.WatchResponse, error) {
+	select {
+	case m := <-r.out:
+		return m, nil
+	case <-r.ctx.Done():
+		return nil, io.EOF
+	}
+}
+
+// snapshots is a fake registry that sends one snapshot with these deployments.
+type snapshots []*registrypeerv1.ServedDeployment
+
+func (s snapshots) Watch(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[registrypeerv1.WatchRequest, registrypeerv1.WatchResponse], error) {
+	r := &registry{ctx: ctx, out: make(chan *registrypeerv1.WatchResponse, 16)}
+	r.out <- &registrypeerv1.WatchResponse{Epoch: 1, Snapshot: &registrypeerv1.Snapshot{Deployments: s}}
+	return r, nil
+}
+
+func (snapshots) Release(context.Context, *registrypeerv1.ReleaseRequest, ...grpc.CallOption) (*registrypeerv1.ReleaseResponse, error) {
+	return &registrypeerv1.ReleaseResponse{}, nil
+}
+
+// ledger collects recorded calls and counters.
+type ledger struct {
+	mu                 sync.Mutex
+	calls              []*traffic.Call
+	outcomes, refusals map[string]int
+}
+
+func (l *ledger) Record(_ context.Context, c *traffic.Call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, c)
+}
+
+func (l *ledger) Call(_ context.Context, outcome string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outcomes[outcome]++
+}
+
+func (l *ledger) Rejected(_ context.Context, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusals[reason]++
+}
+
+// recorded waits until n calls are in the ledger and returns them.
+func (l *ledger) recorded(t *testing.T, n int) []*traffic.Call {
+	t.Helper()
+	var out []*traffic.Call
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		out = append([]*traffic.Call(nil), l.calls...)
+		return len(out) >= n
+	}, patience, time.Millisecond)
+	require.Len(t, out, n)
+	return out
+}
+
+// rig is a proxy with a valid lease and a ledger.
+type rig struct {
+	t      *testing.T
+	proxy  *Proxy
+	ledger *ledger
+	mono   *atomic.Int64
+	part   func() // stops the watcher
+}
+
+const maxBody = 2 << 20
+
+func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig {
+	t.Helper()
+	clk, mono := clock.Real(), &atomic.Int64{}
+	l := &ledger{outcomes: map[string]int{}, refusals: map[string]int{}}
+	r := &rig{t: t, ledger: l, mono: mono}
+	held := routing.New(func() time.Duration { return time.Duration(mono.Load()) })
+	client := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: patience, FirstByte: patience, Idle: patience}, Clock: clk}
+	r.proxy = &Proxy{
+		Lease: held, Relay: client, Recorder: l, Tally: l, Clock: clk, IDs: id.NewSource(clk, rand.Reader),
+		Log: slog.New(slog.DiscardHandler), MaxBody: maxBody, Idle: patience,
+		Sockets: Sockets{Idle: patience, MaxMessage: 1 << 20},
+	}
+	w := &routing.Watcher{
+		Lease: held, Snapshots: snapshots(deployments), Name: func() string { return "irp_1" },
+		Roll: &routing.Roll{Path: filepath.Join(t.TempDir(), "replicas")}, Clock: clk, Log: r.proxy.Log,
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	r.part = sync.OnceFunc(func() { cancel(); require.NoError(t, <-done) })
+	t.Cleanup(func() { r.part(); client.CloseIdle() })
+	require.Eventually(t, held.Valid, patience, time.Millisecond)
+	return r
+}
+
+// expire stops the watcher and lets the lease expire.
+func (r *rig) expire() {
+	r.part()
+	r.mono.Store(int64(2 * time.Hour))
+}
+
+// handle sends a request directly to the handler.
+func (r *rig) handle(req *http.Request) *http.Response {
+	w := httptest.NewRecorder()
+	r.proxy.ServeHTTP(w, req)
+	return w.Result()
+}
+
+// serve puts the handler behind a server.
+func (r *rig) serve() *httptest.Server {
+	s := httptest.NewServer(r.proxy)
+	r.t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+// idle reports that no replica counts as busy.
+func (r *rig) idle() bool {
+	r.proxy.busy.mu.Lock()
+	defer r.proxy.busy.mu.Unlock()
+	return len(r.proxy.busy.open) == 0
+}
+
+// token is a deployment token and its entry in the snapshot.
+type token struct {
+	text   string
+	served *registrypeerv1.ServedToken
+}
+
+func mint(t *testing.T, kind string) token {
+	t.Helper()
+	minted, err := secret.Mint(rand.Reader, kind)
+	require.NoError(t, err)
+	text := minted.Reveal()
+	return token{text, &registrypeerv1.ServedToken{Id: "tok_" + text[4:10], Name: "n", Hash: secret.Hash(text)}}
+}
+
+// dep returns the id of a deployment.
+func dep(letter string) string { return "dep_0" + strings.Repeat(letter, 25) }
+
+// served returns a ready deployment with replicas r0, r1, ... at these addresses.
+func served(letter string, tok token, addresses ...string) *registrypeerv1.ServedDeployment {
+	d := &registrypeerv1.ServedDeployment{
+		Id: dep(letter), Tokens: []*registrypeerv1.ServedToken{tok.served},
+		Promoted: &registrypeerv1.ServedRevision{Id: "rev_1", Number: 3, Ready: true},
+	}
+	for i, a := range addresses {
+		d.Promoted.Replicas = append(d.Promoted.Replicas, &registrypeerv1.ServedReplica{Id: "r" + string(rune('0'+i)), Address: a, ApiKey: "engine-key"})
+	}
+	return d
+}
+
+// engine starts a raw server that runs play on each connection.
+func engine(t *testing.T, play func(c net.Conn, in *bufio.Reader)) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { defer func() { _ = c.Close() }(); play(c, bufio.NewReader(c)) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	return "http://" + l.Addr().String()
+}
+
+// replies returns a script that responds to every request with these bytes.
+func replies(bytes string) func(c net.Conn, in *bufio.Reader) {
+	return func(c net.Conn, in *bufio.Reader) {
+		for {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			if _, err := io.Copy(io.Discard, req.Body); err != nil {
+				return
+			}
+			if _, err := io.WriteString(c, bytes); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// closedPort returns an address that refuses connections.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return "http://" + l.Addr().String()
+}

@@ -1,0 +1,203 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+)
+
+// Lease is the current snapshot and how long it may be used.
+type Lease struct {
+	// mono is a monotonic clock, because a lease is a duration and not a date.
+	mono    func() time.Duration
+	current atomic.Pointer[snapshot]
+	until   atomic.Int64 // in terms of mono
+
+	extended chan struct{} // receives a value after each extension
+
+	mu    sync.Mutex
+	calls map[string]map[*call]struct{} // keyed by token id
+}
+
+// call is an open call.
+type call struct {
+	deployment string
+	cut        context.CancelCauseFunc
+	over       chan struct{} // closed when the call has ended
+}
+
+var (
+	// ErrRevoked is the cause with which the open calls of a revoked token are cut.
+	ErrRevoked = errors.New("the token was revoked")
+	// ErrOver is the cause with which all open calls are cut when the lease has expired: without contact to
+	// the registry their tokens may have been revoked.
+	ErrOver = errors.New("the lease has expired")
+	// ErrSuspended is the cause with which open calls are cut if their deployment is suspended with cut set.
+	ErrSuspended = errors.New("the deployment was suspended")
+	// errOlder rejects an older snapshot, because it would bring back revoked tokens.
+	errOlder = errors.New("the snapshot is older than the current one")
+)
+
+// New returns a lease without a snapshot.
+func New(mono func() time.Duration) *Lease {
+	return &Lease{mono: mono, extended: make(chan struct{}, 1), calls: map[string]map[*call]struct{}{}}
+}
+
+// Valid reports whether this replica may serve now.
+func (l *Lease) Valid() bool {
+	return l.current.Load() != nil && int64(l.mono()) < l.until.Load()
+}
+
+// Epoch returns the epoch of the current snapshot, 0 before the first one.
+func (l *Lease) Epoch() int64 {
+	if s := l.current.Load(); s != nil {
+		return s.epoch
+	}
+	return 0
+}
+
+// Token finds a valid token by its SHA-256.
+func (l *Lease) Token(sum []byte) (*Token, bool) {
+	s := l.current.Load()
+	if s == nil || len(sum) != len(hash{}) {
+		return nil, false
+	}
+	t, ok := s.tokens[hash(sum)]
+	return t, ok
+}
+
+// Deployment finds a deployment by its id.
+func (l *Lease) Deployment(id string) (*Deployment, bool) {
+	s := l.current.Load()
+	if s == nil {
+		return nil, false
+	}
+	d, ok := s.deployments[id]
+	return d, ok
+}
+
+// Enter registers a call of the token, so that a revocation or a suspension can cut it. The caller must
+// call leave when the call has ended. Enter returns false if the token was revoked, the lease expired or the
+// deployment was suspended since they were looked up.
+func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Context, leave func(), ok bool) {
+	ctx, cut := context.WithCancelCause(ctx)
+	c := &call{deployment: t.DeploymentID, cut: cut, over: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// apply swaps the snapshot and cuts calls under this lock. So a call is either registered before apply
+	// runs and can be cut, or it sees the new snapshot.
+	_, live := l.Token(sum)
+	if d, ok := l.Deployment(t.DeploymentID); !live || !l.Valid() || ok && d.Suspended {
+		cut(nil)
+		return ctx, func() {}, false
+	}
+	of := l.calls[t.ID]
+	if of == nil {
+		of = map[*call]struct{}{}
+		l.calls[t.ID] = of
+	}
+	of[c] = struct{}{}
+	return ctx, func() { l.leave(t.ID, c) }, true
+}
+
+func (l *Lease) leave(tokenID string, c *call) {
+	c.cut(nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(c.over)
+	delete(l.calls[tokenID], c)
+	if len(l.calls[tokenID]) == 0 {
+		delete(l.calls, tokenID)
+	}
+}
+
+// apply makes s the current snapshot and cuts the calls of tokens that s lacks and of deployments that s
+// suspends with cut set. It returns the calls it cut; they take a moment to end.
+func (l *Lease) apply(s *snapshot) ([]*call, error) {
+	live := make(map[string]bool, len(s.tokens))
+	for _, t := range s.tokens {
+		live[t.ID] = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.current.Load(); old != nil && old.epoch > s.epoch {
+		return nil, fmt.Errorf("%w: %d after %d", errOlder, s.epoch, old.epoch)
+	}
+	l.current.Store(s)
+	return l.cutAll(func(tokenID string, c *call) error {
+		switch d := s.deployments[c.deployment]; {
+		case !live[tokenID]:
+			return ErrRevoked
+		case d != nil && d.Suspended && d.Cut:
+			return ErrSuspended
+		}
+		return nil
+	}), nil
+}
+
+// cutAll cuts and returns the calls for which why returns an error. The caller must hold l.mu.
+func (l *Lease) cutAll(why func(tokenID string, c *call) error) []*call {
+	var gone []*call
+	for tokenID, calls := range l.calls {
+		for c := range calls {
+			if err := why(tokenID, c); err != nil {
+				c.cut(err)
+				gone = append(gone, c)
+			}
+		}
+	}
+	return gone
+}
+
+// whyOver makes cutAll cut every call.
+func whyOver(string, *call) error { return ErrOver }
+
+// lapse ends the lease at once and cuts all open calls. It returns them; they take a moment to end.
+func (l *Lease) lapse() []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until.Store(0)
+	return l.cutAll(whyOver)
+}
+
+// extend makes the lease valid for span, counted from the time at which its renewal was requested.
+func (l *Lease) extend(requested, span time.Duration) {
+	l.until.Store(int64(requested + span))
+	select {
+	case l.extended <- struct{}{}:
+	default: // Guard has not received the last value yet
+	}
+}
+
+// Guard cuts all open calls whenever the lease expires, until ctx ends. It must, because the registry
+// completes a revocation without waiting for a replica whose lease has expired.
+func (l *Lease) Guard(ctx context.Context, clk clock.Clock) error {
+	for ctx.Err() == nil {
+		left := time.Duration(l.until.Load()) - l.mono()
+		if left <= 0 {
+			l.mu.Lock()
+			if !l.Valid() {
+				l.cutAll(whyOver)
+			}
+			l.mu.Unlock()
+			select {
+			case <-l.extended:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		timer := clk.NewTimer(left)
+		select {
+		case <-timer.C():
+		case <-l.extended:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}

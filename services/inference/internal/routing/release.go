@@ -1,0 +1,105 @@
+package routing
+
+import (
+	"context"
+	"time"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+)
+
+const (
+	// releaseWithin bounds one request that releases leases.
+	releaseWithin = time.Second
+	// leaveWithin bounds leave, because a stopping process has no more time for it.
+	leaveWithin = 2 * time.Second
+	// codeReleased is the code of the registry's error if another process has released this replica's lease.
+	codeReleased = "replica_released"
+)
+
+// enter takes a new replica id and reads which replicas this process replaces on its folder. If the roll is
+// unavailable the replica serves all the same; then the registry waits until the lease of a crashed
+// predecessor expires.
+func (w *Watcher) enter(ctx context.Context) {
+	w.replica = w.Name()
+	w.rejoin(ctx)
+}
+
+// rejoin writes the replica id into the roll, unless that is done. If it fails, Run calls it again before
+// the next stream.
+func (w *Watcher) rejoin(ctx context.Context) {
+	if w.entered {
+		return
+	}
+	gone, err := w.Roll.Enter(w.replica)
+	if err != nil {
+		w.Log.WarnContext(ctx, "cannot read the list of earlier replicas", "error", err)
+		return
+	}
+	w.gone, w.entered = gone, true
+}
+
+// clear releases the leases of dead predecessors. If that fails, it is tried again with the next renewal;
+// only the first failure is logged.
+func (w *Watcher) clear(ctx context.Context) {
+	if len(w.gone) == 0 {
+		return
+	}
+	if err := w.release(ctx, w.gone); err != nil {
+		if !w.warned {
+			w.Log.WarnContext(ctx, "cannot release the leases of earlier replicas", "error", err, "replicas", len(w.gone))
+		}
+		w.warned = true
+		return
+	}
+	w.gone, w.warned = nil, false
+	if err := w.Roll.Keep(w.replica); err != nil {
+		w.Log.WarnContext(ctx, "cannot write the list of replicas", "error", err)
+	}
+}
+
+func (w *Watcher) release(ctx context.Context, replicaIDs []string) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
+	defer cancel()
+	_, err := w.Snapshots.Release(ctx, &registrypeerv1.ReleaseRequest{ReplicaIds: replicaIDs})
+	return err
+}
+
+// expelled ends the lease and takes a new replica id. It runs when a process with a copy of this folder has
+// released this replica's lease: the registry no longer waits for the old id.
+func (w *Watcher) expelled(ctx context.Context) {
+	w.Lease.lapse()
+	w.entered = false
+	w.enter(ctx)
+}
+
+// leave ends the lease, waits until the open calls have ended, and only then releases the lease. A failure
+// is logged; then the next process on the folder releases the lease, or it expires.
+func (w *Watcher) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+	defer cancel()
+	err := ended(ctx, w.Lease.lapse())
+	if err == nil {
+		err = w.release(ctx, append(w.gone, w.replica))
+	}
+	if err == nil && w.entered {
+		err = w.Roll.Keep()
+	}
+	if err != nil {
+		w.Log.WarnContext(ctx, "cannot release the lease", "error", err)
+	}
+	if err := w.Roll.Close(); err != nil {
+		w.Log.WarnContext(ctx, "cannot close the list of replicas", "error", err)
+	}
+}
+
+// ended waits until the cut calls have ended.
+func ended(ctx context.Context, gone []*call) error {
+	for _, c := range gone {
+		select {
+		case <-c.over:
+		case <-ctx.Done():
+			return errUncut
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/localfile"
+)
+
+// Roll is the file that lists the replicas that have served from a folder and whose leases are not yet
+// released. A serving process holds the file's lock, and the kernel keeps the lock until the process is
+// dead, even if it is frozen. So a process that gets the lock knows that the listed replicas no longer serve.
+type Roll struct {
+	// Path is the file; its folder must exist.
+	Path string
+
+	file *localfile.LockedFile
+}
+
+// errTaken reports that another living process holds the lock.
+var errTaken = errors.New("another process serves from this folder")
+
+// maxGone bounds the predecessors that are remembered. Together with the replica itself they fit into one
+// release request to the registry.
+const maxGone = 99
+
+// Enter adds the replica to the roll and returns its predecessors, whose processes are dead.
+func (r *Roll) Enter(replicaID string) (gone []string, err error) {
+	if err := r.take(); err != nil {
+		return nil, err
+	}
+	gone, err = r.read()
+	if err != nil {
+		return nil, err
+	}
+	return gone, r.Keep(append(slices.Clone(gone), replicaID)...)
+}
+
+// take opens and locks the file, unless this Roll holds it already.
+func (r *Roll) take() error {
+	if r.file != nil {
+		return nil
+	}
+	file, err := localfile.TryLock(r.Path)
+	if errors.Is(err, localfile.ErrLocked) {
+		return errTaken
+	}
+	if err != nil {
+		return fmt.Errorf("lock the list of replicas: %w", err)
+	}
+	r.file = file
+	return nil
+}
+
+// read returns the ids in the file, oldest first. It skips what a crash of the machine left unreadable;
+// those leases expire by themselves.
+func (r *Roll) read() ([]string, error) {
+	raw, err := io.ReadAll(io.NewSectionReader(r.file, 0, maxGone*2*64))
+	if err != nil {
+		return nil, fmt.Errorf("read the list of replicas: %w", err)
+	}
+	ids := slices.DeleteFunc(strings.Fields(string(raw)), func(s string) bool { return id.Check(id.Replica, s) != nil })
+	return ids[max(0, len(ids)-maxGone):], nil
+}
+
+// Keep replaces the ids in the file. Enter must have succeeded before.
+func (r *Roll) Keep(replicaIDs ...string) error {
+	text := strings.Join(append(replicaIDs, ""), "\n")
+	if _, err := r.file.WriteAt([]byte(text), 0); err != nil {
+		return fmt.Errorf("write the list of replicas: %w", err)
+	}
+	if err := r.file.Truncate(int64(len(text))); err != nil {
+		return fmt.Errorf("write the list of replicas: %w", err)
+	}
+	return nil
+}
+
+// Close releases the lock.
+func (r *Roll) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	file := r.file
+	r.file = nil
+	return file.Close()
+}

@@ -1,0 +1,208 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/process"
+)
+
+const (
+	// renewEvery is how often the lease is renewed.
+	renewEvery = time.Second
+	// silent is how long the registry may send nothing before the stream counts as dead.
+	silent = 10 * time.Second
+	// cutWithin is how long cut calls may take to end. An acknowledgement promises that they have ended.
+	cutWithin = 5 * time.Second
+)
+
+var (
+	errSilent = errors.New("the registry does not respond")
+	errUncut  = errors.New("calls that were cut are still open")
+)
+
+// Watcher keeps the lease in step with the registry.
+type Watcher struct {
+	Lease     *Lease
+	Snapshots registrypeerv1.SnapshotServiceClient
+	// Name returns a new replica id. It is random per start, so that the registry cannot mistake the
+	// acknowledgement of one process for that of another.
+	Name  func() string
+	Roll  *Roll
+	Clock clock.Clock
+	Log   *slog.Logger
+
+	replica string
+	entered bool     // the replica id is in the roll
+	gone    []string // predecessors whose leases are not yet released
+	warned  bool     // a failure to release them has been logged
+}
+
+// Run follows the registry until ctx ends, and then releases the lease. It reopens a stream that breaks;
+// the lease continues meanwhile.
+func (w *Watcher) Run(ctx context.Context) error {
+	w.enter(ctx)
+	defer w.leave(ctx)
+	backoff := process.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.5}
+	for attempt := 0; ; attempt++ {
+		served, err := w.once(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if served {
+			attempt = 0
+		}
+		if fault.HasCode(err, codeReleased) {
+			w.expelled(ctx)
+		}
+		w.Log.WarnContext(ctx, "snapshot stream from the registry lost", "error", err, "lease_valid", w.Lease.Valid())
+		if err := backoff.Wait(ctx, w.Clock, attempt); err != nil {
+			return nil // ctx has ended
+		}
+		w.rejoin(ctx)
+	}
+}
+
+// watch is one stream.
+type watch struct {
+	*Watcher
+	stream registrypeerv1.SnapshotService_WatchClient
+	// requested maps the number of each open renewal to the time at which it was requested.
+	requested map[int64]time.Duration
+	number    int64
+	heard     time.Duration // time of the registry's last message, in terms of mono
+}
+
+// once opens one stream and follows it until it breaks. served reports whether it delivered a message.
+func (w *Watcher) once(ctx context.Context) (served bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := w.Snapshots.Watch(ctx)
+	if err != nil {
+		return false, fmt.Errorf("open the snapshot stream: %w", err)
+	}
+	s := &watch{Watcher: w, stream: stream, requested: map[int64]time.Duration{}, heard: w.Lease.mono()}
+	received := make(chan *registrypeerv1.WatchResponse)
+	broken := make(chan error, 1)
+	go func() { broken <- receive(ctx, stream, received) }()
+	defer func() {
+		cancel()
+		<-broken //nolint:errcheck // the stream was just cancelled.
+	}()
+	if err := s.renew(); err != nil {
+		return false, err
+	}
+	w.clear(ctx)
+	tick := w.Clock.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C():
+			w.clear(ctx)
+			err = s.renew()
+		case in := <-received:
+			served = true
+			err = s.take(ctx, in)
+		case err = <-broken:
+			broken <- nil
+		}
+		if err != nil {
+			return served, err
+		}
+	}
+}
+
+func receive(ctx context.Context, stream registrypeerv1.SnapshotService_WatchClient, out chan<- *registrypeerv1.WatchResponse) error {
+	for {
+		in, err := stream.Recv()
+		if err != nil {
+			return fmt.Errorf("receive from the registry: %w", err)
+		}
+		select {
+		case out <- in:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// renew requests an extension of the lease and reports the current epoch.
+func (s *watch) renew() error {
+	if s.Lease.mono()-s.heard > silent {
+		return errSilent
+	}
+	s.number++
+	s.requested[s.number] = s.Lease.mono()
+	return s.send(s.number)
+}
+
+func (s *watch) send(renewal int64) error {
+	err := s.stream.Send(&registrypeerv1.WatchRequest{ReplicaId: s.replica, AckedEpoch: s.Lease.Epoch(), Renewal: renewal})
+	if err != nil {
+		return fmt.Errorf("send to the registry: %w", err)
+	}
+	return nil
+}
+
+// take applies the snapshot of a message, extends the lease and acknowledges the snapshot, in this order.
+func (s *watch) take(ctx context.Context, in *registrypeerv1.WatchResponse) error {
+	s.heard = s.Lease.mono()
+	if in.GetSnapshot() != nil {
+		snap, err := read(in.GetEpoch(), in.GetSnapshot())
+		if err != nil {
+			return err
+		}
+		gone, err := s.Lease.apply(snap)
+		if err != nil {
+			return err
+		}
+		if err := s.await(ctx, gone); err != nil {
+			return err
+		}
+	}
+	s.extend(in)
+	if in.GetSnapshot() == nil {
+		return nil
+	}
+	return s.send(0)
+}
+
+// await waits until the cut calls have ended.
+func (s *watch) await(ctx context.Context, gone []*call) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	limit := s.Clock.NewTimer(cutWithin)
+	defer limit.Stop()
+	for _, c := range gone {
+		select {
+		case <-c.over:
+		case <-limit.C():
+			return errUncut
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// extend applies a granted renewal to the lease, if the current snapshot is at least as new as the epoch
+// of the grant.
+func (s *watch) extend(in *registrypeerv1.WatchResponse) {
+	requested, ok := s.requested[in.GetRenewed()]
+	if !ok || in.GetEpoch() > s.Lease.Epoch() {
+		return
+	}
+	s.Lease.extend(requested, in.GetLease().AsDuration())
+	for n := range s.requested {
+		if n <= in.GetRenewed() {
+			delete(s.requested, n)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package traffic
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+// Tally holds the counters of inference.
+type CallMetrics struct{ calls, rejected, spilled, dropped metric.Int64Counter }
+
+// New registers the counters; meters may be nil.
+func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
+	if meters == nil {
+		meters = noop.NewMeterProvider()
+	}
+	m := meters.Meter("inference")
+	t := &CallMetrics{}
+	for _, c := range []struct {
+		to         *metric.Int64Counter
+		name, text string
+	}{
+		{&t.calls, "inference_calls_total", "calls that reached an engine or tried to reach one, by outcome"},
+		{&t.rejected, "inference_rejected_total", "calls refused before they reached an engine, by reason"},
+		{&t.spilled, "traffic_spilled_total", "calls written to disk before they are stored in the table"},
+		{&t.dropped, "traffic_dropped_total", "calls missing from the record because they could not be stored"},
+	} {
+		var err error
+		if *c.to, err = m.Int64Counter(c.name, metric.WithDescription(c.text)); err != nil {
+			return nil, fmt.Errorf("create the counter %s: %w", c.name, err)
+		}
+	}
+	return t, nil
+}
+
+// Call counts a call by its outcome.
+func (t *CallMetrics) Call(ctx context.Context, outcome string) {
+	t.calls.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+}
+
+// Rejected counts a refusal by its reason.
+func (t *CallMetrics) Rejected(ctx context.Context, reason string) {
+	t.rejected.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
+}
+
+// Spilled counts calls that were written to disk.
+func (t *CallMetrics) Spilled(ctx context.Context, calls int) { t.spilled.Add(ctx, int64(calls)) }
+
+// Dropped counts calls that are lost from the record.
+func (t *CallMetrics) Dropped(ctx context.Context, calls int) { t.dropped.Add(ctx, int64(calls)) }

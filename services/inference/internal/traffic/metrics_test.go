@@ -1,0 +1,47 @@
+package traffic_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
+)
+
+func TestTallyCounters(t *testing.T) {
+	t.Parallel()
+	reader := sdk.NewManualReader()
+	c, err := traffic.NewCallMetrics(sdk.NewMeterProvider(sdk.WithReader(reader)))
+	require.NoError(t, err)
+	c.Call(t.Context(), "ok")
+	c.Call(t.Context(), "ok")
+	c.Rejected(t.Context(), "token_invalid")
+	c.Spilled(t.Context(), 5)
+	c.Dropped(t.Context(), 7)
+	var out metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &out))
+	got := map[string]int64{}
+	for _, m := range out.ScopeMetrics[0].Metrics {
+		for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+			key := m.Name
+			for _, a := range p.Attributes.ToSlice() {
+				key += " " + string(a.Key) + "=" + a.Value.AsString()
+			}
+			got[key] += p.Value
+		}
+	}
+	require.Equal(t, map[string]int64{
+		"inference_calls_total outcome=ok": 2, "inference_rejected_total reason=token_invalid": 1,
+		"traffic_spilled_total": 5, "traffic_dropped_total": 7,
+	}, got)
+}
+
+func TestTallyWithoutMeter(t *testing.T) {
+	t.Parallel()
+	c, err := traffic.NewCallMetrics(nil)
+	require.NoError(t, err)
+	c.Call(t.Context(), "ok")
+	c.Rejected(t.Context(), "x")
+}

@@ -1,0 +1,92 @@
+package evaluation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+)
+
+// maxScores is the maximum number of scores per run.
+const maxScores = 100_000
+
+// Write stores the score of a benchmark payload, if it has one.
+func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
+		s := b.Score
+		if s == nil {
+			return nil
+		}
+		tag, err := tx.Exec(ctx, `INSERT INTO benchmark_score (run_id, id, attempt, name, version, metric, value, n, stderr, config_digest,
+				samples_uri, created_at)
+			SELECT $1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, nullif($10, ''), nullif($11, ''), $12
+			WHERE (SELECT count(*) FROM benchmark_score WHERE run_id = $1) < $13`,
+			r.ID, newID, r.Attempt, b.Name, b.Version, s.Metric, s.Value, s.N, s.Stderr, s.ConfigDigest, s.SamplesURI, r.Now, maxScores)
+		if err != nil {
+			return fmt.Errorf("store a score: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return fault.New(fault.Refused, "score_limit", "benchmark: a run has at most %d scores", maxScores)
+		}
+		return nil
+	}
+}
+
+// Score is a stored score.
+type Score struct {
+	ID                       string
+	Attempt                  int32
+	Name                     string
+	Version                  *string
+	Metric                   string
+	Value                    float64
+	N                        *int64
+	Stderr                   *float64
+	ConfigDigest, SamplesURI *string
+	At                       time.Time
+}
+
+// Store reads scores.
+type ScoreStore struct{ Pool pg.Querier }
+
+const columns = `SELECT id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri, created_at
+	FROM benchmark_score WHERE run_id = $1`
+
+// List returns a page of a run's scores in the order of the reports.
+func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]Score, bool, error) {
+	found, err := s.collect(ctx, columns+` ORDER BY created_at, id LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
+	if err != nil {
+		return nil, false, err
+	}
+	found, more := request.CutPage(found, p)
+	return found, more, nil
+}
+
+// maxNamed is the maximum number of metrics that Of returns.
+const maxNamed = 100
+
+// Of returns the newest score of each metric of a benchmark, ordered by metric name.
+func (s *ScoreStore) Of(ctx context.Context, runID, name string) ([]Score, error) {
+	return s.collect(ctx, `SELECT DISTINCT ON (metric) id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri,
+		created_at FROM benchmark_score WHERE run_id = $1 AND name = $2 ORDER BY metric, created_at DESC, id DESC LIMIT $3`,
+		runID, name, maxNamed)
+}
+
+func (s *ScoreStore) collect(ctx context.Context, sql string, args ...any) ([]Score, error) {
+	rows, err := s.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read scores: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Score])
+	if err != nil {
+		return nil, fmt.Errorf("read scores: %w", err)
+	}
+	return found, nil
+}

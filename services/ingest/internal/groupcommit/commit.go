@@ -1,0 +1,192 @@
+// Package groupcommit owns how reports become durable. Requests queue, a flusher stores all queued requests in one
+// transaction, and each request gets its response after the commit. It promises that a writer's numbered request is
+// stored once, in one transaction with its data; that a reused number with another body is rejected; that the rows of
+// a run are written by one group at a time; and that a faulty request fails alone.
+package groupcommit
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// Key is the number of a request among those of its writer. The zero Key is that of a request without a number.
+type Key struct {
+	Writer string
+	Seq    int64
+}
+
+// Write stores one request. It runs while the run's row is locked, and may run more than once, each time in another
+// transaction. Statements whose results it does not need go into the batch, which is sent last.
+type Write func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error
+
+// All combines several writes into one.
+func All(writes ...Write) Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
+		for _, write := range writes {
+			if err := write(ctx, tx, batch, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Item is one request.
+type Item struct {
+	RunID   string
+	Attempt int32
+	Stream  string
+	Key     Key
+	// Digest is that of the body. It is ignored if Key is zero.
+	Digest Digest
+	Write  Write
+	// Unfenced items are stored even if their attempt has been replaced.
+	Unfenced bool
+}
+
+// Run is the locked row of a run, with the changes of the group so far.
+type Run struct {
+	ID                string
+	Attempt           int32
+	LineSeq, BatchSeq int64
+	Keys              int32
+	Now               time.Time
+	// Memo passes values between the writes of one group.
+	Memo map[any]any
+	// Fresh is set by writes that followers must be notified of.
+	Fresh bool
+
+	committed []func()
+}
+
+// Committed registers a function that is called after the group's commit.
+func (r *Run) Committed(fn func()) { r.committed = append(r.committed, fn) }
+
+// Limits of a group and of the queue in front of each flusher.
+const (
+	maxGroup     = 256
+	maxQueue     = 1024
+	groupTimeout = 20 * time.Second
+)
+
+// Committer stores items. It stores them only while Run is running.
+type Committer struct {
+	pool    *pgxpool.Pool
+	clock   clock.Clock
+	changed func(runs []string)
+
+	seed     maphash.Seed
+	lanes    []chan *waiting
+	stopped  chan struct{}
+	stopOnce sync.Once
+}
+
+type waiting struct {
+	Item
+	result chan result
+}
+
+type result struct {
+	repeated bool
+	err      error
+}
+
+// lanes is the number of flushers. All items of a run go to the same flusher.
+const lanes = 2
+
+// New returns a committer. After each commit it calls changed with the runs that have news for followers; changed must
+// not block.
+func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Committer {
+	c := &Committer{
+		pool: pool, clock: clk, changed: changed, seed: maphash.MakeSeed(),
+		lanes: make([]chan *waiting, lanes), stopped: make(chan struct{}),
+	}
+	for i := range c.lanes {
+		c.lanes[i] = make(chan *waiting, maxQueue)
+	}
+	return c
+}
+
+// Store stores an item and returns after its commit; repeated reports whether it was stored before. If ctx ends first,
+// the item may or may not be stored; sending the same request again is safe.
+func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err error) {
+	w := &waiting{Item: item, result: make(chan result, 1)}
+	lane := c.lanes[maphash.String(c.seed, item.RunID)%uint64(len(c.lanes))]
+	select {
+	case lane <- w:
+	default:
+		return false, fault.New(fault.Unavailable, "ingest_busy", "too many reports are waiting to be stored; try again later")
+	}
+	select {
+	case r := <-w.result:
+		return r.repeated, r.err
+	case <-ctx.Done():
+		return false, fault.FromContext(ctx.Err())
+	case <-c.stopped:
+		return false, stopping()
+	}
+}
+
+func stopping() error { return fault.New(fault.Unavailable, "draining", "the server is shutting down") }
+
+// Run stores queued items until ctx ends. It finishes a group that has begun.
+func (c *Committer) Run(ctx context.Context) error {
+	defer c.stopOnce.Do(func() { close(c.stopped) })
+	var flushers sync.WaitGroup
+	for _, lane := range c.lanes {
+		flushers.Go(func() { c.flush(ctx, lane) })
+	}
+	flushers.Wait()
+	return ctx.Err()
+}
+
+func (c *Committer) flush(ctx context.Context, lane chan *waiting) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case first := <-lane:
+			c.group(context.WithoutCancel(ctx), gather(first, lane))
+		}
+	}
+}
+
+// gather returns first and the items queued behind it, up to maxGroup items.
+func gather(first *waiting, lane chan *waiting) []*waiting {
+	group := []*waiting{first}
+	for len(group) < maxGroup {
+		select {
+		case next := <-lane:
+			group = append(group, next)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// group stores items together. If that fails it stores them one by one, so that each gets its own error.
+func (c *Committer) group(ctx context.Context, items []*waiting) {
+	results, err := c.attempt(ctx, items)
+	if err == nil {
+		for i, w := range items {
+			w.result <- results[i]
+		}
+		return
+	}
+	if len(items) == 1 {
+		items[0].result <- result{err: err}
+		return
+	}
+	for _, w := range items {
+		c.group(ctx, []*waiting{w})
+	}
+}

@@ -1,0 +1,171 @@
+package groupcommit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// attempt stores items in one transaction.
+func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, error) {
+	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
+	defer cancel()
+	var results []result
+	var g *group
+	err := pg.InTx(ctx, c.pool, func(ctx context.Context, tx pgx.Tx) error {
+		results = make([]result, len(items))
+		g = &group{runs: map[string]*Run{}, marks: map[markKey]*mark{}, digests: map[request]Digest{}}
+		if err := g.load(ctx, tx, items); err != nil {
+			return err
+		}
+		batch := &pgx.Batch{}
+		for i, w := range items {
+			repeated, err := g.known(w)
+			if results[i] = (result{repeated, err}); repeated || err != nil {
+				continue // it has written nothing, so the rest of the group is not affected
+			}
+			if err := g.stage(ctx, tx, batch, w, c); err != nil {
+				return err
+			}
+		}
+		g.finish(batch)
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return fmt.Errorf("store reports: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.committed(c.changed)
+	return results, nil
+}
+
+// group is the work of one transaction.
+type group struct {
+	runs  map[string]*Run
+	marks map[markKey]*mark
+	// digests holds the known digests of the group's numbered requests; noted lists the new ones.
+	digests map[request]Digest
+	noted   []request
+}
+
+const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
+
+// load locks the runs and reads the marks of the writers. It locks in the order of the ids, which prevents deadlocks.
+func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
+	ids := make([]string, 0, len(items))
+	for _, w := range items {
+		ids = append(ids, w.RunID)
+		if w.Key.Seq > 0 {
+			g.marks[w.mark()] = &mark{ahead: map[int64]bool{}}
+		}
+	}
+	slices.Sort(ids)
+	batch := &pgx.Batch{}
+	batch.Queue(lockSQL, slices.Compact(ids)).Query(g.scanRuns)
+	runs, streams, writers, seqs := columns(items)
+	batch.Queue(marksSQL, runs, streams, writers).Query(g.scanMarks)
+	batch.Queue(`SELECT a.run_id, a.stream, a.writer, a.seq FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
+		JOIN ahead a ON a.run_id = k.r AND a.stream = k.s AND a.writer = k.w AND a.seq = k.n`, runs, streams, writers, seqs).Query(g.scanAhead)
+	batch.Queue(digestsSQL, runs, streams, writers, seqs).Query(g.scanDigests)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("lock runs: %w", err)
+	}
+	return nil
+}
+
+func (g *group) scanRuns(rows pgx.Rows) error {
+	for rows.Next() {
+		r := &Run{Memo: map[any]any{}}
+		if err := rows.Scan(&r.ID, &r.Attempt, &r.LineSeq, &r.BatchSeq, &r.Keys); err != nil {
+			return err
+		}
+		g.runs[r.ID] = r
+	}
+	return rows.Err()
+}
+
+// stage writes one item that is not stored yet.
+func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) error {
+	r := g.runs[w.RunID]
+	if r == nil {
+		return fault.Absentf("run", w.RunID)
+	}
+	if w.Attempt < r.Attempt && !w.Unfenced {
+		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced by attempt %d; its reports are no longer accepted", w.Attempt, r.Attempt)
+	}
+	r.Attempt = max(r.Attempt, w.Attempt)
+	r.Now = c.clock.Now()
+	if w.Write != nil {
+		if err := w.Write(ctx, tx, batch, r); err != nil {
+			return err
+		}
+	}
+	if w.Key.Seq > 0 {
+		g.marks[w.mark()].add(w.Key.Seq)
+		g.note(w)
+	}
+	return nil
+}
+
+// finish writes the rows of the runs and the marks, and notifies the followers at every replica.
+func (g *group) finish(batch *pgx.Batch) {
+	for _, r := range g.runs {
+		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5 WHERE id = $1`,
+			r.ID, r.Attempt, r.LineSeq, r.BatchSeq, r.Keys)
+	}
+	for k, m := range g.marks {
+		m.finish(batch, k)
+	}
+	g.finishDigests(batch)
+	for ids := range slices.Chunk(g.fresh(), maxNotified) {
+		batch.Queue(`SELECT pg_notify($1, $2)`, Channel, strings.Join(ids, ","))
+	}
+}
+
+// Channel is the Postgres notification channel of commits. The payload is the ids of the runs, separated by commas.
+const Channel = "signalbox_ingest_run"
+
+// maxNotified is the number of runs in one notification. It keeps the payload below Postgres' limit of 8000 bytes.
+const maxNotified = 100
+
+func (g *group) fresh() []string {
+	var ids []string
+	for id, r := range g.runs {
+		if r.Fresh {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (g *group) committed(changed func([]string)) {
+	for _, r := range g.runs {
+		for _, fn := range r.committed {
+			fn()
+		}
+	}
+	if ids := g.fresh(); len(ids) > 0 {
+		changed(ids)
+	}
+}
+
+// Flush sends the batch, for a write that reads what other writes of its group stored.
+func (r *Run) Flush(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
+	if batch.Len() > 0 {
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return fmt.Errorf("store reports: %w", err)
+		}
+	}
+	*batch = pgx.Batch{}
+	clear(r.Memo)
+	return nil
+}

@@ -1,0 +1,117 @@
+package groupcommit
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+)
+
+// Digest is the first half of the SHA-256 of a body. Bytes are compared, not their meaning, because every writer
+// keeps the bytes of a request and sends them again in a retry.
+type Digest [16]byte
+
+// DigestOf returns the digest of a body.
+func DigestOf(body []byte) Digest {
+	sum := sha256.Sum256(body)
+	return Digest(sum[:len(Digest{})])
+}
+
+// request is a numbered request of a writer.
+type request struct {
+	markKey
+
+	seq int64
+}
+
+func (i *Item) request() request { return request{i.mark(), i.Key.Seq} }
+
+// CodeKey is the error code of a number that is reused with another body. Other services use the same code.
+const CodeKey = "idempotency_key"
+
+func reused(k Key) error {
+	return fault.New(fault.Conflict, CodeKey, "Idempotency-Key %s:%d was used with another body", k.Writer, k.Seq)
+}
+
+const digestsSQL = `SELECT d.run_id, d.stream, d.writer, d.seq, d.digest
+	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) k(r, s, w, n)
+	JOIN request_digest d ON d.run_id = k.r AND d.stream = k.s AND d.writer = k.w AND d.seq = k.n`
+
+func (g *group) scanDigests(rows pgx.Rows) error {
+	for rows.Next() {
+		var r request
+		var digest []byte
+		if err := rows.Scan(&r.run, &r.stream, &r.writer, &r.seq, &digest); err != nil {
+			return err
+		}
+		g.digests[r] = Digest(digest)
+	}
+	return rows.Err()
+}
+
+// known reports whether a numbered request is stored. A reused number with another body is a Conflict.
+func (g *group) known(w *waiting) (bool, error) {
+	if w.Key.Seq == 0 {
+		return false, nil
+	}
+	if digest, ok := g.digests[w.request()]; ok && digest != w.Digest {
+		return false, reused(w.Key)
+	}
+	return g.marks[w.mark()].has(w.Key.Seq), nil
+}
+
+// note records the digest of a request, unless its number was claimed before.
+func (g *group) note(w *waiting) {
+	r := w.request()
+	if _, claimed := g.digests[r]; !claimed {
+		g.digests[r] = w.Digest
+		g.noted = append(g.noted, r)
+	}
+}
+
+// finishDigests writes the digests of the group's new requests. The primary key of the table is the last guard: if two
+// transactions write the same number, the later one fails and its items are stored one by one.
+func (g *group) finishDigests(batch *pgx.Batch) {
+	if len(g.noted) == 0 {
+		return
+	}
+	var runs, streams, writers []string
+	var seqs []int64
+	var digests [][]byte
+	for _, r := range g.noted {
+		digest := g.digests[r]
+		runs, streams, writers = append(runs, r.run), append(streams, r.stream), append(writers, r.writer)
+		seqs, digests = append(seqs, r.seq), append(digests, digest[:])
+	}
+	batch.Queue(`INSERT INTO request_digest (run_id, stream, writer, seq, digest)
+		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])`, runs, streams, writers, seqs, digests)
+}
+
+const storedSQL = `(EXISTS (SELECT 1 FROM mark WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq >= $4)
+	OR EXISTS (SELECT 1 FROM ahead WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4))`
+
+// Claim binds a number to a body before an action outside the transaction that stores the request: if two bodies race
+// for one number, only one proceeds. It reports whether the request is stored; a reused number with another body is a
+// Conflict. After a failed action, the same body may claim the number again.
+func Claim(ctx context.Context, q pg.Querier, runID, stream string, key Key, digest Digest) (stored bool, err error) {
+	_, err = q.Exec(ctx, `INSERT INTO request_digest (run_id, stream, writer, seq, digest) SELECT $1, $2, $3, $4, $5
+		WHERE NOT `+storedSQL+` ON CONFLICT DO NOTHING`, runID, stream, key.Writer, key.Seq, digest[:])
+	if err != nil {
+		return false, fmt.Errorf("claim a request's number: %w", err)
+	}
+	var bound []byte // nil for a request that is older than the table of digests
+	err = q.QueryRow(ctx, `SELECT `+storedSQL+`,
+		(SELECT digest FROM request_digest WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4)`,
+		runID, stream, key.Writer, key.Seq).Scan(&stored, &bound)
+	if err != nil {
+		return false, fmt.Errorf("look for a stored request: %w", err)
+	}
+	if bound != nil && Digest(bound) != digest {
+		return false, reused(key)
+	}
+	return stored, nil
+}

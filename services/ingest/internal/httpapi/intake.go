@@ -1,0 +1,188 @@
+// Package httpapi owns the HTTP side of ingest: every route under /api/ingest, from the token to the response. It
+// promises that the response to an invalid body lists the faults with their paths and is never an internal error; that
+// data is stored only for the token's own run; that 200 means committed; and that an Idempotency-Key is bound to one body of
+// a route: the same bytes again get the same response as the first time, other bytes get 409.
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/obs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+)
+
+// Prefix is the path under which Handler is mounted.
+const Prefix = "/api/ingest/"
+
+// timeout bounds one request, from its first byte to its response.
+const timeout = 20 * time.Second
+
+// Storer makes items durable.
+type Storer interface {
+	Store(ctx context.Context, item groupcommit.Item) (repeated bool, err error)
+}
+
+// Marks knows which numbered requests are stored.
+type Marks interface {
+	// Claim binds a number to a body and reports whether that request is stored.
+	Claim(ctx context.Context, runID, stream string, key groupcommit.Key, digest groupcommit.Digest) (stored bool, err error)
+	Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error)
+}
+
+// Registered finds artifacts.
+type Registered interface {
+	Find(ctx context.Context, a *artifact.Artifact) (*artifact.Artifact, error)
+}
+
+// Handler serves /api/ingest. All fields are required.
+type Handler struct {
+	Grants    *ingesttoken.Checker
+	Store     Storer
+	Marks     Marks
+	Keys      *metric.Keys
+	Registrar *artifact.Registrar
+	Artifacts Registered
+	// Lifecycle sends a reported event to jobs.
+	Lifecycle func(ctx context.Context, g *ingesttoken.Grant, event *report.Lifecycle) error
+	// Checkpoint reports a registered checkpoint to jobs. The next attempt can resume from it.
+	Checkpoint func(ctx context.Context, g *ingesttoken.Grant, a *artifact.Artifact) error
+	Signals    Signals
+	// Ack sends the acknowledgement of a signal to jobs and returns the next signal.
+	Ack func(ctx context.Context, g *ingesttoken.Grant, signalID string) (run.Signal, error)
+	// Classify wraps a library's error in a fault of the right kind.
+	Classify func(error) error
+	Clock    clock.Clock
+	IDs      *id.Source
+	Log      *slog.Logger
+
+	buffers  sync.Pool
+	columns  sync.Pool
+	inFlight atomic.Int64
+}
+
+type route func(ctx context.Context, r *request) (any, error)
+
+// route returns the route for a path and a method.
+func (h *Handler) route(path, method string) (route, error) {
+	posts := map[string]route{
+		"lifecycle": h.lifecycle, "metrics": h.metrics, "hparams": h.hparams, "validation": h.validation, "logs": h.logs,
+		"artifact":          h.artifact,
+		"hardware":          h.hardware,
+		"environment":       h.record(report.Environment, report.ReadEnvironment),
+		"environment/nodes": h.record(report.Nodes, report.ReadNodes),
+		"benchmark":         h.benchmark,
+		"signals/ack":       h.ack,
+	}
+	gets := map[string]route{"artifact/upload-url": h.uploadURL, "watermark": h.watermark, signals: h.signals}
+	post, get := posts[path], gets[path]
+	switch {
+	case post != nil && method == http.MethodPost:
+		return post, nil
+	case get != nil && method == http.MethodGet:
+		return get, nil
+	case post != nil || get != nil:
+		return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed")
+	}
+	return nil, fault.New(fault.Absent, "", "Not Found")
+}
+
+// allowed returns the only method of a path.
+func (h *Handler) allowed(path string) string {
+	if serve, _ := h.route(path, http.MethodGet); serve != nil {
+		return http.MethodGet
+	}
+	return http.MethodPost
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	requestID := h.requestID(r)
+	limit := timeout
+	if r.URL.Path == Prefix+signals {
+		limit += maxWait
+	}
+	ctx, cancel := context.WithTimeout(obs.WithRequestID(r.Context(), requestID), limit)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			h.Log.ErrorContext(ctx, "ingest request panicked", "panic", p, "stack", string(debug.Stack()))
+			fault.Write(w, fault.New(fault.Internal, "", "panic"), requestID)
+		}
+	}()
+	response, err := h.dispatch(ctx, w, r)
+	if err != nil {
+		h.fail(ctx, w, r, err, requestID)
+		return
+	}
+	body, err := json.Marshal(response)
+	if err != nil {
+		h.fail(ctx, w, r, err, requestID)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set(fault.HeaderRequestID, requestID)
+	_, _ = w.Write(append(body, '\n')) // a client that is gone retries
+}
+
+func (h *Handler) fail(ctx context.Context, w http.ResponseWriter, r *http.Request, err error, requestID string) {
+	f := fault.From(h.Classify(err))
+	if f.Kind == fault.Internal || f.Kind == fault.Dependency {
+		h.Log.ErrorContext(ctx, "ingest request failed", "path", r.URL.Path, "error", err)
+	}
+	fault.Write(w, f, requestID)
+}
+
+// dispatch finds the route and checks the token before it reads the body. Then it calls the route.
+func (h *Handler) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request) (any, error) {
+	path, ok := cutPrefix(r.URL.Path)
+	if !ok {
+		return nil, fault.New(fault.Absent, "", "Not Found")
+	}
+	serve, err := h.route(path, r.Method)
+	if fault.Is(err, fault.MethodNotAllowed) {
+		w.Header().Set("Allow", h.allowed(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	g, err := h.Grants.Check(ctx, r.Header)
+	if err != nil {
+		return nil, err
+	}
+	req := &request{grant: g, http: r}
+	if req.key, err = idempotencyKey(r.Header); err != nil {
+		return nil, err
+	}
+	if r.Method == http.MethodPost {
+		release, err := h.read(w, r, req, maxBody(path))
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	return serve(ctx, req)
+}
+
+func (h *Handler) requestID(r *http.Request) string {
+	given := r.Header.Get(fault.HeaderRequestID)
+	if id.Check(id.Request, given) == nil {
+		return given
+	}
+	return h.IDs.New(id.Request)
+}

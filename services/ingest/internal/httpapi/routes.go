@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/logs"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+)
+
+// stored is the response of most routes.
+type stored struct {
+	OK bool `json:"ok"`
+}
+
+type inserted struct {
+	OK       bool `json:"ok"`
+	Inserted int  `json:"inserted"`
+}
+
+// may returns an error if the token is for another run or its attempt may no longer report.
+func (h *Handler) may(r *request, runID string) error {
+	if err := r.grant.Run(runID); err != nil {
+		return err
+	}
+	return r.grant.May(h.Clock.Now())
+}
+
+// lifecycle sends the event to jobs, which alone decides about it. The request is marked as stored only after that.
+func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
+	event, err := report.ReadLifecycle(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.grant.Run(event.RunID); err != nil {
+		return nil, err
+	}
+	if r.key.Seq > 0 {
+		known, err := h.Marks.Claim(ctx, event.RunID, "lifecycle", r.key, r.digest)
+		if known || err != nil {
+			return stored{true}, err
+		}
+	}
+	if err := h.Lifecycle(ctx, r.grant, event); err != nil {
+		return nil, err
+	}
+	// This stores the attempt in the run's row. From now on, reports of older attempts are rejected even if the grant of
+	// their token is still cached.
+	item := r.item("lifecycle", nil)
+	item.Unfenced = true
+	if _, err := h.Store.Store(ctx, item); err != nil {
+		return nil, err
+	}
+	return stored{true}, nil
+}
+
+// metrics responds with the number of points in the request. They are durable, now or since an earlier request.
+func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
+	c, _ := h.columns.Get().(*decode.Columns)
+	if c == nil {
+		c = &decode.Columns{}
+	}
+	if err := decode.Metrics(r.body, c); err != nil {
+		h.columns.Put(c)
+		return nil, err
+	}
+	if err := h.may(r, c.RunID); err != nil {
+		h.columns.Put(c)
+		return nil, err
+	}
+	if _, err := h.Store.Store(ctx, r.item("metrics", metric.Write(h.Keys, c))); err != nil {
+		return nil, err // c is not reused: the committer may still read it
+	}
+	n := c.Len()
+	h.columns.Put(c)
+	return inserted{true, n}, nil
+}
+
+func (h *Handler) hparams(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadHparams(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("hparams", run.WriteHParams(p.Params)))
+	return stored{true}, err
+}
+
+func (h *Handler) validation(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadValidation(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	if r.grant.Withhold {
+		p.Withhold()
+	}
+	_, err = h.Store.Store(ctx, r.item("validation", evaluation.WriteValidation(p)))
+	return stored{true}, err
+}
+
+func (h *Handler) logs(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadLogs(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("logs", logs.Write(r.key, p.Rank, p.Chunks)))
+	return stored{true}, err
+}
+
+// record returns the route of a report that is stored as received.
+func (h *Handler) record(stream string, read func([]byte) (*report.Records, error)) route {
+	return func(ctx context.Context, r *request) (any, error) {
+		p, err := read(r.body)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.may(r, p.RunID); err != nil {
+			return nil, err
+		}
+		_, err = h.Store.Store(ctx, r.item(stream, report.WriteRaw(stream, p.Items)))
+		return stored{true}, err
+	}
+}
+
+func (h *Handler) hardware(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadHardware(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("hardware", metric.WriteHardware(p.Points)))
+	return stored{true}, err
+}
+
+// benchmark stores a score and evaluation data in one transaction.
+func (h *Handler) benchmark(ctx context.Context, r *request) (any, error) {
+	p, err := report.ReadBenchmark(r.body)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.may(r, p.RunID); err != nil {
+		return nil, err
+	}
+	_, err = h.Store.Store(ctx, r.item("benchmark", groupcommit.All(evaluation.WriteScore(p, h.IDs.New(id.Score)), evaluation.Write(p))))
+	return stored{true}, err
+}

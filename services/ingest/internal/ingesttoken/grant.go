@@ -1,0 +1,112 @@
+// Package ingesttoken owns the permissions of ingest tokens. It finds the attempt that a token belongs to, caches the result
+// for a few seconds, and decides what the attempt may still report. It keeps only hashes of tokens.
+package ingesttoken
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+)
+
+// Grant is the attempt that a token belongs to.
+type Grant struct {
+	Owner     run.Owner
+	Attempt   int32
+	Container bool
+	Current   bool
+	Withhold  bool // the run reads a protected dataset, so the texts of its samples are not stored
+	EndedAt   *time.Time
+	ExpiresAt time.Time
+}
+
+// grace is the time after the end of a run in which its last attempt may still report.
+const grace = 15 * time.Minute
+
+// May returns an error if the attempt may no longer report anything but its lifecycle.
+func (g *Grant) May(now time.Time) error {
+	if !g.Current {
+		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced; its reports are no longer accepted", g.Attempt)
+	}
+	if g.EndedAt != nil && now.Sub(*g.EndedAt) > grace {
+		return fault.New(fault.Conflict, "run_closed", "the run ended more than 15 minutes ago; it accepts no more reports")
+	}
+	return nil
+}
+
+// Run returns an error if the token is not for the run.
+func (g *Grant) Run(runID string) error {
+	if runID != g.Owner.RunID {
+		return fault.New(fault.Forbidden, "run_mismatch", "the token is for another run")
+	}
+	return nil
+}
+
+// Checker finds the grants of requests.
+type Checker struct {
+	cache *cache
+	clock clock.Clock
+}
+
+// NewChecker returns a checker. resolve gets the grant from jobs and stores the run's row before it returns.
+func NewChecker(clk clock.Clock, resolve func(ctx context.Context, hash []byte) (*Grant, error)) *Checker {
+	return &Checker{cache: newCache(clk, resolve), clock: clk}
+}
+
+// HeaderToken is the header that can carry a token, as an alternative to Authorization.
+const HeaderToken = "X-Service-Token"
+
+// Check returns the grant of the token in a request's headers.
+func (c *Checker) Check(ctx context.Context, h http.Header) (*Grant, error) {
+	token, err := credential(h)
+	if err != nil {
+		return nil, err
+	}
+	hash, ok := secret.Parse(secret.KindIngest, token)
+	if !ok {
+		return nil, unauthenticated("the credential is not an ingest token")
+	}
+	g, err := c.cache.get(ctx, [32]byte(hash))
+	if err != nil {
+		return nil, err
+	}
+	if !g.ExpiresAt.IsZero() && !c.clock.Now().Before(g.ExpiresAt) {
+		return nil, unauthenticated("the ingest token has expired")
+	}
+	return g, nil
+}
+
+// credential reads the token from either header. If both are present, their tokens must be the same.
+func credential(h http.Header) (string, error) {
+	own, bearer := h.Values(HeaderToken), h.Values("Authorization")
+	if len(own) > 1 || len(bearer) > 1 {
+		return "", unauthenticated("a credential was given more than once")
+	}
+	var found []string
+	if len(own) == 1 {
+		found = append(found, strings.TrimSpace(own[0]))
+	}
+	if len(bearer) == 1 {
+		scheme, token, _ := strings.Cut(bearer[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", unauthenticated("the Authorization header must hold a bearer token")
+		}
+		found = append(found, strings.TrimSpace(token))
+	}
+	switch {
+	case len(found) == 0:
+		return "", unauthenticated("Not authenticated")
+	case len(found) == 2 && found[0] != found[1]:
+		return "", unauthenticated("two different credentials were given")
+	}
+	return found[0], nil
+}
+
+func unauthenticated(msg string) error {
+	return fault.New(fault.Unauthenticated, "ingest_token", "%s", msg)
+}

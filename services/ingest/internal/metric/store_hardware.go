@@ -1,0 +1,96 @@
+package metric
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+)
+
+// MaxSeries is the number of series that a run may have.
+const MaxHardwareSeries = 10_000
+
+type name struct{ node, gpu, key string }
+
+// Write stores the points of a request.
+func WriteHardware(points []report.HardwarePoint) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
+		if len(points) == 0 {
+			return nil
+		}
+		ids, err := series(ctx, tx, r.ID, points)
+		if err != nil {
+			return err
+		}
+		packed := make([]Point, len(points))
+		first, last := points[0].At, points[0].At
+		for i, p := range points {
+			packed[i] = Point{Key: ids[name{p.Node, p.GPU, p.Key}], Value: p.Value, Micros: p.At.UnixMicro()}
+			if p.At.Before(first) {
+				first = p.At
+			}
+			if p.At.After(last) {
+				last = p.At
+			}
+		}
+		batch.Queue(`INSERT INTO hardware_batch (run_id, attempt, first_at, last_at, points, data, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			r.ID, r.Attempt, first, last, len(points), Pack(packed), r.Now)
+		return nil
+	}
+}
+
+// series returns the ids of the series of points, and adds the series that are new. The caller holds the run's lock.
+func series(ctx context.Context, tx pgx.Tx, runID string, points []report.HardwarePoint) (map[name]int32, error) {
+	ids := map[name]int32{}
+	var nodes, gpus, keys []string
+	for _, p := range points {
+		n := name{p.Node, p.GPU, p.Key}
+		if _, known := ids[n]; !known {
+			ids[n] = 0
+			nodes, gpus, keys = append(nodes, p.Node), append(gpus, p.GPU), append(keys, p.Key)
+		}
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO hardware_series (run_id, id, node, gpu, key)
+		SELECT $1, (SELECT coalesce(max(id), 0) FROM hardware_series WHERE run_id = $1) + row_number() OVER (), n.node, n.gpu, n.key
+		FROM unnest($2::text[], $3::text[], $4::text[]) n(node, gpu, key)
+		WHERE NOT EXISTS (SELECT 1 FROM hardware_series s WHERE s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key)`,
+		runID, nodes, gpus, keys)
+	if err != nil {
+		return nil, fmt.Errorf("add hardware series: %w", err)
+	}
+	rows, err := tx.Query(ctx, `SELECT s.id, s.node, s.gpu, s.key FROM unnest($2::text[], $3::text[], $4::text[]) n(node, gpu, key)
+		JOIN hardware_series s ON s.run_id = $1 AND s.node = n.node AND s.gpu = n.gpu AND s.key = n.key`, runID, nodes, gpus, keys)
+	if err != nil {
+		return nil, fmt.Errorf("find hardware series: %w", err)
+	}
+	var id int32
+	var n name
+	_, err = pgx.ForEachRow(rows, []any{&id, &n.node, &n.gpu, &n.key}, func() error {
+		if ids[n] = id; id > MaxHardwareSeries {
+			return fault.New(fault.Refused, "hardware_series", "hardware: a run has at most %d series", MaxHardwareSeries)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find hardware series: %w", err)
+	}
+	return ids, nil
+}
+
+// Point is one sample of a series.
+type HardwarePoint struct {
+	At      time.Time
+	Value   float64
+	Attempt int32
+}
+
+// Series holds one metric of one device, sorted by time. Node and GPU are empty if the report did not name them.
+type HardwareSeries struct {
+	Node, GPU, Key string
+	Points         []HardwarePoint
+}

@@ -1,0 +1,136 @@
+package metric
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+)
+
+// Store reads samples.
+type HardwareStore struct{ Pool pg.Querier }
+
+// Asked selects the samples that List returns. Empty and zero fields select everything.
+type HardwareQuery struct {
+	Keys         []string
+	Node         *string
+	Since, Until time.Time
+	// Points is the number of points per series.
+	Points int
+}
+
+// maxPoints bounds the points of one response, so that it fits into a gRPC message.
+const hardwareMaxPoints = 90_000
+
+// List returns a page of a run's series, sorted by node, GPU and key. more reports whether another page follows.
+func (s *HardwareStore) List(ctx context.Context, runID string, ask HardwareQuery, p request.Page) (found []HardwareSeries, more bool, err error) {
+	ids, found, err := s.series(ctx, runID, ask, p)
+	if err != nil || len(found) == 0 {
+		return nil, false, err
+	}
+	found, more = request.CutPage(found, p)
+	most := min(ask.Points, hardwareMaxPoints/len(found))
+	kept := map[int32]*kept{}
+	for _, id := range ids[:len(found)] {
+		kept[id] = newKept(most)
+	}
+	if err := s.read(ctx, runID, ask, kept); err != nil {
+		return nil, false, err
+	}
+	for i := range found {
+		for _, seen := range kept[ids[i]].thinned(most) {
+			found[i].Points = append(found[i].Points, HardwarePoint{At: time.UnixMicro(seen.Micros).UTC(), Value: seen.Value, Attempt: seen.Attempt})
+		}
+	}
+	return found, more, nil
+}
+
+func (s *HardwareStore) series(ctx context.Context, runID string, ask HardwareQuery, p request.Page) ([]int32, []HardwareSeries, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT id, node, gpu, key FROM hardware_series WHERE run_id = $1
+		AND ($2::text[] IS NULL OR key = ANY($2)) AND ($3::text IS NULL OR node = $3) ORDER BY node, gpu, key LIMIT $4 OFFSET $5`,
+		runID, ask.Keys, ask.Node, p.FetchLimit(), p.Offset)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list hardware series: %w", err)
+	}
+	var ids []int32
+	var found []HardwareSeries
+	var id int32
+	var one HardwareSeries
+	_, err = pgx.ForEachRow(rows, []any{&id, &one.Node, &one.GPU, &one.Key}, func() error {
+		ids, found = append(ids, id), append(found, one)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list hardware series: %w", err)
+	}
+	return ids, found, nil
+}
+
+// read adds the points of the wanted series in the wanted time range.
+func (s *HardwareStore) read(ctx context.Context, runID string, ask HardwareQuery, wanted map[int32]*kept) error {
+	since, until := moment(ask.Since), moment(ask.Until)
+	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM hardware_batch WHERE run_id = $1
+		AND ($2::timestamptz IS NULL OR last_at >= $2) AND ($3::timestamptz IS NULL OR first_at < $3) ORDER BY seq`, runID, since, until)
+	if err != nil {
+		return fmt.Errorf("read hardware: %w", err)
+	}
+	var attempt int32
+	var data []byte
+	var points []Point
+	_, err = pgx.ForEachRow(rows, []any{&attempt, &data}, func() error {
+		if points, err = Unpack(data, points[:0]); err != nil {
+			return err
+		}
+		for _, p := range points {
+			if k := wanted[p.Key]; k != nil && within(p.Micros, since, until) {
+				k.add(Seen{Step: p.Micros, Value: p.Value, Micros: p.Micros, Attempt: attempt})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read hardware: %w", err)
+	}
+	return nil
+}
+
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func within(micros int64, since, until *time.Time) bool {
+	return (since == nil || micros >= since.UnixMicro()) && (until == nil || micros < until.UnixMicro())
+}
+
+// kept collects the points of a series while it is read. It holds more points than are shown, but never all points of a
+// long series.
+type kept struct {
+	points []Seen
+	room   int
+}
+
+// spare is the ratio of the collected points to the shown ones.
+const spare = 4
+
+func newKept(most int) *kept { return &kept{room: max(64, spare*most)} }
+
+func (k *kept) add(p Seen) {
+	if k.points = append(k.points, p); len(k.points) >= 2*k.room {
+		k.points = k.thinned(k.room)
+	}
+}
+
+// thinned returns at most so many points, sorted by time.
+func (k *kept) thinned(most int) []Seen {
+	slices.SortStableFunc(k.points, func(a, b Seen) int { return cmp.Compare(a.Micros, b.Micros) })
+	return Thin(k.points, most)
+}

@@ -1,0 +1,149 @@
+package run
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// None is the signal of a run that has no pending signal.
+const NoSignal = "none"
+
+// Signal is a signal to a training.
+type Signal struct {
+	Signal   string
+	ID       string // empty for None
+	Deadline *time.Time
+}
+
+// Waiter identifies the attempt that waits.
+type ControlWaiter struct {
+	RunID   string
+	Attempt int32
+	// After is the id of the last signal that the attempt has received.
+	After string
+}
+
+// Next fetches the current signal of an attempt from jobs.
+type NextSignal func(ctx context.Context, runID string, attempt int32) (Signal, error)
+
+// Limits of concurrent waits.
+const (
+	maxWaits   = 4096
+	maxPerRun  = 8
+	lookAgain  = 10 * time.Second // a wait polls jobs this often, in case a wake-up was lost
+	retryAfter = 5 * time.Second
+)
+
+// Board holds the requests that wait for a signal.
+type ControlBoard struct {
+	clock clock.Clock
+	next  NextSignal
+
+	mu      sync.Mutex
+	signals map[string]string // run to signal id, as last received from jobs
+	waiting map[string]map[chan struct{}]struct{}
+	count   int
+
+	closed chan struct{}
+	close  func()
+}
+
+// NewBoard creates a board.
+func NewControlBoard(clk clock.Clock, next NextSignal) *ControlBoard {
+	b := &ControlBoard{clock: clk, next: next, signals: map[string]string{}, waiting: map[string]map[chan struct{}]struct{}{}, closed: make(chan struct{})}
+	b.close = sync.OnceFunc(func() { close(b.closed) })
+	return b
+}
+
+// Close ends every wait, including later ones. They return the current signal.
+func (b *ControlBoard) Close() { b.close() }
+
+// Set replaces the signal ids of all runs and wakes the waits of every run whose signal changed.
+func (b *ControlBoard) Set(signals map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for run, id := range signals {
+		if b.signals[run] != id {
+			b.wake(run)
+		}
+	}
+	for run := range b.signals {
+		if _, still := signals[run]; !still {
+			b.wake(run)
+		}
+	}
+	b.signals = maps.Clone(signals)
+}
+
+// wake wakes every wait of a run. The caller holds b.mu.
+func (b *ControlBoard) wake(run string) {
+	for c := range b.waiting[run] {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Await returns the current signal of an attempt. It returns at once if a signal other than w.After is pending,
+// otherwise when one arrives or after wait, whichever is first.
+func (b *ControlBoard) Await(ctx context.Context, w ControlWaiter, wait time.Duration) (Signal, error) {
+	changed, leave, err := b.enter(w.RunID)
+	if err != nil {
+		return Signal{}, err
+	}
+	defer leave()
+	over := b.clock.NewTimer(wait)
+	defer over.Stop()
+	again := b.clock.NewTicker(lookAgain)
+	defer again.Stop()
+	for {
+		now, err := b.next(ctx, w.RunID, w.Attempt)
+		if err != nil || wait <= 0 || (now.ID != "" && now.ID != w.After) {
+			return now, err
+		}
+		select {
+		case <-changed:
+		case <-again.C():
+		case <-over.C():
+			return now, nil
+		case <-b.closed:
+			return now, nil
+		case <-ctx.Done():
+			return now, nil // the last known signal, if anyone still reads the response
+		}
+	}
+}
+
+// enter registers a wait and returns the channel that wakes it. The caller calls leave at the end of the wait.
+func (b *ControlBoard) enter(run string) (changed <-chan struct{}, leave func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.count >= maxWaits || len(b.waiting[run]) >= maxPerRun {
+		f := fault.New(fault.Unavailable, "signals_busy", "too many requests wait for a signal")
+		f.RetryAfter = retryAfter
+		return nil, nil, f
+	}
+	c := make(chan struct{}, 1)
+	if b.waiting[run] == nil {
+		b.waiting[run] = map[chan struct{}]struct{}{}
+	}
+	b.waiting[run][c] = struct{}{}
+	b.count++
+	return c, func() { b.leave(run, c) }, nil
+}
+
+func (b *ControlBoard) leave(run string, c chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.waiting[run], c)
+	if len(b.waiting[run]) == 0 {
+		delete(b.waiting, run)
+	}
+	b.count--
+}

@@ -1,0 +1,122 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
+	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
+)
+
+// Limits of all hyperparameters of a run. One response holds all of them.
+const (
+	maxTotal = 10_000
+	maxText  = 1 << 20
+)
+
+// Write merges hyperparameters into those of the run. If the value of a key changes, the old value goes into the history.
+func WriteHParams(params []report.Param) groupcommit.Write {
+	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
+		keys, values := make([][]byte, len(params)), make([]string, len(params))
+		for i, p := range params {
+			keys[i], values[i] = []byte(p.Key), string(p.Value)
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO hparam_history (run_id, key, value, attempt, updated_at, replaced_at)
+			SELECT h.run_id, h.key, h.value, h.attempt, h.updated_at, $4 FROM hparam h
+			JOIN unnest($2::bytea[], $3::text[]) n(key, value) ON n.key = h.key
+			WHERE h.run_id = $1 AND h.value <> n.value`, r.ID, keys, values, r.Now)
+		if err != nil {
+			return fmt.Errorf("keep replaced hyperparameters: %w", err)
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO hparam AS h (run_id, key, value, attempt, updated_at)
+			SELECT $1, n.key, n.value, $4, $5 FROM unnest($2::bytea[], $3::text[]) n(key, value)
+			ON CONFLICT (run_id, key) DO UPDATE SET value = excluded.value, attempt = $4, updated_at = $5
+			WHERE h.value <> excluded.value`, r.ID, keys, values, r.Attempt, r.Now)
+		if err != nil {
+			return fmt.Errorf("merge hyperparameters: %w", err)
+		}
+		return check(ctx, tx, r.ID)
+	}
+}
+
+func check(ctx context.Context, tx pgx.Tx, runID string) error {
+	var count, size int64
+	err := tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(length(key) + octet_length(value)), 0) FROM hparam WHERE run_id = $1`,
+		runID).Scan(&count, &size)
+	if err != nil {
+		return fmt.Errorf("measure hyperparameters: %w", err)
+	}
+	if count > maxTotal || size > maxText {
+		return fault.New(fault.Refused, "hparams_limit", "hparams: a run has at most %d hyperparameters with %d bytes in total", maxTotal, maxText)
+	}
+	return nil
+}
+
+// Store reads hyperparameters.
+type HParamStore struct{ Pool pg.Querier }
+
+// Get returns a run's hyperparameters as one JSON object, sorted by name.
+func (s *HParamStore) Get(ctx context.Context, runID string) ([]byte, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT key, value FROM hparam WHERE run_id = $1 ORDER BY key`, runID)
+	if err != nil {
+		return nil, fmt.Errorf("read hyperparameters: %w", err)
+	}
+	var out bytes.Buffer
+	out.WriteByte('{')
+	var key []byte
+	var value string
+	_, err = pgx.ForEachRow(rows, []any{&key, &value}, func() error {
+		name, err := json.Marshal(string(key))
+		if err != nil {
+			return err
+		}
+		if out.Len() > 1 {
+			out.WriteByte(',')
+		}
+		out.Write(name)
+		out.WriteByte(':')
+		out.WriteString(value)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read hyperparameters: %w", err)
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// Change is a value that a later report replaced. Value is JSON.
+type HParamChange struct {
+	Key                    string
+	Value                  []byte
+	Attempt                int32
+	ReportedAt, ReplacedAt time.Time
+}
+
+// Changes returns a page of the replaced values, the latest replacement first.
+func (s *HParamStore) Changes(ctx context.Context, runID string, p request.Page) ([]HParamChange, bool, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT key, value, attempt, updated_at, replaced_at FROM hparam_history WHERE run_id = $1
+		ORDER BY n DESC LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)
+	if err != nil {
+		return nil, false, fmt.Errorf("list replaced hyperparameters: %w", err)
+	}
+	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c HParamChange, err error) {
+		var key []byte
+		err = row.Scan(&key, &c.Value, &c.Attempt, &c.ReportedAt, &c.ReplacedAt)
+		c.Key = string(key)
+		return c, err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("list replaced hyperparameters: %w", err)
+	}
+	changes, more := request.CutPage(changes, p)
+	return changes, more, nil
+}

@@ -1,0 +1,48 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// checkBindingNames compares the names of the bindings with the recipe's inputs. A recipe that declares no inputs
+// accepts any binding.
+func checkBindingNames(d *Draft) error {
+	for _, name := range d.Recipe.RequiredDatasets {
+		if d.Spec.Bindings.Datasets[name] == "" {
+			return Refuse(Bindings, "the recipe %s needs the dataset %s", d.Recipe.Name, name)
+		}
+	}
+	if len(d.Recipe.Inputs) == 0 {
+		return nil
+	}
+	declared := map[string]bool{}
+	model := false
+	for _, in := range d.Recipe.Inputs {
+		declared[in.Name] = in.Kind != "model"
+		model = model || in.Kind == "model"
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Spec.Bindings.Datasets)) {
+		if !declared[name] {
+			return Refuse(Bindings, "the recipe %s has no input dataset %s", d.Recipe.Name, name)
+		}
+	}
+	if d.Spec.Bindings.Model != "" && !model {
+		return Refuse(Bindings, "the recipe %s has no model input", d.Recipe.Name)
+	}
+	return nil
+}
+
+// checkBindings refuses references that do not exist. Hidden and missing references get the same message; a
+// reference that the caller can see but not read is forbidden.
+func checkBindings(d *Draft) error {
+	if len(d.Inputs.Unknown) > 0 {
+		return Refuse(Bindings, "no such reference: %s", slices.Min(d.Inputs.Unknown))
+	}
+	if len(d.Inputs.Unreadable) > 0 {
+		return refuseAs(fault.Forbidden, Bindings, "you may not read %s", slices.Min(d.Inputs.Unreadable))
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package admission
+
+import (
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// checkHardware refuses jobs that could never be placed: an unknown pool, or a gang that the known nodes of its
+// pools could not run even if they were idle. A pool without nodes accepts any request, because nodes may still join.
+func checkHardware(d *Draft) error {
+	taken := map[string]bool{}
+	for _, p := range d.Spec.Resources.Pools {
+		facts := d.Pools[p.Pool]
+		if !facts.Known {
+			return Refuse(Hardware, "pool %s does not exist", p.Pool)
+		}
+		if len(facts.Nodes) == 0 {
+			continue
+		}
+		fit := 0
+		for _, n := range facts.Nodes {
+			if fit < p.Nodes && !taken[n.ID] && large(n, p) {
+				taken[n.ID] = true
+				fit++
+			}
+		}
+		if fit < p.Nodes {
+			return Refuse(Hardware, "pool %s has %d of the %d requested nodes with %d GPUs, %d CPUs and %d GB of memory each",
+				p.Pool, fit, p.Nodes, p.GPUsPerNode, p.CPU, p.MemoryGB)
+		}
+	}
+	return nil
+}
+
+func large(n NodeFacts, p job.Pool) bool {
+	return n.GPUs >= p.GPUsPerNode && n.CPUs >= p.CPU && n.MemoryGB >= p.MemoryGB
+}
+
+// checkQuota refuses only requests above the limit of the account or of the project's team. A request that fits once
+// other jobs end is admitted and waits.
+func checkQuota(d *Draft) error {
+	requested, least := job.Demand(d.Spec.Resources.Pools), d.Account
+	if d.Team != nil && d.Team.Limit < least.Limit {
+		least = *d.Team
+	}
+	if !least.Admits(requested) {
+		return refuseAs(fault.Forbidden, Quota, "requested %d GPUs, %d available", requested, least.Limit)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/archive"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// CustomRecipe is the only recipe that runs a command given by the user.
+const CustomRecipe = "custom/custom"
+
+// checkEntrypoint ensures that only CustomRecipe gets a command, and that no submission overrides the entrypoint.
+func checkEntrypoint(d *Draft) error {
+	src := d.Spec.Source
+	custom := d.Spec.Recipe.Name == CustomRecipe
+	switch {
+	case src.Entrypoint != "":
+		return Refuse(Entrypoint, "spec.source.entrypoint must be empty: the recipe owns the entrypoint")
+	case custom && (len(src.Command) == 0 || src.Command[0] == ""):
+		return Refuse(Entrypoint, "the recipe %s needs spec.source.command", CustomRecipe)
+	case !custom && len(src.Command) > 0:
+		return Refuse(Entrypoint, "spec.source.command is allowed only for the recipe %s; %s owns its entrypoint",
+			CustomRecipe, d.Spec.Recipe.Name)
+	}
+	return nil
+}
+
+// pack looks up the package that the command runs in. The registry checked its content when it was committed. The
+// registry's refusal, for that content or for a missing package, already names its gate and is passed on.
+func (w *Inputs) pack(ctx context.Context, d *Draft) (err error) {
+	name := d.Spec.Source.Package
+	if name == "" {
+		return nil
+	}
+	if d.Spec.Recipe.Name != CustomRecipe {
+		return Refuse(Package, "spec.source.package is allowed only for the recipe %s; %s brings its own code",
+			CustomRecipe, d.Spec.Recipe.Name)
+	}
+	d.Package, err = w.Catalog.Package(ctx, name)
+	if err == nil || ofPackage(err) {
+		return err
+	}
+	return fmt.Errorf("look up the package: %w", err)
+}
+
+// ofPackage reports whether an error is a refusal by one of the package gates.
+func ofPackage(err error) bool {
+	f := fault.From(err)
+	return (f.Code == archive.GatePackage || f.Code == archive.GateSensitive) && strings.HasPrefix(f.Text(), f.Code+": ")
+}

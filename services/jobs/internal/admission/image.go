@@ -1,0 +1,30 @@
+package admission
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// checkImage allows only images from allowlisted registries. A registry is identified by its exact host and port:
+// a prefix, a suffix or another port is a different registry.
+func checkImage(d *Draft, allowed []string) error {
+	if d.Spec.Image == nil {
+		return nil
+	}
+	host, rest, found := strings.Cut(d.Spec.Image.Ref, "/")
+	ref := d.Spec.Image.Ref
+	if found && strings.ContainsAny(host, ".:") {
+		ref = strings.ToLower(host) + "/" + rest
+	}
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return Refuse(Image, "%q is not a valid image reference", d.Spec.Image.Ref)
+	}
+	registry := strings.ToLower(reference.Domain(named))
+	if !slices.Contains(allowed, registry) {
+		return Refuse(Image, "the registry %s is not on the allowlist of this deployment", registry)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+)
+
+// spoils returns one fault per gate, in the order of the gates.
+func spoils() []struct {
+	gate  string
+	spoil func(d *Draft)
+} {
+	return []struct {
+		gate  string
+		spoil func(d *Draft)
+	}{
+		{Dialect, func(d *Draft) { d.API = "service/v0" }},
+		{Environment, func(d *Draft) { d.Spec.Env = map[string]string{"LD_AUDIT": "x"} }},
+		{Package, func(d *Draft) { d.Spec.Source.Package = "pkg_none" }},
+		{Entrypoint, func(d *Draft) { d.Spec.Source.Entrypoint = "python evil.py" }},
+		{Recipe, func(d *Draft) { d.Spec.Recipe.Lock.Framework.RuntimeID = "other" }},
+		{Hparams, func(d *Draft) { d.Spec.Hparams = []byte(`{"optim.lr": 9}`) }},
+		{Project, func(d *Draft) { d.Spec.Project = "nope" }},
+		{Bindings, func(d *Draft) { d.Spec.Bindings.Datasets["train"] = "ds/default/absent@1" }},
+		{Image, func(d *Draft) { d.Spec.Image = &jobspec.Image{Ref: "quay.io/a/b"} }},
+		{Quota, func(d *Draft) {
+			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "empty", Nodes: 1, GPUsPerNode: 9})
+		}},
+		{Hardware, func(d *Draft) {
+			d.Spec.Resources.Pools = append(d.Spec.Resources.Pools, job.Pool{Pool: "tpu", Nodes: 1})
+		}},
+	}
+}
+
+// recorder is fixed, and records the lookups.
+type recorder struct {
+	fixed
+	names []string
+}
+
+func (a *recorder) Recipe(ctx context.Context, name string) ([]jobspec.Recipe, error) {
+	a.names = append(a.names, "catalog")
+	return a.fixed.Recipe(ctx, name)
+}
+
+func (a *recorder) Resolve(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
+	a.names = append(a.names, "bindings")
+	return a.fixed.Resolve(ctx, b)
+}
+
+func (a *recorder) Project(ctx context.Context, key string) (*ProjectFacts, error) {
+	a.names = append(a.names, "project")
+	return a.fixed.Project(ctx, key)
+}
+
+func (a *recorder) Pool(ctx context.Context, name string) (PoolFacts, error) {
+	a.names = append(a.names, "pool "+name)
+	return a.fixed.Pool(ctx, name)
+}
+
+func (a *recorder) Of(ctx context.Context, user string) (quota.Account, error) {
+	a.names = append(a.names, "account")
+	return a.fixed.Of(ctx, user)
+}
+
+// For every pair of faults, the one of the earlier gate is reported, and no lookup for a later gate is made.
+func TestRunReportsFirstFaultAndSkipsLaterLookups(t *testing.T) {
+	t.Parallel()
+	all := []string{"catalog", "project", "bindings", "account", "pool gpu"}
+	lookups := map[string]int{ // how many of all are made before the gate can refuse
+		Dialect: 0, Environment: 0, Package: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 3,
+		Image: 3, Quota: 4, Hardware: 5,
+	}
+	for i, first := range spoils() {
+		for _, second := range spoils()[i:] {
+			w := &recorder{}
+			d := draft()
+			second.spoil(d)
+			first.spoil(d)
+			err := Run(submitting(t, d), (&Inputs{Catalog: w, Projects: w, Pools: w, Accounts: w, Registries: []string{"ghcr.io"}}).Gates(), d)
+			require.Equal(t, first.gate, fault.From(err).Code, "%s before %s: %v", first.gate, second.gate, err)
+			require.Contains(t, fault.From(err).Text(), first.gate+": ", "the detail names the gate")
+			made := slices.DeleteFunc(w.names, func(n string) bool { return n == "pool tpu" || n == "pool empty" })
+			require.Equal(t, all[:lookups[first.gate]], append([]string{}, made...), "%s before %s", first.gate, second.gate)
+		}
+	}
+}
+
+// A request above the account's limit is refused as quota, whatever hardware the pools have: a new installation
+// may have no GPU node at all. The specification defines no order of the gates; it defines quota only as a request
+// for more than the account may hold.
+func TestQuotaRefusalIndependentOfPoolHardware(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pools []job.Pool
+		gate  string
+		text  string
+	}{
+		"at the limit": {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}}, "", ""},
+		"over, pool has enough": {
+			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 8}, {Pool: "gpu", Nodes: 1, GPUsPerNode: 1}}, Quota, "quota: requested 9 GPUs, 8 available",
+		},
+		"over, pool without nodes": {[]job.Pool{{Pool: "empty", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"over, summed over pools": {
+			[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 4}, {Pool: "empty", Nodes: 5, GPUsPerNode: 1}}, Quota, "quota: requested 9 GPUs, 8 available",
+		},
+		"over, nodes without GPUs":           {[]job.Pool{{Pool: "cpu", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"over, more than any node has":       {[]job.Pool{{Pool: "gpu", Nodes: 1, GPUsPerNode: 9}}, Quota, "quota: requested 9 GPUs, 8 available"},
+		"over, more nodes than the pool has": {[]job.Pool{{Pool: "gpu", Nodes: 3, GPUsPerNode: 4}}, Quota, "quota: requested 12 GPUs, 8 available"},
+		"over, unknown pool":                 {[]job.Pool{{Pool: "tpu", Nodes: 2, GPUsPerNode: 8}}, Quota, "quota: requested 16 GPUs, 8 available"},
+		"at the limit, nodes without GPUs":   {[]job.Pool{{Pool: "cpu", Nodes: 1, GPUsPerNode: 8}}, Hardware, ""},
+		"no GPUs, many nodes":                {[]job.Pool{{Pool: "empty", Nodes: 1000}}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := draft()
+			d.Spec.Resources.Pools = c.pools
+			err := Run(submitting(t, d), world().Gates(), d)
+			if c.gate == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, c.gate, fault.From(err).Code, "%v", err)
+			require.Equal(t, c.gate == Quota, fault.From(err).Kind == fault.Forbidden)
+			if c.text != "" {
+				require.Equal(t, c.text, fault.From(err).Text())
+			}
+		})
+	}
+}
+
+func TestCheckEnvironmentReservedNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"LD_PRELOAD", "LD_LIBRARY_PATH", "ld_preload", "DYLD_INSERT_LIBRARIES", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES",
+		"SERVICE_JOB_TOKEN", "Service_Job_Run_Id", "SERVICE_JOB_ENABLED", "PYTHONPATH", "PYTHONHOME", "PIP_INDEX_URL", "UV_CACHE_DIR",
+		"BASH_ENV", "ENV", "IFS", "PATH", "HOME", "TMPDIR", "BASH_FUNC_x", "GCONV_PATH", "NODE_OPTIONS", "GIT_SSH_COMMAND", "KUBEFLOW_TRAINER_SERVER_URL",
+	} {
+		d := &Draft{Spec: jobspec.Spec{Env: map[string]string{name: "x"}}}
+		require.Equal(t, Environment, fault.From(checkEnvironment(d)).Code, name)
+	}
+	for _, name := range []string{"WANDB_MODE", "MY_PATH", "HF_HOME", "OMP_NUM_THREADS", "_x", "CUDA_LAUNCH_BLOCKING", "TOKENIZERS_PARALLELISM"} {
+		require.NoError(t, checkEnvironment(&Draft{Spec: jobspec.Spec{Env: map[string]string{name: "x"}}}), name)
+	}
+	for size, ok := range map[int]bool{maxEnvValue: true, maxEnvValue + 1: false} {
+		d := &Draft{Spec: jobspec.Spec{Env: map[string]string{"A": fmt.Sprintf("%0*d", size, 0)}}}
+		require.Equal(t, ok, checkEnvironment(d) == nil, "a value of %d bytes", size)
+	}
+}

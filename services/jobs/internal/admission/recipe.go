@@ -1,0 +1,53 @@
+package admission
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
+)
+
+const stateWithdrawn = "withdrawn"
+
+// checkRecipe compares recipe.lock.json with the catalog's version that the spec names: name,
+// version, digest and framework.runtime_id.
+func checkRecipe(d *Draft, versions []jobspec.Recipe) error {
+	ref := d.Spec.Recipe
+	if len(versions) == 0 {
+		return Refuse(Recipe, "the catalog has no recipe %s", ref.Name)
+	}
+	for i := range versions {
+		if versions[i].Version == ref.Version {
+			d.Recipe = &versions[i]
+		}
+	}
+	switch {
+	case d.Recipe == nil:
+		return Refuse(Recipe, "the catalog has no version %s of %s", ref.Version, ref.Name)
+	case d.Recipe.State == stateWithdrawn:
+		return Refuse(Recipe, "version %s of %s is withdrawn", ref.Version, ref.Name)
+	}
+	return cmp.Or(
+		sameField("name", ref.Lock.Name, d.Recipe.Name),
+		sameField("version", ref.Lock.Version, d.Recipe.Version),
+		sameField("digest", ref.Lock.Digest, d.Recipe.Digest),
+		sameField("framework.runtime_id", ref.Lock.Framework.RuntimeID, d.Recipe.Framework.RuntimeID),
+	)
+}
+
+func sameField(name, lock, catalog string) error {
+	if lock == catalog {
+		return nil
+	}
+	return Refuse(Recipe, "%s is %s in recipe.lock.json and %s in the catalog; `signalbox recipe lock --update` renews the lock",
+		name, lock, catalog)
+}
+
+// checkHparams checks the hyperparameters against the recipe's schema.
+func checkHparams(d *Draft) error {
+	err := jobspec.CheckParams(d.Recipe.ParamsSchema, d.Spec.Hparams)
+	if bad, ok := errors.AsType[*jobspec.ParamError](err); ok {
+		return Refuse(Hparams, "%s", bad.Error())
+	}
+	return err
+}

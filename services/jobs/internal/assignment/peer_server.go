@@ -1,0 +1,161 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+)
+
+// PeerServer implements WorkPeerService, which the registry uses to run engines.
+type PeerServer struct {
+	jobspeerv1.UnimplementedWorkPeerServiceServer
+	Pool  *pgxpool.Pool
+	Works *Store
+	Hub   *pg.NotifyHub
+	Clock clock.Clock
+}
+
+// PutWork creates or updates an engine's work.
+func (s *PeerServer) PutWork(ctx context.Context, req *jobspeerv1.PutWorkRequest) (*jobspeerv1.PutWorkResponse, error) {
+	order, err := orderFromProto(req)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := s.put(ctx, order)
+	if pg.IsUnique(err, "") {
+		changed, err = s.put(ctx, order) // another replica has just inserted the row
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &jobspeerv1.PutWorkResponse{Changed: changed}, nil
+}
+
+func (s *PeerServer) put(ctx context.Context, o Order) (changed bool, err error) {
+	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		now, err := pg.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		w, err := s.Works.Lock(ctx, tx, o.ID)
+		if fault.Is(err, fault.Absent) {
+			if changed = o.Desired == WantRunning; !changed {
+				return nil // a work that does not exist is already gone
+			}
+			return s.Works.Insert(ctx, tx, NewEngine(o, now))
+		}
+		if err != nil {
+			return err
+		}
+		before, node := w.Key, w.NodeID
+		if changed, err = w.Put(o, now); err != nil || !changed {
+			return err
+		}
+		return s.Works.Save(ctx, tx, w, before, node, now)
+	})
+	return changed, err
+}
+
+func orderFromProto(req *jobspeerv1.PutWorkRequest) (Order, error) {
+	want, ok := desiredFromProto(req.GetDesired())
+	if !ok {
+		return Order{}, fault.InvalidFields(fault.At(fault.TypeEnum, "Input should be 'running', 'stopped' or 'gone'", "desired"))
+	}
+	spec := req.GetEngine()
+	if spec == nil {
+		spec = &jobsv1.EngineSpec{}
+	}
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
+	if err != nil {
+		return Order{}, errors.Join(errors.New("encode the spec of an engine"), err)
+	}
+	o := Order{
+		ID: req.GetWorkId(), Generation: req.GetGeneration(), Desired: want, Pool: req.GetPool(), Driver: spec.GetDriver(),
+		GPUs: int(spec.GetLimits().GetGpus()), Spec: raw, OwnerID: req.GetOwnerId(), ProjectID: req.GetProjectId(),
+	}
+	if o.GPUs == 0 {
+		o.Slots = 1
+	}
+	if req.GetDeadline().IsValid() {
+		// Postgres stores microseconds; a finer time would look like a change on every call.
+		at := req.GetDeadline().AsTime().Truncate(time.Microsecond)
+		o.Deadline = &at
+	}
+	return o, nil
+}
+
+// lookAgain is how often a watch polls in case a wake-up was lost.
+const lookAgain = 5 * time.Second
+
+// WatchWorks sends the status of every engine, then synced, then each change.
+func (s *PeerServer) WatchWorks(_ *jobspeerv1.WatchWorksRequest, stream grpc.ServerStreamingServer[jobspeerv1.WorkStatus]) error {
+	ctx := stream.Context()
+	changed := s.Hub.Wait(db.EnginesTopic)
+	defer changed.Close()
+	again := s.Clock.NewTicker(lookAgain)
+	defer again.Stop()
+	sent := map[string]string{}
+	for synced := false; ; synced = true {
+		if err := s.sendChanges(ctx, stream, sent); err != nil {
+			return err
+		}
+		if !synced {
+			if err := stream.Send(&jobspeerv1.WorkStatus{Synced: true}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed.C:
+		case <-again.C():
+		}
+	}
+}
+
+func (s *PeerServer) sendChanges(ctx context.Context, stream grpc.ServerStreamingServer[jobspeerv1.WorkStatus], sent map[string]string) error {
+	works, err := s.Works.Engines(ctx, s.Pool)
+	if err != nil {
+		return err
+	}
+	for _, w := range works {
+		status, err := statusToProto(w)
+		if err != nil {
+			return err
+		}
+		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(status)
+		if err != nil {
+			return err
+		}
+		if sent[w.ID] == string(raw) {
+			continue
+		}
+		if err := stream.Send(status); err != nil {
+			return err
+		}
+		sent[w.ID] = string(raw)
+	}
+	return nil
+}
+
+func statusToProto(w *Work) (*jobspeerv1.WorkStatus, error) {
+	observed, err := seenToProto(w.Observed)
+	if err != nil {
+		return nil, err
+	}
+	return &jobspeerv1.WorkStatus{
+		WorkId: w.ID, Generation: w.Generation, Fence: w.Fence, NodeId: w.NodeID, Waiting: w.Waiting, Observed: observed,
+	}, nil
+}

@@ -1,0 +1,112 @@
+package assignment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+)
+
+// Store reads and writes works. Writes need a transaction.
+type Store struct {
+	// Keys encrypts the engines' API keys at rest.
+	Keys *secret.Keyring
+}
+
+const columns = `id, generation, fence, phase, detail, preparing_at, running_at, exited_at,
+	exit_code, exit_signal, exit_reason, exit_message, engine, engine_key,
+	kind, desired, desired_at, spec, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
+	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at, force, deadline`
+
+func (s *Store) scan(row pgx.Row) (*Work, error) {
+	var w Work
+	var exit gang.Exit
+	var code *int
+	var sealed []byte
+	err := row.Scan(&w.ID, &w.Generation, &w.Fence, &w.Phase, &w.Detail, &w.PreparingAt, &w.RunningAt, &w.ExitedAt,
+		&code, &exit.Signal, &exit.Reason, &exit.Message, &w.Engine, &sealed,
+		&w.Kind, &w.Desired, &w.DesiredAt, &w.Spec, &w.Pool, &w.GPUs, &w.Slots, &w.CPUs, &w.Memory, &w.OwnerID, &w.ProjectID,
+		&w.NodeID, &w.Waiting, &w.JobID, &w.Number, &w.Rank, &w.NNodes, &w.Role, &w.Master, &w.Driver,
+		&w.CreatedAt, &w.UpdatedAt, &w.ReleasedAt, &w.Force, &w.Deadline)
+	if err != nil {
+		return nil, err
+	}
+	if code != nil {
+		exit.Code = *code
+		w.Exit = &exit
+	}
+	if len(sealed) > 0 {
+		plain, err := s.Keys.Open(sealed, keyPlace(w.ID))
+		if err != nil {
+			return nil, fmt.Errorf("open the key of engine %s: %w", w.ID, err)
+		}
+		w.EngineKey = secret.New(string(plain))
+	}
+	return &w, nil
+}
+
+func keyPlace(id string) string { return "work.engine_key:" + id }
+
+func (s *Store) collect(rows pgx.Rows) ([]*Work, error) {
+	works, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Work, error) { return s.scan(row) })
+	if err != nil {
+		return nil, fmt.Errorf("read works: %w", err)
+	}
+	return works, nil
+}
+
+// Get loads a work.
+func (s *Store) Get(ctx context.Context, q pg.Querier, id string) (*Work, error) {
+	return s.one(q.QueryRow(ctx, `SELECT `+columns+` FROM work WHERE id = $1`, id), id)
+}
+
+// Lock loads a work for a change.
+func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Work, error) {
+	return s.one(tx.QueryRow(ctx, `SELECT `+columns+` FROM work WHERE id = $1 FOR UPDATE`, id), id)
+}
+
+func (s *Store) one(row pgx.Row, id string) (*Work, error) {
+	w, err := s.scan(row)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf("work", id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load work: %w", err)
+	}
+	return w, nil
+}
+
+// OnNode returns the works that are placed on a node and not released.
+func (s *Store) OnNode(ctx context.Context, q pg.Querier, nodeID string) ([]*Work, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM work WHERE node_id = $1 AND released_at IS NULL ORDER BY id`, nodeID)
+	if err != nil {
+		return nil, fmt.Errorf("list the works of a node: %w", err)
+	}
+	return s.collect(rows)
+}
+
+// LockAttempt loads and locks the works of an attempt, ordered by rank.
+func (s *Store) LockAttempt(ctx context.Context, tx pgx.Tx, jobID string, number int) ([]*Work, error) {
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM work
+		WHERE kind = 'attempt' AND job_id = $1 AND attempt = $2 ORDER BY rank FOR UPDATE`, jobID, number)
+	if err != nil {
+		return nil, fmt.Errorf("lock the works of an attempt: %w", err)
+	}
+	return s.collect(rows)
+}
+
+// Engines returns the works of engines, without those that have been gone for an hour.
+func (s *Store) Engines(ctx context.Context, q pg.Querier) ([]*Work, error) {
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM work WHERE kind = 'engine'
+		AND (phase <> 'gone' OR updated_at > clock_timestamp() - interval '1 hour') ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("list the engines: %w", err)
+	}
+	return s.collect(rows)
+}

@@ -1,0 +1,63 @@
+package ingesttoken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// Store stores the tokens' hashes.
+type Store struct{ Rand io.Reader }
+
+// Holder is the execution that a token is minted for.
+type Holder struct {
+	WorkID, JobID, RunID string
+	Attempt              int
+}
+
+// Mint creates the token of a work item and revokes the previous one.
+func (s *Store) Mint(ctx context.Context, tx pgx.Tx, h Holder, now time.Time) (secret.String, time.Time, error) {
+	tok, err := secret.Mint(s.Rand, secret.KindIngest)
+	if err != nil {
+		return secret.String{}, time.Time{}, err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE ingest_token SET revoked_at = $2 WHERE work_id = $1 AND revoked_at IS NULL`,
+		h.WorkID, now); err != nil {
+		return secret.String{}, time.Time{}, fmt.Errorf("revoke the previous ingest token: %w", err)
+	}
+	expires := now.Add(Lifetime)
+	_, err = tx.Exec(ctx, `INSERT INTO ingest_token (hash, job_id, run_id, attempt, work_id, created_at, expires_at)
+		VALUES ($1,$2,$3,$4,$5,$6,$7)`, secret.Hash(tok.Reveal()), h.JobID, h.RunID, h.Attempt, h.WorkID, now, expires)
+	if err != nil {
+		return secret.String{}, time.Time{}, fmt.Errorf("store the ingest token: %w", err)
+	}
+	return tok, expires, nil
+}
+
+// Resolve returns the grant of a token. Unknown, revoked and expired tokens give the same error.
+func (s *Store) Resolve(ctx context.Context, q pg.Querier, hash []byte, now time.Time) (*Grant, error) {
+	var g Grant
+	err := q.QueryRow(ctx, `SELECT t.job_id, t.run_id, t.attempt, t.expires_at, t.attempt = j.attempt, j.ended_at,
+			j.owner_id, j.project_id, j.project, j.visibility, j.visibility_version, coalesce(f.kind <> 'agent', false),
+			EXISTS (SELECT FROM run r WHERE r.id = t.run_id AND r.protected)
+		FROM ingest_token t JOIN job j ON j.id = t.job_id JOIN work w ON w.id = t.work_id
+			LEFT JOIN node n ON n.id = w.node_id LEFT JOIN fleet f ON f.id = n.fleet_id
+		WHERE t.hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2`, hash, now).
+		Scan(&g.JobID, &g.RunID, &g.Attempt, &g.ExpiresAt, &g.Current, &g.EndedAt,
+			&g.OwnerID, &g.ProjectID, &g.Project, &g.Visibility, &g.VisibilityVersion, &g.Container, &g.Withhold)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.New(fault.Unauthenticated, "ingest_token", "the ingest token is unknown, revoked or expired")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find an ingest token: %w", err)
+	}
+	return &g, nil
+}

@@ -1,0 +1,125 @@
+package jobapi
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// ToProto converts a job to proto.
+func ToProto(j *job.Job) *jobsv1.Job {
+	m := &jobsv1.Job{
+		Id: j.ID, RunId: j.RunID, Name: j.Name, State: StateToProto(j.State), EndReason: text(j.EndReason),
+		Message: text(j.Message), Project: j.Project, Owner: j.OwnerName, Labels: j.Labels,
+		Attempt: int32(j.Attempt), Spec: j.Spec, SpecDigest: j.SpecDigest, Warnings: j.Warnings,
+		CreatedAt: timestamppb.New(j.CreatedAt), ScheduledAt: timeTo(j.ScheduledAt), StartingAt: timeTo(j.StartingAt),
+		ExecutorRunningAt: timeTo(j.ExecutorRunningAt), RunningAt: timeTo(j.RunningAt), EndedAt: timeTo(j.EndedAt),
+		PausedAt: timeTo(j.PausedAt), Priority: int32(j.Priority), Checkpoint: checkpointToProto(j.Checkpoint), Version: j.Seq,
+		Limits: limitsToProto(j),
+	}
+	if j.State == job.Queued {
+		m.Queue = &jobsv1.QueueStatus{
+			Position: int32(j.Queue.Position), Reason: j.Queue.Reason, ReasonDetail: j.Queue.Detail,
+			Since: timestamppb.New(j.Queue.Since),
+		}
+	}
+	return m
+}
+
+func changesFromProto(req *jobsv1.UpdateJobRequest) *Changes {
+	c := &Changes{Name: req.Name, Labels: req.GetLabels(), Priority: optionalInt(req.Priority)}
+	if l := req.GetLimits(); l != nil {
+		c.RunningS, c.StartingS, c.QueueS = optionalInt(l.RunningS), optionalInt(l.StartingS), optionalInt(l.QueuedS)
+	}
+	return c
+}
+
+func optionalInt(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	i := int(*n)
+	return &i
+}
+
+func limitsToProto(j *job.Job) *jobsv1.Limits {
+	running, starting, queued := int32(j.RunningS), int32(j.StartingS), int32(j.QueueS)
+	return &jobsv1.Limits{RunningS: &running, StartingS: &starting, QueuedS: &queued}
+}
+
+func checkpointToProto(c *job.Checkpoint) *jobsv1.Checkpoint {
+	if c == nil {
+		return nil
+	}
+	return &jobsv1.Checkpoint{
+		ArtifactId: c.ArtifactID, Attempt: int32(c.Attempt), Step: c.Step, Format: c.Format, SizeBytes: c.Size,
+		CreatedAt: timestamppb.New(c.CreatedAt),
+	}
+}
+
+func attemptToProto(a *job.Attempt) *jobsv1.Attempt {
+	m := &jobsv1.Attempt{
+		Number: int32(a.Number), State: string(a.State), NodeId: text(a.NodeID), EndReason: text(a.EndReason),
+		Message: text(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: timeTo(a.StartingAt),
+		ExecutorRunningAt: timeTo(a.ExecutorRunningAt), RunningAt: timeTo(a.RunningAt), EndedAt: timeTo(a.EndedAt),
+		Phase: text(a.Phase), ResumedFrom: text(a.ResumedFrom),
+	}
+	if a.ExitCode != nil {
+		code := int32(*a.ExitCode)
+		m.ExitCode = &code
+	}
+	return m
+}
+
+func eventToProto(e event.Event) *commonv1.Event {
+	return &commonv1.Event{
+		Id: e.ID, Ts: timestamppb.New(e.At), Type: e.Type, ActorKind: e.ActorKind, ActorId: text(e.ActorID),
+		From: text(e.From), To: text(e.To), Reason: text(e.Reason), Message: text(e.Message),
+	}
+}
+
+// StateToProto converts a state to proto.
+func StateToProto(s job.State) jobsv1.JobState {
+	switch s {
+	case job.Queued:
+		return jobsv1.JobState_JOB_STATE_QUEUED
+	case job.Scheduled:
+		return jobsv1.JobState_JOB_STATE_SCHEDULED
+	case job.Starting:
+		return jobsv1.JobState_JOB_STATE_STARTING
+	case job.Running:
+		return jobsv1.JobState_JOB_STATE_RUNNING
+	case job.Pausing:
+		return jobsv1.JobState_JOB_STATE_PAUSING
+	case job.Paused:
+		return jobsv1.JobState_JOB_STATE_PAUSED
+	case job.Stopping:
+		return jobsv1.JobState_JOB_STATE_STOPPING
+	case job.Succeeded:
+		return jobsv1.JobState_JOB_STATE_SUCCEEDED
+	case job.Failed:
+		return jobsv1.JobState_JOB_STATE_FAILED
+	case job.Stopped:
+		return jobsv1.JobState_JOB_STATE_STOPPED
+	}
+	return jobsv1.JobState_JOB_STATE_UNSPECIFIED
+}
+
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func timeTo(t *time.Time) *timestamppb.Timestamp {
+	if t == nil {
+		return nil
+	}
+	return timestamppb.New(*t)
+}

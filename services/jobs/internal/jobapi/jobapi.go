@@ -1,0 +1,74 @@
+// Package jobapi implements JobService. It checks the caller's access, passes each request to the package that carries
+// it out, and converts jobs to proto.
+//
+// It guarantees that a job that the caller may not see looks like one that does not exist, that a caller who may see
+// but not change a job is refused, and that every field of the API is filled. desk.go is pure and defines what can
+// be changed of a job. Only server*.go and desk_proto.go use proto.
+package jobapi
+
+import (
+	"maps"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Changes are the changes to a job. Nil fields stay as they are.
+type Changes struct {
+	Name                        *string
+	Labels                      map[string]string // an empty value removes the label
+	Priority                    *int
+	RunningS, StartingS, QueueS *int
+	// Lowers permits lower limits.
+	AllowLower bool
+}
+
+const maxLabels = 64
+
+// Apply changes the job. Changing the priority or the limits of an ended job is a conflict.
+func (c *Changes) Apply(j *job.Job) error {
+	if j.State.Terminal() && (c.Priority != nil || c.limits()) {
+		return fault.New(fault.Conflict, "job_ended", "job %s has already ended: it is %s", j.ID, j.State)
+	}
+	if c.Name != nil {
+		j.Name = *c.Name
+	}
+	if c.Priority != nil {
+		j.Priority = *c.Priority
+	}
+	for _, l := range []struct {
+		name string
+		into *int
+		to   *int
+	}{{"running_s", &j.RunningS, c.RunningS}, {"starting_s", &j.StartingS, c.StartingS}, {"queued_s", &j.QueueS, c.QueueS}} {
+		if l.to == nil {
+			continue
+		}
+		if *l.to < *l.into && !c.AllowLower {
+			return fault.New(fault.Forbidden, "limits", "limits: %s is %d; only an admin may lower it", l.name, *l.into)
+		}
+		*l.into = *l.to
+	}
+	return c.label(j)
+}
+
+func (c *Changes) limits() bool { return c.RunningS != nil || c.StartingS != nil || c.QueueS != nil }
+
+func (c *Changes) label(j *job.Job) error {
+	labels := maps.Clone(j.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, c.Labels)
+	maps.DeleteFunc(labels, func(name, value string) bool { return value == "" && c.removes(name) })
+	if len(labels) > maxLabels {
+		return fault.InvalidFields(fault.At(fault.TypeValue, "A job can have at most 64 labels", "labels"))
+	}
+	j.Labels = labels
+	return nil
+}
+
+func (c *Changes) removes(name string) bool {
+	value, named := c.Labels[name]
+	return named && value == ""
+}

@@ -1,0 +1,124 @@
+package jobapi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+const (
+	// lookAgain is how often a watch polls in case a wake-up was lost.
+	lookAgain = 5 * time.Second
+	// watchBatch is how many changes one query reads.
+	watchBatch = 100
+)
+
+// Watcher serves watches of jobs.
+type JobWatcher struct {
+	Pool  *pgxpool.Pool
+	Jobs  *job.Store
+	Hub   *pg.NotifyHub
+	Clock clock.Clock
+}
+
+// Watch sends the job as it was after each change with a number greater than after. It returns after the change
+// that ended the job.
+func (w *JobWatcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error {
+	ctx := stream.Context()
+	j, err := w.find(ctx, req.GetId())
+	if err != nil {
+		return err
+	}
+	if err := within(req.GetAfter(), j.Seq); err != nil {
+		return err
+	}
+	// The header tells the client at once that it has access, even if there is no change to send yet.
+	if err := stream.SendHeader(metadata.MD{}); err != nil {
+		return err
+	}
+	changed := w.Hub.Wait(db.JobTopic(j.ID))
+	defer changed.Close()
+	again := w.Clock.NewTicker(lookAgain)
+	defer again.Stop()
+	for seq := max(0, req.GetAfter()); ; {
+		sent, ended, err := w.sendChanges(ctx, stream, j, seq)
+		if seq += sent; err != nil || ended || j.State.Terminal() && seq >= j.Seq {
+			return err
+		}
+		if sent < watchBatch {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-changed.C:
+			case <-again.C():
+			}
+		}
+		// Reload the job: access may be lost, and if the job has ended by now, j.Seq is its last change.
+		if j, err = w.find(ctx, req.GetId()); err != nil {
+			return err
+		}
+	}
+}
+
+// within refuses a start position past the job's last change. Such a position belongs to another stream, and a
+// watch that waited for it would miss every change before it.
+func within(after, last int64) error {
+	if after <= last {
+		return nil
+	}
+	field := fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be less than or equal to %d, the stream's last id", last), "after")
+	field.Ctx = map[string]any{"le": last}
+	return fault.InvalidFields(field)
+}
+
+// find returns the job with the given job ID or run ID.
+func (w *JobWatcher) find(ctx context.Context, name string) (*job.Job, error) {
+	if !strings.HasPrefix(name, string(id.Run)+"_") {
+		if err := request.ID(id.Job, "id", name); err != nil {
+			return nil, err
+		}
+		return w.Jobs.Get(ctx, w.Pool, authn.ScopeOf(ctx), name)
+	}
+	if err := request.ID(id.Run, "id", name); err != nil {
+		return nil, err
+	}
+	return w.Jobs.OfRun(ctx, w.Pool, authn.ScopeOf(ctx), name)
+}
+
+// sendChanges sends the changes after seq, at most watchBatch. It returns how many it sent, and whether the last
+// one ended the job.
+func (w *JobWatcher) sendChanges(
+	ctx context.Context, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse], j *job.Job, seq int64,
+) (sent int64, ended bool, err error) {
+	statuses, err := w.Jobs.Statuses(ctx, w.Pool, j.ID, seq, watchBatch)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, status := range statuses {
+		sent++
+		then := *j
+		then.Status, then.Seq = status, seq+sent
+		if err := stream.Send(&jobsv1.WatchJobResponse{Seq: seq + sent, Job: ToProto(&then)}); err != nil {
+			return sent, false, err
+		}
+		if status.State.Terminal() {
+			return sent, true, nil
+		}
+	}
+	return sent, false, nil
+}

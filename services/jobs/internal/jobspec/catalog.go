@@ -1,0 +1,49 @@
+package jobspec
+
+// Recipe is one version of a recipe in the catalog.
+type Recipe struct {
+	Name, Version, Digest, State string
+	Framework                    Framework
+	ParamsSchema                 []byte
+	Inputs                       []Input
+	RequiredDatasets             []string
+	Entrypoint                   []string // empty for custom/custom
+	Resumable                    bool     // it saves a checkpoint on request and can resume from it
+	Package                      *Object
+	Environment                  *Environment
+}
+
+// Input is a dataset or model that a recipe reads.
+type Input struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind"` // dataset or model
+	Required bool   `json:"required"`
+}
+
+// Object is an object of the object store that the executor places in the attempt's files.
+type Object struct {
+	Path, URI string
+	Size      int64
+	SHA256    string
+	Unpack    bool
+}
+
+// Environment is the Python environment of a recipe.
+type Environment struct {
+	Requirements, Digest string
+	SDK                  bool
+}
+
+// Bound is a dataset or model that a reference was resolved to.
+type Bound struct {
+	Name, Ref, Digest string
+	Files             []Object
+}
+
+// Inputs is what the bindings of a spec resolve to with the submitter's permissions.
+type Inputs struct {
+	Datasets            []Bound
+	Model               *Bound
+	Unknown, Unreadable []string
+	Protected           bool // at least one of the datasets is protected
+}

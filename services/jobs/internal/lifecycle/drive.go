@@ -1,0 +1,146 @@
+// Package lifecycle changes jobs when something happens to their works. It applies the pure rules of packages job
+// and work to the rows, the quota ledger and the closing of the run. Each step is one transaction.
+//
+// Rows are always locked in this order: job, account, team, nodes by ID, works.
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+)
+
+// Driver runs the steps.
+type Driver struct {
+	Pool   *pgxpool.Pool
+	Jobs   *job.Store
+	Works  *assignment.Store
+	Ledger quota.Ledger
+	IDs    *id.Source
+}
+
+// scene is a locked job with its current attempt and the works of that attempt.
+type scene struct {
+	job     *job.Job
+	before  job.State
+	attempt *job.Attempt
+	works   []*assignment.Work
+	now     time.Time
+}
+
+// open locks a job with its current attempt. The attempt is nil if the job was never placed.
+func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*scene, error) {
+	j, err := d.Jobs.Lock(ctx, tx, jobID)
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{job: j, before: j.State}
+	if s.now, err = pg.Now(ctx, tx); err != nil {
+		return nil, err
+	}
+	if j.Attempt == 0 {
+		return s, nil
+	}
+	if s.attempt, err = d.Jobs.Attempt(ctx, tx, j.ID, j.Attempt); err != nil {
+		return nil, err
+	}
+	s.works, err = d.Works.LockAttempt(ctx, tx, j.ID, j.Attempt)
+	return s, err
+}
+
+// step runs fn on a locked job in one transaction.
+func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Context, tx pgx.Tx, s *scene) error) error {
+	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		s, err := d.open(ctx, tx, jobID)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, tx, s)
+	})
+}
+
+// advance updates the job and the attempt from the current state of the works and saves both.
+func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cause) error {
+	if s.attempt.Over() {
+		return nil
+	}
+	gang := gang.Combine(seen(s.works))
+	cause.Type = s.job.Observe(s.attempt, gang, s.now)
+	changed := cause.Type != ""
+	if gang.Exit != nil {
+		out := job.Judge(s.job, s.attempt, *gang.Exit)
+		s.job.End(s.attempt, *gang.Exit, out, s.now)
+		cause.Type, cause.Reason, cause.Message, changed = "", out.Reason, out.Message, true
+		if err := d.clear(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	if gang.Broke {
+		if err := d.halt(ctx, tx, s, false); err != nil {
+			return err
+		}
+	}
+	if err := d.Jobs.SaveAttempt(ctx, tx, s.attempt); err != nil {
+		return err
+	}
+	if !changed {
+		return nil
+	}
+	return d.Jobs.Save(ctx, tx, s.job, s.before, cause)
+}
+
+// clear releases the quota and the node resources of an ended attempt, and has the nodes remove its works.
+func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *scene) error {
+	if err := d.release(ctx, tx, s); err != nil {
+		return err
+	}
+	for _, w := range s.works {
+		w.Desired, w.DesiredAt, w.ReleasedAt = assignment.WantGone, s.now, &s.now
+		if err := d.Works.Save(ctx, tx, w, w.Key, w.NodeID, s.now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release returns the GPUs of the attempt to the quota of the job's owner and team.
+func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *scene) error {
+	held, err := d.Jobs.Release(ctx, tx, s.attempt.ID)
+	if err != nil {
+		return err
+	}
+	return d.Ledger.Release(ctx, tx, quota.Holder{UserID: s.job.OwnerID, TeamID: s.job.TeamID}, held)
+}
+
+// halt stops the works of an attempt that have not ended. With force they are killed at once.
+func (d *Driver) halt(ctx context.Context, tx pgx.Tx, s *scene, force bool) error {
+	const want = assignment.WantStopped
+	for _, w := range s.works {
+		if w.Released() || w.Exit != nil || w.Desired == want && (w.Force || !force) {
+			continue
+		}
+		w.Desired, w.DesiredAt, w.Force = want, s.now, w.Force || force
+		if err := d.Works.Save(ctx, tx, w, w.Key, w.NodeID, s.now); err != nil {
+			return fmt.Errorf("set a work to %s: %w", want, err)
+		}
+	}
+	return nil
+}
+
+func seen(works []*assignment.Work) []gang.Observed {
+	nodes := make([]gang.Observed, len(works))
+	for i, w := range works {
+		nodes[i] = gang.Observed{Phase: w.Phase, PreparingAt: w.PreparingAt, RunningAt: w.RunningAt, Exit: w.Exit}
+	}
+	return nodes
+}

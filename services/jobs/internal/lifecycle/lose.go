@@ -1,0 +1,72 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Lose declares the works of a fenced node lost. Attempts are judged, and engines are unplaced. If the node comes
+// back, it has to remove those works. An attempt that no node ever acknowledged has not started, so its
+// placement is withdrawn and the job is queued again without counting the attempt.
+func (d *Driver) Lose(ctx context.Context, nodeID string) error {
+	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, w := range works {
+		if w.Kind == assignment.Attempt && w.Phase == gang.PhaseNone {
+			withdrawn, err := d.withdraw(ctx, w)
+			errs = append(errs, err)
+			if withdrawn {
+				continue
+			}
+		}
+		errs = append(errs, d.apply(ctx, w, nodeID, lose))
+	}
+	return errors.Join(errs...)
+}
+
+func lose(w *assignment.Work) bool {
+	if w.Released() {
+		return false
+	}
+	w.Phase = gang.PhaseGone
+	if w.Exit == nil {
+		w.Exit = &gang.Exit{Code: -1, Reason: gang.ExitLost, Message: "the node stopped responding"}
+	}
+	return true
+}
+
+// withdraw undoes a placement that no node has acknowledged, and reports whether it did.
+func (d *Driver) withdraw(ctx context.Context, w *assignment.Work) (done bool, err error) {
+	err = d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+		if s.job.State != job.Scheduled || s.attempt.Number != w.Number {
+			return nil
+		}
+		for _, mine := range s.works {
+			if mine.Phase != gang.PhaseNone {
+				return nil
+			}
+		}
+		if err := d.release(ctx, tx, s); err != nil {
+			return err
+		}
+		if err := d.Works.Delete(ctx, tx, s.works); err != nil {
+			return err
+		}
+		if err := d.Jobs.DeleteAttempt(ctx, tx, s.attempt); err != nil {
+			return err
+		}
+		s.job.Withdraw(s.now)
+		done = true
+		return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Reason: job.ReasonExecutorLost})
+	})
+	return done && err == nil, err
+}

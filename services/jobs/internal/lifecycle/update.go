@@ -1,0 +1,30 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Update applies change to a locked job and saves it. also runs in the same transaction.
+func (d *Driver) Update(
+	ctx context.Context, jobID string, change func(j *job.Job) error, also func(ctx context.Context, tx pgx.Tx) error,
+) (*job.Job, error) {
+	var updated *job.Job
+	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+		updated = s.job
+		if err := change(s.job); err != nil {
+			return err
+		}
+		if err := d.Jobs.SaveFacts(ctx, tx, s.job); err != nil {
+			return err
+		}
+		if err := d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{Type: "job.updated"}); err != nil {
+			return err
+		}
+		return also(ctx, tx)
+	})
+	return updated, err
+}

@@ -1,0 +1,259 @@
+// Package scheduler decides on which nodes waiting work is placed, and why the rest waits.
+//
+// Plan is pure and makes all decisions. The scheduler only reads its input and carries out its decisions, each in a
+// transaction that checks the resources again. Concurrent schedulers therefore never place too much; at worst they
+// try the same placement twice.
+//
+// The order is fixed: engines by ID, then jobs by priority, submission time and ID. A gang is placed as a whole or
+// not at all. If a job fits a pool but the pool has no room yet, nothing behind the job is placed in that pool, so
+// that smaller jobs cannot delay it forever. Exception: if the blocked job lacks only CPUs or memory, a later job
+// that requests no CPU, memory or GPU may use a slot, provided one slot stays free on the node.
+//
+// A placement takes from its node the requested GPUs, CPUs and memory, and one slot if it requests no GPU. Work that
+// requests no CPU takes none, and can run on a node whose CPUs are all taken.
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Engine is the work of an engine that waits for placement.
+type Engine struct {
+	WorkID, Pool, Driver string
+	GPUs, Slots          int
+}
+
+// Waiting is a queued job.
+type Waiting struct {
+	JobID, OwnerID string
+	TeamID         string // may be empty
+	Priority       int
+	SubmittedAt    time.Time
+	NotBefore      *time.Time
+	Pools          []job.Pool
+	Reason         string // Reason, Detail and Position are those stored by the last pass
+	Detail         string
+	Position       int
+}
+
+// Account is the GPU limit of an owner or a team, and the GPUs that it holds.
+type Account struct{ Limit, Held int }
+
+// Place is one rank of a gang and its node.
+type Place struct {
+	NodeID string
+	Rank   int
+	Pool   job.Pool
+}
+
+// Decision is the decision on one waiting job or engine: its places, or the reason why it waits.
+type Decision struct {
+	JobID, WorkID string
+	Places        []Place
+	Position      int
+	Reason        string
+	Detail        string
+}
+
+// SlotsOf returns how many slots a rank takes that uses the given number of GPUs: slots are for work without a GPU.
+func SlotsOf(gpus int) int {
+	if gpus > 0 {
+		return 0
+	}
+	return 1
+}
+
+type plan struct {
+	now      time.Time
+	nodes    []*Node
+	accounts map[string]Account     // by ID of the owner or team
+	reserved map[string]reservation // by pool
+}
+
+// reservation names the blocked job that a pool is reserved for.
+type reservation struct {
+	jobID string
+	// bulk means that the job lacks only CPUs or memory.
+	bulk bool
+}
+
+func (r reservation) decision(pool string) Decision {
+	detail := fmt.Sprintf("pool %s is reserved for %s, which is ahead in the queue", pool, r.jobID)
+	return Decision{Reason: job.WaitPriority, Detail: detail}
+}
+
+// Plan decides on everything that waits. It does not modify its arguments.
+func Plan(now time.Time, nodes []Node, engines []Engine, jobs []Waiting, accounts map[string]Account) []Decision {
+	p := &plan{now: now, accounts: map[string]Account{}, reserved: map[string]reservation{}}
+	for i := range nodes {
+		n := nodes[i]
+		p.nodes = append(p.nodes, &n)
+	}
+	slices.SortFunc(p.nodes, func(a, b *Node) int { return cmp.Compare(a.ID, b.ID) })
+	maps.Copy(p.accounts, accounts)
+	out := make([]Decision, 0, len(engines)+len(jobs))
+	for _, e := range slices.SortedFunc(slices.Values(engines), func(a, b Engine) int { return cmp.Compare(a.WorkID, b.WorkID) }) {
+		out = append(out, p.engine(e))
+	}
+	for i, w := range slices.SortedFunc(slices.Values(jobs), first) {
+		d := p.job(w)
+		d.JobID, d.Position = w.JobID, i+1
+		out = append(out, d)
+	}
+	return out
+}
+
+func first(a, b Waiting) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.JobID, b.JobID))
+}
+
+func (p *plan) engine(e Engine) Decision {
+	want := job.Pool{Pool: e.Pool, Nodes: 1, GPUsPerNode: e.GPUs}
+	for _, n := range p.candidates(want) {
+		if !fits(n, want, e.Slots) || (len(n.Drivers) > 0 && !slices.Contains(n.Drivers, e.Driver)) {
+			continue
+		}
+		n.take(want, e.Slots)
+		return Decision{WorkID: e.WorkID, Places: []Place{{NodeID: n.ID, Pool: want}}}
+	}
+	return Decision{WorkID: e.WorkID, Reason: job.WaitPoolCapacity}
+}
+
+func (p *plan) job(w Waiting) Decision {
+	if w.NotBefore != nil && p.now.Before(*w.NotBefore) {
+		return Decision{Reason: job.WaitBackoff, Detail: w.Detail}
+	}
+	demand := job.Demand(w.Pools)
+	if d := p.quota(w, demand); d.Reason != "" {
+		return d
+	}
+	passed := "" // a pool reserved for a job that this one cannot delay
+	for _, pool := range w.Pools {
+		ahead, ok := p.reserved[pool.Pool]
+		if !ok {
+			continue
+		}
+		if !ahead.bulk || !light(w.Pools) {
+			return ahead.decision(pool.Pool)
+		}
+		passed = pool.Pool
+	}
+	spare := 0
+	if passed != "" {
+		spare = 1
+	}
+	places, short := p.gang(w.Pools, asItIs, spare)
+	switch {
+	case places == nil && passed != "":
+		return p.reserved[passed].decision(passed)
+	case places == nil:
+		return p.short(w, short)
+	}
+	for _, pl := range places {
+		p.node(pl.NodeID).take(pl.Pool, SlotsOf(pl.Pool.GPUsPerNode))
+	}
+	for _, id := range w.holders() {
+		account := p.accounts[id]
+		account.Held += demand
+		p.accounts[id] = account
+	}
+	return Decision{Places: places}
+}
+
+// holders returns the IDs of the owner and the team whose quota the job counts against.
+func (w *Waiting) holders() []string {
+	if w.TeamID == "" {
+		return []string{w.OwnerID}
+	}
+	return []string{w.OwnerID, w.TeamID}
+}
+
+// quota returns a decision with a reason if the quota of the owner or the team has no room for the job.
+func (p *plan) quota(w Waiting, demand int) Decision {
+	for i, id := range w.holders() {
+		account := p.accounts[id]
+		if demand == 0 || account.Held+demand <= account.Limit {
+			continue
+		}
+		reason, holder := job.WaitAccountQuota, "account"
+		if i > 0 {
+			reason, holder = job.WaitTeamQuota, "team"
+		}
+		return Decision{Reason: reason, Detail: fmt.Sprintf("the job needs %s, but the %s already holds %d of its %d",
+			plural(demand, "GPU"), holder, account.Held, account.Limit)}
+	}
+	return Decision{}
+}
+
+// short returns why a gang has no room. If the ready nodes would have room when empty, it reserves the job's pools.
+func (p *plan) short(w Waiting, pool job.Pool) Decision {
+	if whole, lacking := p.gang(w.Pools, empty, 0); whole == nil {
+		detail := "pool " + lacking.Pool + " has too few suitable ready nodes; " + needs(lacking)
+		return Decision{Reason: job.WaitPoolCapacity, Detail: detail}
+	}
+	idle, _ := p.gang(w.Pools, bulkFree, 0)
+	for _, part := range w.Pools {
+		p.reserved[part.Pool] = reservation{jobID: w.JobID, bulk: idle != nil}
+	}
+	return Decision{Reason: job.WaitPoolCapacity, Detail: "pool " + pool.Pool + " is full; " + needs(pool)}
+}
+
+// light reports whether a gang takes only slots.
+func light(pools []job.Pool) bool {
+	return !slices.ContainsFunc(pools, func(p job.Pool) bool { return p.GPUsPerNode > 0 || p.CPU > 0 || p.MemoryGB > 0 })
+}
+
+// gang finds a separate node for every rank, or returns the part of the gang that does not fit. It sees each node
+// through view, and leaves spare slots free on it.
+func (p *plan) gang(pools []job.Pool, view func(Node) Node, spare int) (places []Place, lacking job.Pool) {
+	taken := map[string]bool{}
+	for _, pool := range pools {
+		left := pool.Nodes
+		for _, n := range p.candidates(pool) {
+			probe := view(*n)
+			if left == 0 {
+				break
+			}
+			if taken[n.ID] || !fits(&probe, pool, SlotsOf(pool.GPUsPerNode)+spare) {
+				continue
+			}
+			taken[n.ID] = true
+			places = append(places, Place{NodeID: n.ID, Rank: len(places), Pool: pool})
+			left--
+		}
+		if left > 0 {
+			return nil, pool
+		}
+	}
+	return places, job.Pool{}
+}
+
+// candidates returns the nodes of a pool, best first. For GPU work, nodes with the fewest free GPUs come first, so
+// that whole nodes stay free. For other work, nodes with the fewest GPUs come first, then those with the most free
+// slots.
+func (p *plan) candidates(want job.Pool) []*Node {
+	var nodes []*Node
+	for _, n := range p.nodes {
+		if slices.Contains(n.Pools, want.Pool) {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b *Node) int {
+		if want.GPUsPerNode > 0 {
+			return cmp.Compare(a.GPUsFree, b.GPUsFree)
+		}
+		return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(b.SlotsFree, a.SlotsFree))
+	})
+	return nodes
+}
+
+func (p *plan) node(id string) *Node {
+	i, _ := slices.BinarySearchFunc(p.nodes, id, func(n *Node, id string) int { return cmp.Compare(n.ID, id) })
+	return p.nodes[i]
+}

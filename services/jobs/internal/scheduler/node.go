@@ -1,0 +1,79 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+)
+
+// Node is a node with its total and free resources.
+type Node struct {
+	ID, Name            string
+	Pools               []string
+	GPUs, Slots         int // total
+	GPUsFree, SlotsFree int
+	CPUs, CPUsFree      int
+	MemoryBytes         int64 // total
+	MemoryFree          int64
+	Drivers             []string // engine drivers; if empty, any
+}
+
+// Views of a node for plan.gang: asItIs with its free resources, bulkFree with all CPUs and memory free, empty with
+// everything free.
+func asItIs(n Node) Node { return n }
+
+func bulkFree(n Node) Node {
+	n.CPUsFree, n.MemoryFree = n.CPUs, n.MemoryBytes
+	return n
+}
+
+func empty(n Node) Node {
+	n.GPUsFree, n.SlotsFree = n.GPUs, n.Slots
+	return bulkFree(n)
+}
+
+const gigabyte = 1 << 30
+
+func fits(n *Node, want job.Pool, slots int) bool {
+	return n.GPUsFree >= want.GPUsPerNode && n.SlotsFree >= slots && n.CPUsFree >= want.CPU &&
+		n.MemoryFree >= int64(want.MemoryGB)*gigabyte
+}
+
+func (n *Node) take(want job.Pool, slots int) {
+	n.GPUsFree, n.SlotsFree = n.GPUsFree-want.GPUsPerNode, n.SlotsFree-slots
+	n.CPUsFree, n.MemoryFree = n.CPUsFree-want.CPU, n.MemoryFree-int64(want.MemoryGB)*gigabyte
+}
+
+// needs describes the demand of a part of a gang, as in "the job needs 1 node with 2 GPUs and 1 CPU".
+func needs(p job.Pool) string {
+	var each []string
+	if p.GPUsPerNode > 0 {
+		each = append(each, plural(p.GPUsPerNode, "GPU"))
+	}
+	if p.CPU > 0 {
+		each = append(each, plural(p.CPU, "CPU"))
+	}
+	if p.MemoryGB > 0 {
+		each = append(each, fmt.Sprintf("%d GB of memory", p.MemoryGB))
+	}
+	text := "the job needs " + plural(p.Nodes, "node")
+	if len(each) == 0 {
+		return text
+	}
+	last := len(each) - 1
+	if text += " with " + strings.Join(each[:last], ", "); last > 0 {
+		text += " and "
+	}
+	if text += each[last]; p.Nodes > 1 {
+		text += " each"
+	}
+	return text
+}
+
+func plural(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
+}

@@ -1,0 +1,228 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/assignment"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
+)
+
+// Scheduler carries out the decisions of Plan.
+type Scheduler struct {
+	Pool   *pgxpool.Pool
+	IDs    *id.Source
+	Jobs   *job.Store
+	Works  *assignment.Store
+	Fleets fleet.Store
+	Ledger quota.Ledger
+}
+
+// RunOnce runs one pass over everything that waits. It returns when the first backoff of a job ends, so that the
+// caller can run the next pass then, or the zero time if no job is in backoff.
+func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
+	decisions, next, err := s.decide(ctx)
+	if err != nil {
+		return next, err
+	}
+	var waiting []Decision
+	var errs []error
+	for _, d := range decisions {
+		switch {
+		case len(d.Places) > 0:
+			errs = append(errs, s.place(ctx, d))
+		case d.JobID != "":
+			waiting = append(waiting, d)
+		}
+	}
+	if len(waiting) > 0 {
+		errs = append(errs, explain(ctx, s.Pool, waiting))
+	}
+	return next, errors.Join(errs...)
+}
+
+func (s *Scheduler) decide(ctx context.Context) (decisions []Decision, next time.Time, err error) {
+	jobs, err := waitingJobs(ctx, s.Pool)
+	if err != nil {
+		return nil, next, err
+	}
+	engines, err := waitingEngines(ctx, s.Pool)
+	if err != nil || len(jobs)+len(engines) == 0 {
+		return nil, next, err
+	}
+	ready, err := s.Fleets.Ready(ctx, s.Pool)
+	if err != nil {
+		return nil, next, err
+	}
+	for _, w := range jobs {
+		if w.NotBefore != nil && (next.IsZero() || w.NotBefore.Before(next)) {
+			next = *w.NotBefore
+		}
+	}
+	accounts, err := s.accounts(ctx, jobs)
+	if err != nil {
+		return nil, next, err
+	}
+	now, err := pg.Now(ctx, s.Pool)
+	if err != nil {
+		return nil, next, err
+	}
+	return Plan(now, nodesOf(ready), engines, jobs, accounts), next, nil
+}
+
+// accounts returns the limits and holdings of the owners and teams of the jobs, by ID.
+func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting) (map[string]Account, error) {
+	owners, teams := make([]string, len(jobs)), []string{}
+	for i, w := range jobs {
+		owners[i] = w.OwnerID
+		if w.TeamID != "" {
+			teams = append(teams, w.TeamID)
+		}
+	}
+	accounts := make(map[string]Account, len(jobs))
+	for kind, ids := range map[quota.Kind][]string{quota.User: owners, quota.Team: teams} {
+		held, err := s.Ledger.Holding(ctx, s.Pool, kind, ids)
+		if err != nil {
+			return nil, err
+		}
+		for id, a := range held {
+			accounts[id] = Account{Limit: a.Limit, Held: a.Held}
+		}
+	}
+	return accounts, nil
+}
+
+func nodesOf(ready []*fleet.Node) []Node {
+	nodes := make([]Node, len(ready))
+	for i, n := range ready {
+		nodes[i] = Node{
+			ID: n.ID, Name: n.Name, Pools: n.Pools, GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
+			SlotsFree: n.SlotsFree, CPUs: n.CPUs, CPUsFree: n.CPUsFree, MemoryBytes: n.MemoryBytes, MemoryFree: n.MemoryFree,
+			Drivers: n.Drivers,
+		}
+	}
+	return nodes
+}
+
+// errRaced ends a placement that no longer fits the rows. The next pass decides again.
+var errRaced = errors.New("the placement is out of date")
+
+// place carries out one decision in one transaction.
+func (s *Scheduler) place(ctx context.Context, d Decision) error {
+	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if d.WorkID != "" {
+			return s.placeEngine(ctx, tx, d)
+		}
+		return s.placeJob(ctx, tx, d)
+	})
+	if errors.Is(err, errRaced) || fault.Is(err, fault.Absent) {
+		return nil
+	}
+	return err
+}
+
+func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
+	j, err := s.Jobs.Lock(ctx, tx, d.JobID)
+	if err != nil {
+		return err
+	}
+	now, err := pg.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if j.State != job.Queued || (j.NotBefore != nil && now.Before(*j.NotBefore)) {
+		return errRaced
+	}
+	ok, err := s.Ledger.Reserve(ctx, tx, quota.Holder{UserID: j.OwnerID, TeamID: j.TeamID}, j.GPUs)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errRaced
+	}
+	nodes, err := s.room(ctx, tx, d)
+	if err != nil {
+		return err
+	}
+	before := j.State
+	attempt, ok := j.Place(s.IDs.New(id.Attempt), d.Places[0].NodeID, now)
+	if !ok {
+		return errRaced
+	}
+	if err := s.Jobs.InsertAttempt(ctx, tx, attempt); err != nil {
+		return err
+	}
+	spec, err := assignment.Resumed(j.Template, j.Checkpoint)
+	if err != nil {
+		return err
+	}
+	for _, p := range d.Places {
+		w := &assignment.Work{
+			Observed: assignment.Observed{Key: assignment.Key{ID: s.IDs.New(id.Work), Generation: 1, Fence: 1}},
+			Kind:     assignment.Attempt, Desired: assignment.WantRunning, DesiredAt: now, Spec: spec, Pool: p.Pool.Pool,
+			GPUs: p.Pool.GPUsPerNode, Slots: SlotsOf(p.Pool.GPUsPerNode),
+			CPUs: p.Pool.CPU, Memory: int64(p.Pool.MemoryGB) * gigabyte, OwnerID: j.OwnerID, ProjectID: j.ProjectID,
+			NodeID: p.NodeID, JobID: j.ID, Number: attempt.Number, Rank: p.Rank, NNodes: len(d.Places),
+			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name,
+		}
+		if err := s.Works.Insert(ctx, tx, w); err != nil {
+			return err
+		}
+	}
+	return s.Jobs.Save(ctx, tx, j, before, job.Cause{})
+}
+
+func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) error {
+	if _, err := s.room(ctx, tx, d); err != nil {
+		return err
+	}
+	w, err := s.Works.Lock(ctx, tx, d.WorkID)
+	if err != nil {
+		return err
+	}
+	if w.NodeID != "" || w.Desired != assignment.WantRunning || w.GPUs != d.Places[0].Pool.GPUsPerNode {
+		return errRaced
+	}
+	now, err := pg.Now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	before := w.Key
+	w.Forget()
+	w.NodeID, w.Waiting, w.Fence = d.Places[0].NodeID, "", w.Fence+1
+	return s.Works.Save(ctx, tx, w, before, "", now)
+}
+
+// room locks the nodes of a decision and checks that they still have the free resources.
+func (s *Scheduler) room(ctx context.Context, tx pgx.Tx, d Decision) (map[string]*fleet.Node, error) {
+	ids := make([]string, len(d.Places))
+	for i, p := range d.Places {
+		ids[i] = p.NodeID
+	}
+	locked, err := s.Fleets.LockReady(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make(map[string]*fleet.Node, len(locked))
+	for _, n := range locked {
+		nodes[n.ID] = n
+	}
+	for _, p := range d.Places {
+		n := nodes[p.NodeID]
+		if n == nil || n.GPUsFree < p.Pool.GPUsPerNode || n.SlotsFree < SlotsOf(p.Pool.GPUsPerNode) ||
+			n.CPUsFree < p.Pool.CPU || n.MemoryFree < int64(p.Pool.MemoryGB)*gigabyte || !slices.Contains(n.Pools, p.Pool.Pool) {
+			return nil, errRaced
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,73 @@
+// Package clients adapts the clients of other services to the interfaces of the registry's packages.
+package clients
+
+import (
+	"context"
+
+	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
+	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+)
+
+// Projects reads projects from the auth service.
+type Projects struct {
+	Client authpeerv1.ProjectServiceClient
+}
+
+// Project returns a project by its key, or nil if the key is unknown.
+func (p *Projects) Project(ctx context.Context, key string) (*access.Project, error) {
+	out, err := p.Client.GetProject(ctx, &authpeerv1.GetProjectRequest{Project: key})
+	if fault.Is(err, fault.Absent) {
+		return nil, nil //nolint:nilnil // an unknown project is not an error
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &access.Project{
+		ID: out.GetId(), Key: out.GetKey(), Visibility: out.GetVisibility(), VisibilityVersion: out.GetVisibilityVersion(), Archived: out.GetArchived(),
+	}, nil
+}
+
+// Artifacts reads the artifacts of runs: their owner from the jobs service, their location from the ingest service.
+type Artifacts struct {
+	Runs jobspeerv1.RunPeerServiceClient
+	Data ingestpeerv1.RunDataPeerServiceClient
+}
+
+// RunOwner returns the owner of a run. An unknown run is a fault.Absent error.
+func (a *Artifacts) RunOwner(ctx context.Context, runID string) (access.Owner, error) {
+	out, err := a.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: runID})
+	if err != nil {
+		return access.Owner{}, err
+	}
+	return access.Owner{
+		UserID: out.GetOwnerId(), ProjectID: out.GetProjectId(), Project: out.GetProject(), Visibility: out.GetVisibility(),
+	}, nil
+}
+
+// Artifact returns an artifact of a run. An unknown artifact is a fault.Absent error.
+func (a *Artifacts) Artifact(ctx context.Context, runID, artifactID string) (*model.Artifact, error) {
+	out, err := a.Data.GetArtifact(ctx, &ingestpeerv1.GetArtifactRequest{RunId: runID, ArtifactId: artifactID})
+	if err != nil {
+		return nil, err
+	}
+	m := out.GetArtifact()
+	return &model.Artifact{
+		ID: m.GetId(), RunID: m.GetRunId(), Kind: m.GetKind(), Format: m.GetFormat(), Path: m.GetPath(),
+		Size: m.GetSizeBytes(), SHA256: m.GetSha256(), URI: out.GetUri(), Packed: out.GetPacked(),
+	}, nil
+}
+
+// Jobs reads unfinished jobs from the jobs service.
+type Jobs struct {
+	Runs jobspeerv1.RunPeerServiceClient
+}
+
+// UsersOf returns the ids of the unfinished jobs that start from a version of a model.
+func (j *Jobs) UsersOf(ctx context.Context, ref string) ([]string, error) {
+	out, err := j.Runs.ListModelUsers(ctx, &jobspeerv1.ListModelUsersRequest{Ref: ref})
+	return out.GetJobIds(), err
+}

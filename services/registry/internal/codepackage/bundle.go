@@ -1,0 +1,93 @@
+// Package codepackage owns the packages of job submissions: archives of the code that a job runs.
+//
+// It promises that a job receives only packages that passed inspection (platform/archive), that a package is inspected
+// once and the result is final, and that a project need not upload accepted bytes a second time.
+package codepackage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/access"
+	"github.com/signalbox-dev/signalbox/platform/archive"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// SubjectKind names packages in events, audit and errors.
+const SubjectKind = "package"
+
+// State is the state of a package.
+type State string
+
+// The states of a package.
+const (
+	StateUploading State = "uploading"
+	StateAccepted  State = "accepted"
+	StateRefused   State = "refused"
+)
+
+// Bundle is a package.
+type Bundle struct {
+	access.Owner
+
+	ID        string
+	SHA256    string
+	Size      int64
+	State     State
+	Gate      string
+	Text      string
+	TooLarge  bool
+	CreatedAt time.Time
+}
+
+// Key returns the object key of a package's bytes.
+func Key(projectID, sha256 string) string { return "projects/" + projectID + "/packages/" + sha256 }
+
+// Refusal returns the error that keeps jobs from using the package, or nil if it is accepted.
+func (b *Bundle) Refusal() error {
+	kind := fault.Refused
+	if b.TooLarge {
+		kind = fault.TooLarge
+	}
+	switch b.State {
+	case StateAccepted:
+		return nil
+	case StateRefused:
+		return fault.New(kind, b.Gate, "%s", b.Text)
+	default:
+		return Refuse("package %s has not been uploaded and committed", b.ID)
+	}
+}
+
+// Refuse returns a refusal of the package gate, archive.GatePackage.
+func Refuse(format string, args ...any) error {
+	return fault.New(fault.Refused, archive.GatePackage, archive.GatePackage+": "+format, args...)
+}
+
+// judge inspects the bytes of a package and sets b's state to accepted or refused. It returns an error, and leaves the
+// state unchanged, if the bytes are missing or cannot be read.
+func judge(ctx context.Context, blobs blob.Store, b *Bundle, limit int64) error {
+	body, info, err := blobs.Get(ctx, Key(b.ProjectID, b.SHA256))
+	if fault.Is(err, fault.Absent) {
+		return Refuse("package %s has not been uploaded", b.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("open a package: %w", err)
+	}
+	defer func() { _ = body.Close() }()
+	_, err = archive.Inspect(body, info.Size, limit)
+	var known *fault.Error
+	switch {
+	case err == nil:
+		b.State = StateAccepted
+		return nil
+	case errors.As(err, &known) && (known.Code == archive.GatePackage || known.Code == archive.GateSensitive):
+		b.State, b.Gate, b.Text, b.TooLarge = StateRefused, known.Code, known.Text(), known.Kind == fault.TooLarge
+		return nil
+	default:
+		return err
+	}
+}

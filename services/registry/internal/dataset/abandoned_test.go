@@ -1,0 +1,152 @@
+package dataset_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+)
+
+// held requires that user cannot take the name of a version.
+func (d *fixture) held(user string, s *registryv1.Dataset, version string, files []*registryv1.ManifestFile) {
+	d.t.Helper()
+	_, err := d.begin(user, s, version, files)
+	require.True(d.t, fault.Is(err, fault.Conflict) && fault.HasCode(err, "dataset_version_exists"), "%v", err)
+}
+
+func TestAbandonedUpload_reservesNameUntilURLsExpire(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	s := d.make("sums", "team")
+	left, err := d.begin("usr_1", s, "v1", of("a", "hello", "b", "never comes"))
+	require.NoError(t, err)
+	require.Less(t, d.put(left.GetUploads()[0], "hello"), 300)
+	d.clock.Advance(blob.MaxExpires - time.Second)
+	d.held("usr_2", s, "v1", of("a", "other"))
+	d.held("usr_1", s, "v1", of("a", "other"))
+	d.clock.Advance(time.Second)
+	taken, err := d.begin("usr_2", s, "v1", of("a", "other"))
+	require.NoError(t, err)
+	require.NotEqual(t, left.GetVersion().GetId(), taken.GetVersion().GetId())
+	require.NotEqual(t, left.GetVersion().GetDigest(), taken.GetVersion().GetDigest())
+	require.Equal(t, []any{int32(1), int64(len("other"))}, []any{taken.GetVersion().GetFiles(), taken.GetVersion().GetBytes()})
+	require.True(t, d.clock.Now().Equal(taken.GetVersion().GetCreatedAt().AsTime()))
+	d.held("usr_1", s, "v1", of("a", "hello", "b", "never comes"))
+	require.Len(t, taken.GetUploads(), 1)
+	require.Less(t, d.put(taken.GetUploads()[0], "other"), 300)
+	ready, err := d.commit("usr_2", s, "v1")
+	require.NoError(t, err)
+	require.Equal(t, taken.GetVersion().GetDigest(), ready.GetDigest())
+	require.Len(t, ready.GetManifest(), 1)
+	require.Equal(t, []string{"created>", "version>uploading", "version>uploading", "version>ready"}, d.events(s))
+	require.Equal(t, []string{"dataset.version.commit", "dataset.version.create", "dataset.version.create", "dataset.create"}, d.audited(s))
+	d.clock.Advance(365 * 24 * time.Hour)
+	d.held("usr_1", s, "v1", of("a", "third"))
+}
+
+func TestAbandonedUpload_renewalKeepsName(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	s := d.make("sums", "team")
+	first, err := d.begin("usr_1", s, "v1", of("a", "hello"))
+	require.NoError(t, err)
+	d.clock.Advance(blob.MaxExpires - time.Minute)
+	_, err = d.begin("usr_1", s, "v1", of("a", "hello"))
+	require.NoError(t, err)
+	d.clock.Advance(blob.MaxExpires - time.Minute)
+	d.held("usr_2", s, "v1", of("a", "other"))
+	d.clock.Advance(time.Minute)
+	mended, err := d.begin("usr_1", s, "v1", of("a", "hello!"))
+	require.NoError(t, err, "another manifest starts another upload")
+	require.NotEqual(t, first.GetVersion().GetId(), mended.GetVersion().GetId())
+}
+
+func TestAbandonedUpload_concurrentTakeoverHasOneWinner(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	s := d.make("sums", "team")
+	_, err := d.begin("usr_1", s, "v1", of("a", "hello"))
+	require.NoError(t, err)
+	d.clock.Advance(blob.MaxExpires)
+	errs := make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range errs {
+		ctx, _ := as(t, "usr_2", "")
+		wg.Go(func() {
+			_, errs[i] = d.CreateDatasetVersion(ctx, &registryv1.CreateDatasetVersionRequest{
+				DatasetId: s.GetId(), Version: "v1", Files: of("a", string(rune('a'+i))),
+			})
+		})
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+			continue
+		}
+		require.True(t, fault.HasCode(err, "dataset_version_exists"), "%v", err)
+	}
+	require.Equal(t, 1, won)
+}
+
+// meanwhile is an object store that calls do at the first Stat.
+type meanwhile struct {
+	blob.Store
+
+	seen atomic.Bool
+	do   func()
+}
+
+func (m *meanwhile) Stat(ctx context.Context, key string) (blob.Info, error) {
+	if m.seen.CompareAndSwap(false, true) {
+		m.do()
+	}
+	return m.Store.Stat(ctx, key)
+}
+
+func TestCommitDatasetVersion_conflictsIfNameTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]struct {
+		do    func(d *fixture, s *registryv1.Dataset) error
+		state string
+	}{
+		"name taken": {func(d *fixture, s *registryv1.Dataset) error {
+			_, err := d.begin("usr_2", s, "v1", of("a", "other"))
+			return err
+		}, "uploading"},
+		"name taken and committed": {func(d *fixture, s *registryv1.Dataset) error {
+			d.push(s, "v1", "other")
+			return nil
+		}, "ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t)
+			s := d.make("sums", "team")
+			made, err := d.begin("usr_2", s, "v1", of("a", "hello"))
+			require.NoError(t, err)
+			require.Less(t, d.put(made.GetUploads()[0], "hello"), 300)
+			d.clock.Advance(blob.MaxExpires)
+			d.Blobs = &meanwhile{Store: d.blobs, do: func() {
+				if err := after.do(d, s); err != nil {
+					t.Error(err)
+				}
+			}}
+			_, err = d.commit("usr_2", s, "v1")
+			require.True(t, fault.HasCode(err, "dataset_version_exists"), "%v", err)
+			ctx, _ := as(t, "usr_1", "")
+			kept, err := d.GetDatasetVersion(ctx, &registryv1.GetDatasetVersionRequest{DatasetId: s.GetId(), Version: "v1"})
+			require.NoError(t, err)
+			require.Equal(t, after.state, kept.GetState())
+			require.EqualValues(t, len("other"), kept.GetBytes())
+		})
+	}
+}

@@ -1,0 +1,11 @@
+package db
+
+import "github.com/signalbox-dev/signalbox/platform/pg"
+
+// The topics.
+const (
+	// Snapshot: the state that inference serves has changed.
+	SnapshotTopic pg.Topic = "snapshot"
+	// Acks: a replica of inference has applied a newer snapshot.
+	AcksTopic pg.Topic = "acks"
+)

@@ -1,0 +1,140 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+)
+
+// Orders queues, in tx, an order to jobs that brings a revision's engine to its wanted state after the commit.
+type Orders interface {
+	Order(ctx context.Context, tx pgx.Tx, revisionID string) error
+}
+
+// Holder owns revisions that belong to no deployment and receives every change of theirs.
+type RevisionObserver interface {
+	Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error
+}
+
+// Book changes deployments. Each change is written with its event and, if it needs one, with its order to jobs.
+type Book struct {
+	Pool      *pgxpool.Pool
+	Store     *Store
+	Revisions *revision.Store
+	Tokens    deploytoken.Store
+	Models    model.Store
+	Orders    Orders
+	// Sessions owns the revisions of playgrounds.
+	Sessions RevisionObserver
+	Events   *event.Log
+	Audit    *audit.Log
+	Clock    clock.Clock
+}
+
+// Create inserts a new deployment in tx.
+func (b *Book) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
+	if err := b.Store.Insert(ctx, tx, d); err != nil {
+		return err
+	}
+	err := b.record(ctx, tx, "deployment.create", d.ID, event.Event{Type: "created", To: d.State},
+		map[string]any{"name": d.Name, "project": d.Project})
+	if err != nil {
+		return err
+	}
+	_, err = epoch.Bump(ctx, tx)
+	return err
+}
+
+// CreateRevision inserts a new candidate in tx and orders its engine. From then on its model version cannot be
+// archived.
+func (b *Book) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
+	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
+		return err
+	}
+	if err := b.Revisions.Insert(ctx, tx, r); err != nil {
+		return err
+	}
+	if err := b.Orders.Order(ctx, tx, r.ID); err != nil {
+		return err
+	}
+	return b.record(ctx, tx, "deployment.revision.create", r.DeploymentID,
+		event.Event{Type: "revision_state", To: string(r.State), Message: fmt.Sprintf("revision %d", r.Number)},
+		map[string]any{"revision": r.Number, "serving_digest": r.ServingDigest})
+}
+
+func (b *Book) event(ctx context.Context, tx pgx.Tx, deploymentID string, e event.Event) error {
+	e.SubjectKind, e.SubjectID = SubjectKind, deploymentID
+	_, err := b.Events.Append(ctx, tx, e)
+	return err
+}
+
+// record writes the event and the audit row of a user's action.
+func (b *Book) record(ctx context.Context, tx pgx.Tx, action, deploymentID string, e event.Event, after any) error {
+	if err := b.event(ctx, tx, deploymentID, e); err != nil {
+		return err
+	}
+	return b.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: deploymentID, After: after})
+}
+
+// prefixLength is the length of the token prefix that is shown to identify a token.
+const prefixLength = 8
+
+// Mint creates a token of a deployment in tx. Only its hash is stored.
+func (b *Book) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io.Reader, deploymentID, name string) (*deploytoken.Token, secret.String, error) {
+	text, err := secret.Mint(random, secret.KindDeployment)
+	if err != nil {
+		return nil, secret.String{}, fmt.Errorf("mint a deployment token: %w", err)
+	}
+	t := &deploytoken.Token{
+		ID: ids.New(id.TokenRow), DeploymentID: deploymentID, Name: name, Prefix: text.Reveal()[:prefixLength],
+		Hash: secret.Hash(text.Reveal()), CreatedAt: b.Clock.Now(),
+	}
+	if err := b.Tokens.Insert(ctx, tx, t); err != nil {
+		return nil, secret.String{}, err
+	}
+	err = b.record(ctx, tx, "deployment.token.create", deploymentID, event.Event{Type: "token_created", Message: name},
+		map[string]any{"token_id": t.ID, "name": name})
+	if err != nil {
+		return nil, secret.String{}, err
+	}
+	_, err = epoch.Bump(ctx, tx)
+	return t, text, err
+}
+
+// Revoke revokes a token and returns the epoch from which it is revoked. A repeat returns the same epoch.
+func (b *Book) Revoke(ctx context.Context, deploymentID, tokenID string) (from int64, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		t, err := b.Tokens.Lock(ctx, tx, deploymentID, tokenID)
+		if err != nil {
+			return err
+		}
+		if t.RevokedEpoch != nil {
+			from = *t.RevokedEpoch
+			return nil
+		}
+		err = b.record(ctx, tx, "deployment.token.revoke", deploymentID, event.Event{Type: "token_revoked", Message: t.Name},
+			map[string]any{"token_id": t.ID, "name": t.Name})
+		if err != nil {
+			return err
+		}
+		if from, err = epoch.Bump(ctx, tx); err != nil {
+			return err
+		}
+		return b.Tokens.Revoke(ctx, tx, t.ID, b.Clock.Now(), from)
+	})
+	return from, err
+}

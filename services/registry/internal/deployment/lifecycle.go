@@ -1,0 +1,220 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+)
+
+// lock locks a deployment for a change. It fails if the request's If-Match names another version.
+func (b *Book) lock(ctx context.Context, tx pgx.Tx, deploymentID string) (*Deployment, error) {
+	d, err := b.Store.Lock(ctx, tx, deploymentID)
+	if err != nil {
+		return nil, err
+	}
+	return d, request.CheckIfMatch(ctx, d.Version)
+}
+
+// Describe changes the description of a deployment.
+func (b *Book) Describe(ctx context.Context, deploymentID, description string) (d *Deployment, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if d, err = b.lock(ctx, tx, deploymentID); err != nil || d.Description == description {
+			return err
+		}
+		d.Description = description
+		if err := b.Store.Save(ctx, tx, d); err != nil {
+			return err
+		}
+		return b.record(ctx, tx, "deployment.update", d.ID, event.Event{Type: "updated"}, map[string]any{"description": description})
+	})
+	return d, err
+}
+
+// Suspend makes inference reject calls from the returned epoch on. A drained deployment can still be cut; a cut one
+// stays cut.
+func (b *Book) Suspend(ctx context.Context, deploymentID, mode string) (d *Deployment, from int64, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
+			return err
+		}
+		if d.State == StateSuspended && (d.Cut() || mode == ModeDrain) {
+			// The call that suspended it may still be waiting for replicas, so this one waits as well.
+			from, err = epoch.Current(ctx, tx)
+			return err
+		}
+		was := d.State
+		if was == StateServing {
+			now := b.Clock.Now()
+			d.SuspendedAt = &now
+		}
+		d.State, d.SuspendMode = StateSuspended, &mode
+		if err := b.Store.Save(ctx, tx, d); err != nil {
+			return err
+		}
+		e := event.Event{Type: "suspended", From: was, To: d.State, Message: mode}
+		if err := b.record(ctx, tx, "deployment.suspend", d.ID, e, map[string]any{"mode": mode}); err != nil {
+			return err
+		}
+		from, err = epoch.Bump(ctx, tx)
+		return err
+	})
+	return d, from, err
+}
+
+// Resume makes a suspended deployment accept calls again.
+func (b *Book) Resume(ctx context.Context, deploymentID string) (d *Deployment, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		if d, err = b.lock(ctx, tx, deploymentID); err != nil || d.State == StateServing {
+			return err
+		}
+		e := event.Event{Type: "resumed", From: d.State, To: StateServing}
+		d.State, d.SuspendMode, d.SuspendedAt = StateServing, nil, nil
+		if err := b.Store.Save(ctx, tx, d); err != nil {
+			return err
+		}
+		if err := b.record(ctx, tx, "deployment.resume", d.ID, e, nil); err != nil {
+			return err
+		}
+		_, err = epoch.Bump(ctx, tx)
+		return err
+	})
+	return d, err
+}
+
+// Delete deletes a deployment that does not serve, ends its engines and revokes its tokens. It returns the epoch
+// from which inference no longer knows the deployment.
+func (b *Book) Delete(ctx context.Context, deploymentID string) (from int64, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		d, err := b.lock(ctx, tx, deploymentID)
+		if err != nil {
+			return err
+		}
+		if d.State == StateServing && d.PromotedID != nil {
+			return fault.New(fault.Conflict, "deployment_serving", "deployment %s is serving revision %d; suspend it before it is deleted",
+				d.Name, *d.PromotedNumber)
+		}
+		running, err := b.Revisions.LockWanted(ctx, tx, d.ID)
+		if err != nil {
+			return err
+		}
+		for _, r := range running {
+			if err := b.end(ctx, tx, r, "the deployment was deleted"); err != nil {
+				return err
+			}
+		}
+		if err := b.Store.Delete(ctx, tx, d, b.Clock.Now()); err != nil {
+			return err
+		}
+		err = b.record(ctx, tx, "deployment.delete", d.ID, event.Event{Type: "deleted", From: d.State}, map[string]any{"name": d.Name})
+		if err != nil {
+			return err
+		}
+		if from, err = epoch.Bump(ctx, tx); err != nil {
+			return err
+		}
+		return b.Tokens.RevokeAll(ctx, tx, d.ID, b.Clock.Now(), from)
+	})
+	return from, err
+}
+
+// Start orders a new engine for a revision that was stopped or has failed.
+func (b *Book) Start(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		d, err := b.Store.Lock(ctx, tx, deploymentID)
+		if err != nil {
+			return err
+		}
+		if r, err = b.Revisions.Lock(ctx, tx, d.ID, number); err != nil {
+			return err
+		}
+		if !r.Finished() {
+			return fault.New(fault.Conflict, "revision_running", "revision %d is %s already", r.Number, r.State)
+		}
+		if err := b.start(ctx, tx, r); err != nil {
+			return err
+		}
+		return b.bumpFor(ctx, tx, d, r)
+	})
+	return r, err
+}
+
+// start orders a new engine for a locked revision that is over.
+func (b *Book) start(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
+	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
+		return err
+	}
+	before := *r
+	r.Restart()
+	if err := b.Revisions.Save(ctx, tx, r, before.State); err != nil {
+		return err
+	}
+	if err := b.Orders.Order(ctx, tx, r.ID); err != nil {
+		return err
+	}
+	return b.record(ctx, tx, "deployment.revision.start", r.DeploymentID, stateEvent(&before, r), map[string]any{"revision": r.Number})
+}
+
+// Stop ends the engine of a revision that does not serve.
+func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
+	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		d, err := b.Store.Lock(ctx, tx, deploymentID)
+		if err != nil {
+			return err
+		}
+		if r, err = b.Revisions.Lock(ctx, tx, d.ID, number); err != nil {
+			return err
+		}
+		switch {
+		case d.promoted(r.ID) && d.State == StateServing:
+			return fault.New(fault.Conflict, "revision_promoted",
+				"revision %d is promoted; promote another one or suspend the deployment before it is stopped", r.Number)
+		case r.State == revision.Stopped:
+			return fault.New(fault.Conflict, "revision_stopped", "revision %d is stopped already", r.Number)
+		}
+		if err := b.end(ctx, tx, r, "the revision was stopped"); err != nil {
+			return err
+		}
+		if d.pending(r.ID) {
+			if err := b.giveUp(ctx, tx, d, r); err != nil {
+				return err
+			}
+		}
+		return b.bumpFor(ctx, tx, d, r)
+	})
+	return r, err
+}
+
+// bumpFor raises the epoch if the changed revision is the promoted one.
+func (b *Book) bumpFor(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
+	if !d.promoted(r.ID) {
+		return nil
+	}
+	_, err := epoch.Bump(ctx, tx)
+	return err
+}
+
+// end stops a locked revision and releases its engine.
+func (b *Book) end(ctx context.Context, tx pgx.Tx, r *revision.Revision, why string) error {
+	before := *r
+	r.State, r.Wanted, r.Engine = revision.Stopped, false, revision.Engine{Fence: r.Engine.Fence}
+	r.Reason = &revision.Reason{Phase: string(revision.Stopped), Code: "stopped", Message: why}
+	if err := b.Revisions.Save(ctx, tx, r, before.State); err != nil {
+		return err
+	}
+	if err := b.Orders.Order(ctx, tx, r.ID); err != nil {
+		return err
+	}
+	return b.record(ctx, tx, "deployment.revision.stop", r.DeploymentID, stateEvent(&before, r), map[string]any{"revision": r.Number})
+}
+
+func stateEvent(before, r *revision.Revision) event.Event {
+	return event.Event{Type: "revision_state", From: string(before.State), To: string(r.State), Message: fmt.Sprintf("revision %d", r.Number)}
+}

@@ -1,0 +1,95 @@
+// Package enginesync sends to jobs, which runs engines, what revisions want, and applies to the revisions what jobs
+// observes of their engines. Both directions are level-triggered: an order is repeated until jobs has it, and every
+// watch begins with the state of all works, so that a lost message is made up for.
+package enginesync
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/bgjob"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
+)
+
+// OrderTimeout bounds one attempt of an order.
+const OrderTimeout = 15 * time.Second
+
+// OrderArgs is the queued order of one revision. It holds only the ID: the worker sends the state of the row at the
+// time it runs.
+type OrderArgs struct {
+	RevisionID string `json:"revision_id"`
+}
+
+// Kind implements river.JobArgs.
+func (OrderArgs) Kind() string { return "engine_order" }
+
+// Orders queues an order in the transaction of the change that needs it.
+type Orders struct {
+	Queue *bgjob.Client
+}
+
+// Order implements deployment.Orders.
+func (o *Orders) Order(ctx context.Context, tx pgx.Tx, revisionID string) error {
+	_, err := o.Queue.InsertTx(ctx, tx, OrderArgs{RevisionID: revisionID}, nil)
+	return err
+}
+
+// Orderer is the worker of the queued orders.
+type Orderer struct {
+	river.WorkerDefaults[OrderArgs]
+
+	Pool      *pgxpool.Pool
+	Revisions *revision.Store
+	Works     jobspeerv1.WorkPeerServiceClient
+}
+
+// Work implements river.Worker.
+func (o *Orderer) Work(ctx context.Context, job *river.Job[OrderArgs]) error {
+	r, err := o.Revisions.ByID(ctx, o.Pool, job.Args.RevisionID)
+	if fault.Is(err, fault.Absent) {
+		return river.JobCancel(fmt.Errorf("order an engine: %w", err))
+	}
+	if err != nil {
+		return err
+	}
+	return o.put(ctx, r)
+}
+
+// put sends jobs the wanted state of a revision.
+func (o *Orderer) put(ctx context.Context, r *revision.Revision) error {
+	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
+	defer cancel()
+	_, err := o.Works.PutWork(ctx, orderToProto(r))
+	if fault.Is(err, fault.Conflict) {
+		return nil // Jobs already has a newer generation.
+	}
+	if err != nil {
+		return fmt.Errorf("order the engine of revision %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// drop orders jobs to end a work that no revision wants. If a revision does want it by now, drop sends that order.
+func (o *Orderer) drop(ctx context.Context, workID string, generation int64) error {
+	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
+	defer cancel()
+	r, err := o.Revisions.ByWork(ctx, o.Pool, workID)
+	if err == nil {
+		return o.put(ctx, r)
+	}
+	if !fault.Is(err, fault.Absent) {
+		return err
+	}
+	_, err = o.Works.PutWork(ctx, goneToProto(workID, generation))
+	if err != nil && !fault.Is(err, fault.Conflict) {
+		return fmt.Errorf("end work %s: %w", workID, err)
+	}
+	return nil
+}

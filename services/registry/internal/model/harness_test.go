@@ -1,0 +1,160 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/blob/objectstore"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/idempotency"
+)
+
+// runs is a fake of the runs and their artifacts, by artifact ID. Each run ID stands for an owner and a visibility.
+type runs map[string]*Artifact
+
+func (runs) RunOwner(_ context.Context, runID string) (access.Owner, error) {
+	switch runID {
+	case "run_ann":
+		return access.Owner{UserID: "usr_1", ProjectID: "prj_1", Visibility: "team"}, nil
+	case "run_else":
+		return access.Owner{UserID: "usr_9", ProjectID: "prj_9", Visibility: "team"}, nil
+	case "run_shown":
+		return access.Owner{UserID: "usr_9", ProjectID: "prj_9", Visibility: "all"}, nil
+	}
+	return access.Owner{}, fault.Absentf("run", runID)
+}
+
+func (r runs) Artifact(_ context.Context, runID, artifactID string) (*Artifact, error) {
+	if a := r[artifactID]; a != nil && a.RunID == runID {
+		return a, nil
+	}
+	return nil, fault.Absentf("artifact", artifactID)
+}
+
+type projects struct{}
+
+func (projects) Project(_ context.Context, key string) (*access.Project, error) {
+	return &access.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
+}
+
+// desk is a test fixture: a server over a bench.
+type desk struct {
+	*bench
+	*Server
+
+	blobs *objectstore.FileStore
+	runs  runs
+}
+
+func openDesk(t *testing.T) *desk {
+	t.Helper()
+	b := open(t)
+	clk := clock.NewFake(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC))
+	ids := id.NewSource(clk, rand.Reader)
+	blobs, err := objectstore.OpenFiles(objectstore.FileConfig{
+		Root: t.TempDir(), Limit: 1 << 20, PublicURL: func() string { return "" }, Clock: clk, IDs: ids, Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, blobs.Close()) })
+	d := &desk{bench: b, blobs: blobs, runs: runs{}}
+	d.Server = &Server{
+		Pool: b.pool, Projects: projects{}, Artifacts: d.runs, Blobs: blobs, Once: &idempotency.Once{Pool: b.pool, Keys: idempotency.New(clk)}, Clock: clk, IDs: ids,
+		Events: event.NewLog(clk, ids, "registry"), Audit: audit.NewLog(clk, ids, "registry"),
+	}
+	return d
+}
+
+// headers records the response headers of a call.
+type headers struct {
+	grpc.ServerTransportStream
+
+	sent metadata.MD
+}
+
+func (h *headers) SetHeader(md metadata.MD) error {
+	h.sent = metadata.Join(h.sent, md)
+	return nil
+}
+
+// as returns the context of a caller's request with a role in the team's project and an idempotency key.
+func as(t *testing.T, subject, role, key string) (context.Context, *headers) {
+	t.Helper()
+	c := &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: authn.RoleOperator}
+	if role != "" {
+		c.Projects = []authn.ProjectRole{{Project: "prj_1", Role: role}}
+	}
+	h := &headers{}
+	ctx := grpc.NewContextWithServerTransportStream(authn.WithNeed(authn.NewContext(t.Context(), c), authn.NeedEdit), h)
+	if key != "" {
+		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("idempotency-key", key))
+	}
+	return ctx, h
+}
+
+func ann(t *testing.T) context.Context {
+	t.Helper()
+	ctx, _ := as(t, "usr_1", authn.ProjectEditor, "")
+	return ctx
+}
+
+// artifact stores data as an artifact of run_ann.
+func (d *desk) artifact(artifactID, format string, data []byte) *Artifact {
+	d.t.Helper()
+	s := sha256.Sum256(data)
+	sum := hex.EncodeToString(s[:])
+	key := "runs/ann/" + artifactID
+	require.NoError(d.t, d.blobs.Put(d.t.Context(), key, bytes.NewReader(data), int64(len(data)), sum))
+	a := &Artifact{
+		ID: artifactID, RunID: "run_ann", Kind: "merged_model", Format: format, Path: "out/model." + format, Size: int64(len(data)), SHA256: sum,
+		URI: blob.URI(key),
+	}
+	d.runs[artifactID] = a
+	return a
+}
+
+// weights returns a safetensors file with n bytes of weights.
+func weights(n int) []byte {
+	text := []byte(`{"a":{"dtype":"U8","shape":[` + strconv.Itoa(n) + `],"data_offsets":[0,` + strconv.Itoa(n) + `]}}`)
+	return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), make([]byte, n)...)
+}
+
+// model creates a model of ann in the team's project.
+func (d *desk) model(name string) *registryv1.Model {
+	d.t.Helper()
+	m, err := d.CreateModel(ann(d.t), &registryv1.CreateModelRequest{Name: name, Project: "team"})
+	require.NoError(d.t, err)
+	return m
+}
+
+// register creates a version from an artifact of run_ann.
+func (d *desk) register(ctx context.Context, m *registryv1.Model, artifactID string) (*registryv1.ModelVersion, error) {
+	return d.CreateModelVersion(ctx, &registryv1.CreateModelVersionRequest{
+		ModelId: m.GetId(), Source: &registryv1.ModelSource{RunId: "run_ann", ArtifactId: artifactID},
+	})
+}
+
+// Get fails like an unreachable object store.
+func (away) Get(context.Context, string) (io.ReadCloser, blob.Info, error) {
+	return nil, blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is away")
+}

@@ -1,0 +1,72 @@
+package modelcard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
+)
+
+// Store reads and writes cards.
+type Store struct{}
+
+// maxRevisions bounds the revisions of one card.
+const maxRevisions = 1000
+
+const columns = `model_id, version, revision, content, front_matter, body_at, digest, author, created_at`
+
+// Get returns a revision of a card; revision 0 means the newest.
+func (Store) Get(ctx context.Context, q pg.Querier, modelID string, version, revision int32) (*Card, error) {
+	c := &Card{}
+	var front []byte
+	err := q.QueryRow(ctx, `SELECT `+columns+` FROM model_card WHERE model_id = $1 AND version = $2 AND ($3 = 0 OR revision = $3)
+		ORDER BY revision DESC LIMIT 1`, modelID, version, revision).
+		Scan(&c.ModelID, &c.Version, &c.Revision, &c.Content, &front, &c.BodyAt, &c.Digest, &c.Author, &c.CreatedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.Absentf(Kind, strconv.Itoa(int(version)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load a model card: %w", err)
+	}
+	c.Front = front
+	return c, nil
+}
+
+// Put stores a card as the next revision of the version's card. If the text equals that of the newest revision, Put
+// returns that revision and fresh is false. If-Match, if present, must name the newest revision, 0 if there is none.
+func (s Store) Put(ctx context.Context, tx pgx.Tx, c *Card) (kept *Card, fresh bool, err error) {
+	var digest *string
+	err = tx.QueryRow(ctx, `SELECT card_revision, card_digest FROM model_version WHERE model_id = $1 AND version = $2 FOR UPDATE`,
+		c.ModelID, c.Version).Scan(&c.Revision, &digest)
+	if err != nil {
+		return nil, false, fmt.Errorf("read the revision of a model card: %w", err)
+	}
+	if err := request.CheckIfMatch(ctx, int64(c.Revision)); err != nil {
+		return nil, false, err
+	}
+	if digest != nil && *digest == c.Digest {
+		kept, err = s.Get(ctx, tx, c.ModelID, c.Version, c.Revision)
+		return kept, false, err
+	}
+	if c.Revision == maxRevisions {
+		return nil, false, fault.New(fault.Conflict, "card_revisions", "a model card can have at most %d revisions", maxRevisions)
+	}
+	c.Revision++
+	_, err = tx.Exec(ctx, `INSERT INTO model_card (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		c.ModelID, c.Version, c.Revision, c.Content, []byte(c.Front), c.BodyAt, c.Digest, c.Author, c.CreatedAt)
+	if err != nil {
+		return nil, false, fmt.Errorf("insert a model card: %w", err)
+	}
+	_, err = tx.Exec(ctx, `UPDATE model_version SET card_revision = $3, card_digest = $4 WHERE model_id = $1 AND version = $2`,
+		c.ModelID, c.Version, c.Revision, c.Digest)
+	if err != nil {
+		return nil, false, fmt.Errorf("update the revision of a model card: %w", err)
+	}
+	return c, true, nil
+}

@@ -1,0 +1,171 @@
+package modelfile
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+const (
+	// metadataName is the only entry of a safetensors header that is not a tensor.
+	metadataName = "__metadata__"
+	// maxDtype is the length of the longest type name.
+	maxDtype = 32
+)
+
+// tensorEntry is one tensor in a safetensors header.
+type tensorEntry struct {
+	Dtype   string   `json:"dtype"`
+	Shape   []uint64 `json:"shape"`
+	Offsets []uint64 `json:"data_offsets"`
+}
+
+// span is the range of a tensor's bytes.
+type span struct{ begin, end uint64 }
+
+// shards adds up the facts from the files of one model.
+type shards struct {
+	facts Facts
+	held  map[string]uint64
+}
+
+// Safetensors reads the header of a safetensors file with size bytes.
+func Safetensors(r io.Reader, size int64) (Facts, error) {
+	s := &shards{held: map[string]uint64{}}
+	if err := s.add(r, size); err != nil {
+		return Facts{}, err
+	}
+	return s.sum(), nil
+}
+
+func (s *shards) sum() Facts {
+	s.facts.Dtype = commonest(s.held)
+	return s.facts
+}
+
+// add reads the header of one file.
+func (s *shards) add(r io.Reader, size int64) error {
+	in := newReader(r, min(size, maxHeader))
+	var length [8]byte
+	if err := in.full(length[:]); err != nil {
+		return err
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n < 2 || n > uint64(in.left) {
+		return malformed("not a safetensors file: the header has %d bytes", n)
+	}
+	raw := make([]byte, n)
+	if err := in.full(raw); err != nil {
+		return err
+	}
+	spans, err := s.entries(raw, maxTensors)
+	if err != nil {
+		return err
+	}
+	return whole(spans, uint64(size)-8-n)
+}
+
+// entries reads the header entry by entry, at most most of them. Decoding all of it into a map would take many times its
+// size in memory.
+func (s *shards) entries(raw []byte, most int) ([]span, error) {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := in.Token(); err != nil || start != json.Delim('{') {
+		return nil, noObject()
+	}
+	var spans []span
+	names := map[string]struct{}{}
+	for in.More() {
+		key, err := in.Token()
+		name, ok := key.(string)
+		if err != nil || !ok {
+			return nil, noObject()
+		}
+		if _, twice := names[name]; twice {
+			return nil, malformed("duplicate tensor %.80q", name)
+		}
+		if names[name] = struct{}{}; len(names) > most {
+			return nil, malformed("the header has more than %d tensors", most)
+		}
+		var entry json.RawMessage
+		if err := in.Decode(&entry); err != nil {
+			return nil, noObject()
+		}
+		if name == metadataName {
+			continue
+		}
+		at, err := s.tensor(name, entry)
+		if err != nil {
+			return nil, err
+		}
+		spans = append(spans, at)
+	}
+	if _, err := in.Token(); err != nil {
+		return nil, noObject()
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return nil, noObject()
+	}
+	return spans, nil
+}
+
+func noObject() error { return malformed("not a safetensors file: the header is not a JSON object") }
+
+// whole rejects tensors that do not fill the bytes after the header without gaps and overlaps.
+func whole(spans []span, have uint64) error {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
+	end := uint64(0)
+	for _, s := range spans {
+		if s.begin != end {
+			return malformed("the tensors overlap or leave a gap at byte %d", min(s.begin, end))
+		}
+		end = s.end
+	}
+	if end != have {
+		return malformed("the file has %d bytes of tensor data; the header describes %d", have, end)
+	}
+	return nil
+}
+
+func (s *shards) tensor(name string, raw json.RawMessage) (span, error) {
+	var t tensorEntry
+	if err := json.Unmarshal(raw, &t); err != nil || t.Dtype == "" || len(t.Dtype) > maxDtype || t.Shape == nil || len(t.Offsets) != 2 {
+		return span{}, malformed("tensor %.80q has no valid description", name)
+	}
+	at := span{t.Offsets[0], t.Offsets[1]}
+	count, ok := elements(t.Shape)
+	if !ok || len(t.Shape) > maxDims || at.end < at.begin {
+		return span{}, malformed("tensor %.80q has an impossible size", name)
+	}
+	if w, size := width(t.Dtype), at.end-at.begin; w > 0 && (size%w != 0 || size/w != count) {
+		return span{}, malformed("the size of tensor %.80q does not match its shape", name)
+	}
+	total := uint64(s.facts.Parameters) + count
+	if total > math.MaxInt64 {
+		return span{}, malformed("the tensors have too many elements")
+	}
+	s.facts.Parameters = int64(total)
+	s.facts.Tensors++
+	s.held[strings.ToLower(t.Dtype)] += count
+	return at, nil
+}
+
+// width returns the size of an element in bytes, 0 for types that are unknown or not of whole bytes.
+func width(dtype string) uint64 {
+	switch dtype {
+	case "F64", "I64", "U64":
+		return 8
+	case "F32", "I32", "U32":
+		return 4
+	case "F16", "BF16", "I16", "U16":
+		return 2
+	case "I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2":
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,40 @@
+package transfer
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+)
+
+// SetProjectVisibility applies a project's visibility to everything in it. It returns once every inference replica has
+// applied the change, because hidden things must no longer be reachable there, as after a revocation. A repeated call
+// changes nothing but waits again.
+func (s *Server) SetProjectVisibility(
+	ctx context.Context, in *commonpeerv1.SetProjectVisibilityRequest,
+) (*commonpeerv1.SetProjectVisibilityResponse, error) {
+	rows := &access.VisibilityRows{Pool: s.Owners.Pool, Changed: func(ctx context.Context, tx pgx.Tx) error {
+		_, err := epoch.Bump(ctx, tx)
+		return err
+	}}
+	for _, k := range kinds() {
+		rows.Tables = append(rows.Tables, k.name)
+	}
+	version, err := rows.Set(ctx, access.VisibilityChange{
+		ProjectID: in.GetProjectId(), Visibility: in.GetVisibility(), Version: in.GetVersion(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	changed, err := epoch.Current(ctx, s.Owners.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Replicas.Await(ctx, changed); err != nil {
+		return nil, err
+	}
+	return &commonpeerv1.SetProjectVisibilityResponse{Version: version}, nil
+}

@@ -1,0 +1,120 @@
+package transfer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/access"
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
+)
+
+func (b *fixture) show(project, to string, version int64) error {
+	_, err := b.server.SetProjectVisibility(b.t.Context(),
+		&commonpeerv1.SetProjectVisibilityRequest{ProjectId: project, Visibility: to, Version: version})
+	return err
+}
+
+func (b *fixture) epoch() int64 {
+	b.t.Helper()
+	now, err := epoch.Current(b.t.Context(), b.pool)
+	require.NoError(b.t, err)
+	return now
+}
+
+// visible counts the rows visible to a user without any role in the projects.
+func (b *fixture) visible() (n int) {
+	b.t.Helper()
+	for _, table := range []string{"dataset", "model", "deployment", "environment", "rubric", "solution", "solution_application"} {
+		n += b.count(table+` WHERE `+access.Visible, false, "usr_9", []string{})
+	}
+	return n
+}
+
+// store stores one thing of each kind, resolved at a version of the project's visibility.
+func (b *fixture) store(ctx context.Context, tx pgx.Tx, name, project string, version int64) error {
+	o := access.Owner{UserID: "usr_1", UserName: "n", ProjectID: project, Project: project, Visibility: "all", VisibilityVersion: version}
+	now := clock.Real().Now()
+	_, _, putErr := solution.Store{}.Put(ctx, tx, &solution.Solution{Owner: o, ID: "sol_" + name, Name: name, Version: "1", Manifest: []byte(`{}`), CreatedAt: now})
+	_, _, applyErr := solution.Store{}.Apply(ctx, tx, &solution.Application{Owner: o, ID: "sap_" + name, Digest: name, CreatedAt: now}, []byte(`{}`))
+	return errors.Join(putErr, applyErr,
+		environment.Store{}.Insert(ctx, tx, &environment.Environment{Owner: o, ID: "env_" + name, Name: name, CreatedAt: now}),
+		rubric.Store{}.Insert(ctx, tx, &rubric.Rubric{Owner: o, ID: "rub_" + name, Name: name, CreatedAt: now}),
+		dataset.Store{}.Insert(ctx, tx, &dataset.Dataset{Owner: o, ID: "ds_" + name, Name: name, Format: "jsonl", CreatedAt: now}),
+		model.Store{}.Insert(ctx, tx, &model.Model{Owner: o, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: now}),
+		(&deployment.Store{}).Insert(ctx, tx, &deployment.Deployment{Owner: o, ID: "dep_" + name, Name: name, State: deployment.StateServing, CreatedAt: now}),
+	)
+}
+
+func (b *fixture) keep(name, project string, version int64) {
+	b.t.Helper()
+	require.NoError(b.t, pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
+		return b.store(ctx, tx, name, project, version)
+	}))
+}
+
+func TestSetProjectVisibility(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	b.keep("a", "prj_1", 0)
+	b.keep("b", "prj_2", 0)
+	require.Equal(t, 14, b.visible())
+	before := b.epoch()
+	require.NoError(t, b.show("prj_1", "team", 1))
+	require.Equal(t, 7, b.visible())
+	require.Greater(t, b.epoch(), before, "the epoch tells inference to reload")
+	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "the call waits until inference has applied it")
+	b.keep("late", "prj_1", 0)
+	require.Equal(t, 7, b.visible())
+	b.keep("ahead", "prj_1", 2)
+	require.Equal(t, 14, b.visible())
+	require.NoError(t, b.show("prj_1", "all", 2))
+	require.NoError(t, b.show("prj_1", "team", 1))
+	require.Equal(t, 28, b.visible(), "the highest version wins, regardless of the order of arrival")
+	require.Zero(t, b.count(`audit`), "auth writes the audit entry")
+}
+
+func TestSetProjectVisibility_repeatWaitsAgain(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	b.keep("a", "prj_1", 0)
+	b.replicas.err = errors.New("cut off")
+	require.ErrorIs(t, b.show("prj_1", "team", 1), b.replicas.err)
+	require.Zero(t, b.visible(), "the change is stored")
+	changed := b.epoch()
+	b.replicas.err = nil
+	require.NoError(t, b.show("prj_1", "team", 1))
+	require.Equal(t, changed, b.epoch())
+	require.Equal(t, []int64{changed, changed}, b.replicas.awaited)
+}
+
+// Rows that are resolved before the change and stored while it runs are hidden too.
+func TestSetProjectVisibility_coversConcurrentInserts(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	require.NoError(t, b.store(t.Context(), tx, "a", "prj_1", 0))
+	done := make(chan error, 1)
+	go func() { done <- b.show("prj_1", "team", 1) }()
+	require.Eventually(t, func() bool {
+		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, time.Minute, time.Millisecond, "the change waits for the open insert")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-done)
+	require.Zero(t, b.visible())
+}

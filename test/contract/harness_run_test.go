@@ -1,0 +1,208 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+const recipe = "custom/custom"
+
+// addRecipe sets the newest version and the lock of the recipe that runs a user's command.
+func (b *builder) addRecipe() {
+	b.Helper()
+	var newest struct {
+		Version string `json:"version"`
+	}
+	b.do(b.as("admin"), http.MethodGet, "/api/recipes/"+recipe, nil, &newest)
+	var lock json.RawMessage
+	b.do(b.as("admin"), http.MethodGet, "/api/recipes/"+recipe+"/versions/"+newest.Version+"/lock", nil, &lock)
+	b.set("recipe_version", newest.Version)
+	b.set("recipe_lock", string(lock))
+}
+
+// training is a job whose reports the harness sends, with the token that the job's command writes to a file.
+type training struct {
+	b          *builder
+	job, run   string
+	token, dir string
+	reports    *client.Client
+}
+
+// train submits a command that writes its token to a file, prints a line and waits for the file finish. bound lists the
+// datasets that the job reads.
+func (b *builder) train(bound ...string) *training {
+	b.Helper()
+	datasets := map[string]any{}
+	for i, ref := range bound {
+		datasets[fmt.Sprintf("train%d", i)] = ref
+	}
+	raw := sha256.Sum256([]byte(b.address()))
+	name := "given-" + hex.EncodeToString(raw[:8])
+	command := `echo "training begins"; printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/$0.new" && mv "$SERVICE_JOB_WORKDIR/$0.new" "$SERVICE_JOB_WORKDIR/$0"
+		until [ -e "$SERVICE_JOB_WORKDIR/finish" ]; do sleep 0.05; done; echo "training ends"`
+	var made struct {
+		ID    string `json:"id"`
+		RunID string `json:"run_id"`
+	}
+	b.do(b.as("operator"), http.MethodPost, "/api/jobs", map[string]any{"api": "service/v1", "spec": map[string]any{
+		"name": name, "project": projectKey, "source": map[string]any{"command": []string{"sh", "-c", command, name}},
+		"recipe":    map[string]any{"name": recipe, "version": b.at("recipe_version"), "lock": json.RawMessage(b.at("recipe_lock"))},
+		"resources": map[string]any{"pools": []any{map[string]any{"pool": "default"}}},
+		"bindings":  map[string]any{"datasets": datasets},
+	}}, &made)
+	path := ""
+	b.await("the command runs", func() bool {
+		path = b.Find(name, func(string) bool { return true })
+		return path != ""
+	})
+	token, err := os.ReadFile(path)
+	require.NoError(b, err)
+	return &training{
+		b: b, job: made.ID, run: made.RunID, token: string(token), dir: filepath.Dir(path),
+		reports: b.caller().With(secret.New(string(token))),
+	}
+}
+
+// await polls until holds returns true.
+func (b *builder) await(what string, holds func() bool) {
+	b.Helper()
+	require.Eventually(b, holds, testenv.Patience, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
+}
+
+// report sends a report of the run.
+func (r *training) report(name string, fields map[string]any) {
+	r.b.Helper()
+	body := map[string]any{"run_id": r.run}
+	maps.Copy(body, fields)
+	r.b.do(r.reports, http.MethodPost, "/api/ingest/"+name, body, nil)
+}
+
+func (r *training) lifecycle(event string) {
+	r.b.Helper()
+	r.report("lifecycle", map[string]any{"event": event, "ts": "2026-11-21T03:00:00+00:00"})
+}
+
+// bring uploads a model as the run would and returns its object URI.
+func (r *training) bring(name string, data []byte) (uri string) {
+	r.b.Helper()
+	sum := sha256.Sum256(data)
+	query := url.Values{
+		"run_id": {r.run}, "kind": {"merged_model"}, "path": {name}, "size_bytes": {fmt.Sprint(len(data))},
+		"sha256": {hex.EncodeToString(sum[:])},
+	}
+	var ticket struct {
+		uploadTarget
+		ObjectURI string `json:"object_uri"`
+	}
+	require.NoError(r.b, r.reports.Get(r.b.Context(), "/api/ingest/artifact/upload-url", query, &ticket))
+	ticket.put(r.b, data)
+	return ticket.ObjectURI
+}
+
+// upload uploads and registers a model as the run would and returns the id of the artifact.
+func (r *training) upload(name string, data []byte) string {
+	r.b.Helper()
+	uri := r.bring(name, data)
+	var made struct {
+		ID string `json:"id"`
+	}
+	r.b.do(r.reports, http.MethodPost, "/api/ingest/artifact", map[string]any{
+		"run_id": r.run, "kind": "merged_model", "path": uri, "format": "gguf", "step": 3, "size_bytes": len(data),
+	}, &made)
+	return made.ID
+}
+
+// finish ends the command and waits until the job has succeeded.
+func (r *training) finish() {
+	r.b.Helper()
+	require.NoError(r.b, os.WriteFile(filepath.Join(r.dir, "finish"), nil, 0o644))
+	r.b.await("the job succeeds", func() bool {
+		var now struct {
+			State string `json:"state"`
+		}
+		r.b.do(r.b.as("operator"), http.MethodGet, "/api/jobs/"+r.job, nil, &now)
+		require.NotContains(r.b, []string{"failed", "stopped"}, now.State)
+		return now.State == "succeeded"
+	})
+}
+
+// addFinished creates a run that has reported everything and succeeded.
+func (b *builder) addFinished() {
+	b.Helper()
+	r := b.train()
+	// Wait for the agent's own reports, so that they precede those of the run.
+	b.await("the agent has reported the running command and its output", func() bool {
+		var attempts, lines []map[string]any
+		b.do(b.as("operator"), http.MethodGet, "/api/jobs/"+r.job+"/attempts", nil, &attempts)
+		b.do(b.as("operator"), http.MethodGet, "/api/jobs/"+r.job+"/logs", nil, &lines)
+		return attempts[0]["executor_running_at"] != nil && len(lines) > 0
+	})
+	const ts = "2026-11-21T03:00:00+00:00"
+	r.lifecycle("running")
+	r.report("hparams", map[string]any{"params": map[string]any{"optim.lr": 0.002, "train.steps": 3}})
+	var points []any
+	for step := range 3 {
+		points = append(points, map[string]any{"key": "train/loss", "step": step, "value": 1 / float64(step+2), "ts": ts})
+	}
+	r.report("metrics", map[string]any{"points": points})
+	for chunk, words := range []string{"first", "second"} {
+		r.report("validation", map[string]any{
+			"step": 3, "avg_reward": 0.5, "accuracy": 0.5, "chunk_index": chunk, "total_chunks": 2,
+			"samples": []any{map[string]any{"user": words, "assistant": "x", "env": "test", "reward": chunk, "extra": map[string]any{"chunk": chunk}}},
+		})
+	}
+	r.report("logs", map[string]any{"chunks": []string{"reported by the run\n"}})
+	r.report("environment", map[string]any{"python": "3.11", "packages": map[string]any{"numpy": "2.0"}})
+	r.report("environment/nodes", map[string]any{"nodes": []any{map[string]any{"rank": 0, "host": "a"}}})
+	r.report("hardware", map[string]any{"points": []any{map[string]any{"ts": ts, "key": "gpu_util", "value": 0.5}}})
+	r.report("benchmark", map[string]any{"name": "arithmetic", "metric": "exact_match", "value": 0.5})
+	b.set("artifact", r.upload("model.gguf", fixtures.GGUF(r.run)))
+	r.lifecycle("succeeded")
+	r.finish()
+	b.set("job", r.job)
+	b.set("run", r.run)
+	b.set("ended_ingest", r.token)
+}
+
+// addLive creates a run that stays running.
+func (b *builder) addLive() {
+	b.Helper()
+	r := b.train()
+	r.lifecycle("running")
+	b.set("live_job", r.job)
+	b.set("live_run", r.run)
+	b.set("ingest", r.token)
+}
+
+// addOwn creates a run for one golden, whose process has started and has reported nothing.
+func (b *builder) addOwn() {
+	b.Helper()
+	r := b.train()
+	b.set("own_job", r.job)
+	b.set("own_run", r.run)
+	b.set("own_ingest", r.token)
+}
+
+// addSealed creates a run that reads a protected dataset and stays running.
+func (b *builder) addSealed() {
+	b.Helper()
+	r := b.train(b.at("protected_ref"))
+	r.lifecycle("running")
+	b.set("sealed_job", r.job)
+	b.set("sealed_run", r.run)
+	b.set("sealed_ingest", r.token)
+}

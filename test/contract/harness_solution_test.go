@@ -1,0 +1,157 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+)
+
+// reference returns the reference by which bindings name an object of the world's project.
+func reference(kind, name, version string) string {
+	return kind + "/" + projectKey + "/" + name + "@" + version
+}
+
+// file returns a manifest of one file and the digest of its bytes.
+func file(data string) (files []any, digest string) {
+	sum := sha256.Sum256([]byte(data))
+	digest = hex.EncodeToString(sum[:])
+	return []any{map[string]any{"path": "a.jsonl", "size_bytes": len(data), "sha256": digest}}, digest
+}
+
+// committed creates a dataset with the version v1 of one file and returns its reference.
+func (b *builder) committed(name, data string, protected bool) string {
+	b.Helper()
+	ada := b.as("operator")
+	var dataset made
+	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": name, "project": projectKey, "protected": protected}, &dataset)
+	b.uploaded(dataset.ID, "v1", data)
+	b.do(ada, http.MethodPost, "/api/datasets/"+dataset.ID+"/versions/v1/commit", nil, nil)
+	return reference("ds", name, "v1")
+}
+
+// uploaded creates a version, uploads its only file and returns the file's digest.
+func (b *builder) uploaded(dataset, version, data string) string {
+	b.Helper()
+	files, digest := file(data)
+	var out struct {
+		Uploads []uploadTarget `json:"uploads"`
+	}
+	b.do(b.as("operator"), http.MethodPost, "/api/datasets/"+dataset+"/versions", map[string]any{"version": version, "files": files}, &out)
+	for _, u := range out.Uploads {
+		u.put(b, []byte(data))
+	}
+	return digest
+}
+
+// addSplits creates a train dataset, a validation dataset and a protected one.
+func (b *builder) addSplits() {
+	b.Helper()
+	b.set("train_ref", b.committed("to-train-on", `{"question": "of the world, to train on"}`, false))
+	b.set("held_ref", b.committed("held-out", `{"question": "of the world, held out"}`, false))
+	b.set("protected_ref", b.committed("kept-to-ourselves", `{"question": "of the world, protected"}`, true))
+}
+
+// object returns the folder in which the store keeps the object with this digest.
+func (b *builder) object(digest string) string {
+	b.Helper()
+	found := ""
+	_ = filepath.WalkDir(b.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), digest) {
+			found = path
+			return fs.SkipAll
+		}
+		return nil
+	})
+	require.NotEmpty(b, found)
+	return found
+}
+
+// addBrokenDataset creates a dataset whose objects the store cannot read, because a file replaces their folder.
+func (b *builder) addBrokenDataset() {
+	b.Helper()
+	ada := b.as("operator")
+	var dataset made
+	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": "broken", "project": projectKey}, &dataset)
+	for _, version := range []string{"ready", "waiting"} {
+		digest := b.uploaded(dataset.ID, version, `{"question": "of the world, broken `+version+`"}`)
+		if version == "ready" {
+			b.do(ada, http.MethodPost, "/api/datasets/"+dataset.ID+"/versions/ready/commit", nil, nil)
+		}
+		path := b.object(digest)
+		require.NoError(b, os.RemoveAll(path))
+		require.NoError(b, os.WriteFile(path, nil, 0o600))
+	}
+	b.set("broken_dataset", dataset.ID)
+}
+
+// addGoneLink sets the signed URL of an object that has been deleted.
+func (b *builder) addGoneLink() {
+	b.Helper()
+	ada := b.as("operator")
+	var dataset made
+	b.do(ada, http.MethodPost, "/api/datasets", map[string]any{"name": "gone", "project": projectKey}, &dataset)
+	digest := b.uploaded(dataset.ID, "v1", `{"question": "of the world, gone"}`)
+	path := "/api/datasets/" + dataset.ID + "/versions/v1"
+	b.do(ada, http.MethodPost, path+"/commit", nil, nil)
+	var link uploadTarget
+	b.do(ada, http.MethodPost, path+"/download-url", map[string]any{"path": "a.jsonl"}, &link)
+	require.NoError(b, os.RemoveAll(b.object(digest)))
+	b.set("gone_link", link.URL)
+}
+
+// addEnvironment creates an environment with a ready version of two tasks.
+func (b *builder) addEnvironment() {
+	b.Helper()
+	ada := b.as("operator")
+	var environment made
+	b.do(ada, http.MethodPost, "/api/environments", map[string]any{"name": "arithmetic", "project": projectKey}, &environment)
+	path := "/api/environments/" + environment.ID
+	tasks := `{"prompt": "of the world: 1+1"}` + "\n" + `{"prompt": "of the world: 1+2"}`
+	sum := sha256.Sum256([]byte(tasks))
+	digest := hex.EncodeToString(sum[:])
+	var target uploadTarget
+	b.do(ada, http.MethodPost, path+"/upload-url", map[string]any{"kind": "taskset", "size_bytes": len(tasks), "sha256": digest}, &target)
+	target.put(b, []byte(tasks))
+	b.do(ada, http.MethodPost, path+"/versions", map[string]any{
+		"version": "v1", "manifest": map[string]any{"api": "env/v1", "entry": "arithmetic:Env", "taskset": map[string]any{"digest": "sha256:" + digest, "count": 2}},
+	}, nil)
+	b.await("the environment is ready", func() bool {
+		var v struct {
+			State  string `json:"state"`
+			Reason any    `json:"reason"`
+		}
+		b.do(ada, http.MethodGet, path+"/versions/v1", nil, &v)
+		require.NotEqual(b, "invalid", v.State, "%v", v.Reason)
+		return v.State == "ready"
+	})
+	b.set("taskset_ref", reference("env", "arithmetic", "v1"))
+	b.set("taskset_digest", "sha256:"+digest)
+}
+
+// addRubric creates a rubric with a published version.
+func (b *builder) addRubric() {
+	b.Helper()
+	ada := b.as("operator")
+	var rubric made
+	b.do(ada, http.MethodPost, "/api/rubrics", map[string]any{"name": "fair", "project": projectKey}, &rubric)
+	path := "/api/rubrics/" + rubric.ID + "/versions"
+	var version struct {
+		Digest string `json:"digest"`
+	}
+	b.do(ada, http.MethodPost, path, map[string]any{"content": map[string]any{"criteria": []any{map[string]any{"key": "right", "weight": 1, "kind": "exact"}}}}, &version)
+	b.do(ada, http.MethodPost, path+"/1/publish", nil, nil)
+	b.set("rubric_ref", reference("rub", "fair", "1"))
+	b.set("rubric_digest", version.Digest)
+}
+
+// addModelRef sets the reference of the world's model.
+func (b *builder) addModelRef() {
+	b.Helper()
+	b.set("model_ref", reference("mdl", "answers", b.at("model_version")))
+}

@@ -1,0 +1,162 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+// world holds the objects of one installation that goldens share. It consists of pieces, each built when a golden first
+// uses one of its variables. A golden must create the objects that it changes.
+type world struct {
+	*testenv.Stand
+
+	t      *testing.T // of the shape
+	pieces []*piece
+
+	mu   sync.Mutex
+	vars map[string]string
+	// from is the number of client addresses given out.
+	from atomic.Int64
+}
+
+// piece builds some of the world's variables.
+type piece struct {
+	// vars are the names of the variables that build sets.
+	vars  []string
+	build func(b *builder)
+	// own marks a piece that is built again for each golden that uses it.
+	own bool
+
+	once sync.Once
+}
+
+// parts returns all pieces.
+func parts() []*piece {
+	return []*piece{
+		{vars: []string{"admin", "admin_password"}, build: (*builder).addAdmin},
+		{vars: []string{"operator", "viewer", "stranger", "project", "project_id", "team", "team_id"}, build: (*builder).addPeople},
+		{vars: []string{"newcomer"}, build: (*builder).addNewcomer},
+		{vars: []string{"recipe_version", "recipe_lock"}, build: (*builder).addRecipe},
+		{vars: []string{"job", "run", "artifact", "ended_ingest"}, build: (*builder).addFinished},
+		{vars: []string{"live_job", "live_run", "ingest"}, build: (*builder).addLive},
+		{vars: []string{"broken_run", "broken_ingest", "broken_object"}, build: (*builder).addBroken},
+		{vars: []string{"own_job", "own_run", "own_ingest"}, build: (*builder).addOwn, own: true},
+		{vars: []string{"sealed_job", "sealed_run", "sealed_ingest"}, build: (*builder).addSealed},
+		{vars: []string{"dataset", "dataset_version"}, build: (*builder).addDataset},
+		{vars: []string{"train_ref", "held_ref", "protected_ref"}, build: (*builder).addSplits},
+		{vars: []string{"broken_dataset"}, build: (*builder).addBrokenDataset},
+		{vars: []string{"taskset_ref", "taskset_digest"}, build: (*builder).addEnvironment},
+		{vars: []string{"rubric_ref", "rubric_digest"}, build: (*builder).addRubric},
+		{vars: []string{"model_ref"}, build: (*builder).addModelRef},
+		{vars: []string{"model", "model_version"}, build: (*builder).addModel},
+		{vars: []string{"deployment", "revision", "deployment_token"}, build: (*builder).addDeployment},
+		{vars: []string{"own_deployment", "own_token", "own_token_id"}, build: (*builder).addOwnDeployment, own: true},
+		{vars: []string{"second_revision"}, build: (*builder).addSecond, own: true},
+		{vars: []string{"session"}, build: (*builder).addSession},
+		{vars: []string{"own_model"}, build: (*builder).addOwnModel, own: true},
+		{vars: []string{"fleet", "node"}, build: (*builder).addFleet},
+		{vars: []string{"llm"}, build: (*builder).addModelServer},
+		{vars: []string{"certificate_request"}, build: (*builder).addCertificateRequest},
+		{vars: []string{"ghost_node"}, build: (*builder).addGhost, own: true},
+		{vars: []string{"stuck_instance"}, build: (*builder).addStuckInstance, own: true},
+		{vars: []string{"program"}, build: (*builder).addProgram},
+		{vars: []string{"provided"}, build: (*builder).addProvided},
+		{vars: []string{"joiner"}, build: (*builder).addJoiner, own: true},
+		{vars: []string{"gone_link"}, build: (*builder).addGoneLink},
+	}
+}
+
+// builder builds one piece for the golden that needs it. Its cleanups and its context belong to the shape; its failures
+// fail the golden.
+type builder struct {
+	testing.TB
+
+	*world
+
+	set func(name, value string)
+	get func(name string) (string, error)
+}
+
+// Cleanup registers a function to call when the shape ends.
+func (b *builder) Cleanup(f func()) { b.t.Cleanup(f) }
+
+// Context returns a context that is canceled when the shape ends.
+func (b *builder) Context() context.Context { return b.t.Context() }
+
+// at returns a variable of another piece.
+func (b *builder) at(name string) string {
+	b.Helper()
+	v, err := b.get(name)
+	if err != nil {
+		b.Fatalf("%s: %v", name, err)
+	}
+	return v
+}
+
+var errNotBuilt = errors.New("its piece of the world was not built")
+
+// variables returns a function that looks up the world's variables for one golden.
+func (w *world) variables(t testing.TB) func(name string) (string, error) {
+	t.Helper()
+	own := map[string]string{}
+	var get func(name string) (string, error)
+	get = func(name string) (string, error) {
+		i := slices.IndexFunc(w.pieces, func(p *piece) bool { return slices.Contains(p.vars, name) })
+		if i < 0 {
+			return "", fmt.Errorf("unknown variable %s", name)
+		}
+		p := w.pieces[i]
+		if p.own {
+			if _, there := own[name]; !there {
+				p.build(&builder{TB: t, world: w, get: get, set: func(n, v string) { own[n] = v }})
+			}
+			return found(own, name)
+		}
+		p.once.Do(func() { p.build(&builder{TB: t, world: w, get: get, set: w.set}) })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return found(w.vars, name)
+	}
+	return get
+}
+
+func found(vars map[string]string, name string) (string, error) {
+	v, ok := vars[name]
+	if !ok {
+		return "", errNotBuilt
+	}
+	return v, nil
+}
+
+func (w *world) set(name, value string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.vars[name] = value
+}
+
+// address returns a new client address, because rate limits count by address.
+func (w *world) address() string {
+	n := w.from.Add(1)
+	return fmt.Sprintf("127.%d.%d.%d", 10+n/62500, 1+n/250%250, 1+n%250)
+}
+
+// caller returns a client with an address of its own and no credential.
+func (w *world) caller() *client.Client {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(w.address())}}
+	return client.New(w.URL, &http.Transport{DialContext: dialer.DialContext})
+}
+
+func newWorld(t *testing.T, s *testenv.Stand) *world {
+	t.Helper()
+	return &world{Stand: s, t: t, pieces: parts(), vars: map[string]string{}}
+}

@@ -1,0 +1,210 @@
+package executortest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// Subject is the driver under test.
+type Subject struct {
+	// Spec is complete except for the model's files.
+	Spec executor.EngineSpec
+	// Model stores the model's files in the plane.
+	Model func(p *Plane) []executor.ObjectRef
+	// ChecksKey states whether the engine rejects a wrong key.
+	ChecksKey bool
+}
+
+// patience includes the first installation of an engine.
+const enginePatience = 5 * time.Minute
+
+// Run runs the suite: it starts one engine, queries, adopts, kills and stops it.
+func RunEngine(t *testing.T, open Open, s Subject) {
+	t.Helper()
+	b := &engineBench{T: t, subject: s, plane: NewPlane(t), dir: t.TempDir(), open: open}
+	b.x = open(t, b.dir, b.plane)
+	t.Cleanup(func() {
+		_ = b.x.Apply(context.Background(), nil)
+		b.until("all works are gone", func() bool { return len(b.x.Observed()) == 0 })
+		b.x.Close()
+	})
+	s.Spec.Model = s.Model(b.plane)
+	b.work = executor.Work{
+		Key: executor.Key{WorkID: "wrk_engine", Generation: 1, Fence: 1}, Kind: executor.KindEngine,
+		Desired: executor.DesiredRunning, Engine: &s.Spec,
+	}
+	first := b.starts()
+	b.answers(first)
+	b.streams(first)
+	b.refusesWrongKey(first)
+	b.adopted(first)
+	second := b.crashes(first)
+	b.stops(second)
+}
+
+type engineBench struct {
+	*testing.T
+	subject Subject
+	plane   *Plane
+	dir     string
+	open    Open
+	x       Opened
+	work    executor.Work
+}
+
+func (b *engineBench) until(what string, holds func() bool) {
+	b.Helper()
+	deadline := time.NewTimer(enginePatience)
+	defer deadline.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-b.x.Changes():
+		case <-tick.C:
+		case <-deadline.C:
+			b.Fatalf("timeout after %s waiting for: %s", enginePatience, what)
+		}
+	}
+}
+
+// report returns the engine's report; it fails the test if the work has ended.
+func (b *engineBench) report() executor.EngineReport {
+	b.Helper()
+	for _, o := range b.x.Observed() {
+		require.Nil(b, o.Exit, "the engine's work ended: %+v, %+v", o.Exit, o.Engine)
+		if o.Engine != nil {
+			return *o.Engine
+		}
+	}
+	return executor.EngineReport{}
+}
+
+func (b *engineBench) ready(restarts int) executor.EngineReport {
+	b.Helper()
+	b.until("the engine is ready", func() bool { r := b.report(); return r.Ready && r.Restarts == restarts })
+	return b.report()
+}
+
+// starts waits until the engine is ready and checks that all probes have passed.
+func (b *engineBench) starts() executor.EngineReport {
+	b.Helper()
+	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{b.work}))
+	r := b.ready(0)
+	require.Equal(b, executor.EngineReady, r.Phase)
+	require.NotZero(b, r.PID)
+	require.False(b, r.ReadyAt.IsZero())
+	require.NotEmpty(b, r.APIKey.Reveal())
+	require.True(b, strings.HasPrefix(r.Address, "http://127.0.0.1:"), "bound to %s", r.Address)
+	var probes struct {
+		Probes []struct {
+			Name string `json:"name"`
+			OK   bool   `json:"ok"`
+		} `json:"probes"`
+	}
+	require.NoError(b, json.Unmarshal(r.Probes, &probes))
+	passed := map[string]bool{}
+	for _, p := range probes.Probes {
+		passed[p.Name] = p.OK
+	}
+	require.True(b, passed["bound"] && passed["models"] && passed["generate"] && passed["stream"], "%s", r.Probes)
+	return r
+}
+
+func (b *engineBench) ask(r executor.EngineReport, key string, stream bool) (int, string) {
+	b.Helper()
+	body, err := json.Marshal(map[string]any{
+		"model": "default", "max_tokens": 8, "stream": stream, "messages": []map[string]string{{"role": "user", "content": "12+34?"}},
+	})
+	require.NoError(b, err)
+	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, r.Address+"/v1/chat/completions", bytes.NewReader(body))
+	require.NoError(b, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+key)
+	// An engine may close an idle connection at any moment: use a new one for each request.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	require.NoError(b, err)
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(b, err)
+	return resp.StatusCode, string(answer)
+}
+
+func (b *engineBench) answers(r executor.EngineReport) {
+	b.Helper()
+	status, body := b.ask(r, r.APIKey.Reveal(), false)
+	require.Equal(b, http.StatusOK, status, body)
+	require.Contains(b, body, "choices")
+}
+
+func (b *engineBench) streams(r executor.EngineReport) {
+	b.Helper()
+	status, body := b.ask(r, r.APIKey.Reveal(), true)
+	require.Equal(b, http.StatusOK, status, body)
+	require.GreaterOrEqual(b, strings.Count(body, "data: {"), 2, body)
+}
+
+func (b *engineBench) refusesWrongKey(r executor.EngineReport) {
+	b.Helper()
+	if !b.subject.ChecksKey {
+		return
+	}
+	status, body := b.ask(r, "wrong", false)
+	require.Equal(b, http.StatusUnauthorized, status, body)
+}
+
+// adopted checks that the same process continues, ready, under another executor.
+func (b *engineBench) adopted(before executor.EngineReport) {
+	b.Helper()
+	b.x.Close()
+	b.x = b.open(b.T, b.dir, b.plane)
+	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{b.work}))
+	after := b.report()
+	require.Equal(b, before, after, "adoption changed the report")
+	b.answers(after)
+}
+
+// crashes kills the engine and checks that it is restarted.
+func (b *engineBench) crashes(before executor.EngineReport) executor.EngineReport {
+	b.Helper()
+	require.NoError(b, syscall.Kill(before.PID, syscall.SIGKILL))
+	b.until("the crash is reported", func() bool { r := b.report(); return !r.Ready || r.Restarts > 0 })
+	after := b.ready(before.Restarts + 1)
+	require.NotEqual(b, before.PID, after.PID)
+	require.Equal(b, before.APIKey, after.APIKey)
+	b.answers(after)
+	return after
+}
+
+// stops stops the engine and checks that its port is free.
+func (b *engineBench) stops(r executor.EngineReport) {
+	b.Helper()
+	stop := b.work
+	stop.Desired = executor.DesiredStopped
+	require.NoError(b, b.x.Apply(context.Background(), []executor.Work{stop}))
+	var exit *executor.Exit
+	b.until("the engine has ended", func() bool {
+		for _, o := range b.x.Observed() {
+			exit = o.Exit
+		}
+		return exit != nil
+	})
+	require.Equal(b, executor.ReasonStopped, exit.Reason, fmt.Sprintf("%+v", exit))
+	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", strings.TrimPrefix(r.Address, "http://"))
+	require.NoError(b, err, "the port is still in use")
+	require.NoError(b, listener.Close())
+}

@@ -1,0 +1,167 @@
+package executortest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/agent/executor"
+)
+
+// Open creates an executor over a folder. Opened again after Close, it must continue
+// with the state in the folder.
+type Open func(t *testing.T, dir string, p *Plane) Opened
+
+// Opened is a running executor.
+type Opened struct {
+	executor.Executor
+	// Close ends the executor as if the agent were killed: its works continue.
+	Close func()
+}
+
+// Run runs the suite.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	for _, group := range []map[string]func(*bench){endings, stopping, adopting, desiring, preparing} {
+		for name, test := range group {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(newBench(t, open))
+			})
+		}
+	}
+}
+
+// bench is the setup of one test.
+type bench struct {
+	*testing.T
+	open  Open
+	dir   string
+	plane *Plane
+	x     Opened
+}
+
+func newBench(t *testing.T, open Open) *bench {
+	t.Helper()
+	b := &bench{T: t, open: open, dir: t.TempDir(), plane: NewPlane(t)}
+	b.x = open(t, b.dir, b.plane)
+	t.Cleanup(func() {
+		// No process may outlive the test.
+		b.apply()
+		b.until("all works are gone", func() bool { return len(b.x.Observed()) == 0 })
+		b.x.Close()
+	})
+	return b
+}
+
+// reopen simulates an agent that is killed and started again.
+func (b *bench) reopen(meanwhile func()) {
+	b.Helper()
+	b.x.Close()
+	meanwhile()
+	b.x = b.open(b.T, b.dir, b.plane)
+}
+
+func (b *bench) apply(works ...executor.Work) {
+	b.Helper()
+	require.NoError(b, b.x.Apply(context.Background(), works))
+}
+
+const patience = time.Minute
+
+// until waits until the condition holds.
+func (b *bench) until(what string, holds func() bool) {
+	b.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	// Some conditions depend on files and processes, not on the executor.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-b.x.Changes():
+		case <-tick.C:
+		case <-deadline.C:
+			b.Fatalf("timeout after %s waiting for: %s; observed: %s", patience, what, describe(b.x.Observed()))
+		}
+	}
+}
+
+func describe(all []executor.Observation) string {
+	var text strings.Builder
+	for _, o := range all {
+		_, _ = fmt.Fprintf(&text, "\n  %s %s %q exit %+v", o.Key, o.Phase, o.Detail, o.Exit)
+	}
+	return text.String()
+}
+
+func (b *bench) observe(key executor.Key) (executor.Observation, bool) {
+	for _, o := range b.x.Observed() {
+		if o.Key == key {
+			return o, true
+		}
+	}
+	return executor.Observation{}, false
+}
+
+// reach waits until the execution is in the given phase.
+func (b *bench) reach(key executor.Key, phase executor.Phase) executor.Observation {
+	b.Helper()
+	var o executor.Observation
+	b.until(key.String()+" "+string(phase), func() bool {
+		var known bool
+		o, known = b.observe(key)
+		return known && o.Phase == phase
+	})
+	return o
+}
+
+func (b *bench) exit(key executor.Key) executor.Exit {
+	b.Helper()
+	o := b.reach(key, executor.PhaseExited)
+	require.NotNil(b, o.Exit)
+	return *o.Exit
+}
+
+// shell returns an attempt that runs a script.
+func (b *bench) shell(id, script string) executor.Work {
+	return executor.Work{
+		Key: executor.Key{WorkID: id, Generation: 1, Fence: 1}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning,
+		Attempt: &executor.AttemptSpec{
+			JobID: "job_1", RunID: "run_1", Attempt: 1, Command: []string{"/bin/sh", "-c", script}, Seed: 7,
+			IngestEndpoint: b.plane.Endpoint(), Grace: 5 * time.Second, Hparams: []byte(`{"train.lr": 0.1}`),
+		},
+	}
+}
+
+func wanted(w executor.Work, d executor.Desired) executor.Work {
+	w.Desired = d
+	return w
+}
+
+// Tar returns a tar archive of the files.
+func Tar(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for name, text := range files {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg}))
+		_, err := w.Write([]byte(text))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func number(n int) string { return strconv.Itoa(n) }
+
+func writerOf(key executor.Key) string {
+	return fmt.Sprintf("agent-%s-%d-%d", key.WorkID, key.Generation, key.Fence)
+}

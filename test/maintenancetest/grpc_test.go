@@ -1,0 +1,224 @@
+package maintenancetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/signalbox-dev/signalbox/gen/route"
+	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+// caller asks the same by REST and by gRPC.
+type caller struct {
+	t    testing.TB
+	base string
+	conn *grpc.ClientConn
+}
+
+// outcome is what a question came to, in the words that both ways share.
+type outcome struct {
+	Status int
+	Detail string
+	Fields []string
+}
+
+// methodOf is the descriptor of a route's call.
+func methodOf(t testing.TB, rt route.Route) protoreflect.MethodDescriptor {
+	t.Helper()
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(rt.RPC, "/", ".")))
+	require.NoError(t, err)
+	return d.(protoreflect.MethodDescriptor)
+}
+
+// named are the variables of a pattern.
+func named(pattern string) (names []string) {
+	for segment := range strings.SplitSeq(pattern, "/") {
+		if name, ok := strings.CutPrefix(segment, "{"); ok {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}
+
+// prefixes of the ids that variables hold; another variable is a name.
+func prefixes() map[string]string {
+	return map[string]string{
+		"job_id": "job", "run_id": "run", "dataset_id": "ds", "model_id": "mdl", "deployment_id": "dep", "fleet_id": "flt", "node_id": "node",
+		"user_id": "usr", "team_id": "team", "project_id": "prj", "session_id": "ses", "token_id": "tok", "id": "job",
+	}
+}
+
+// rest asks by REST with every variable set to value.
+func (c caller) rest(rt route.Route, token string, value func(name string) string) outcome {
+	c.t.Helper()
+	path, body := rt.Pattern, ""
+	for _, name := range named(rt.Pattern) {
+		path = strings.Replace(path, "{"+name+"}", value(name), 1)
+	}
+	if rt.Body != "" {
+		body = "{}"
+	}
+	a := do(c.t, c.base, token, rt.Method, path, body)
+	out := outcome{Status: a.status}
+	if a.status < http.StatusBadRequest {
+		return outcome{Status: http.StatusOK}
+	}
+	var said struct{ Detail json.RawMessage }
+	a.into(c.t, &said)
+	if json.Unmarshal(said.Detail, &out.Detail) == nil {
+		return out
+	}
+	var entries []struct {
+		Loc  []any
+		Type string
+	}
+	require.NoError(c.t, json.Unmarshal(said.Detail, &entries), a.body)
+	for _, e := range entries {
+		out.Fields = append(out.Fields, e.Type+" "+fault.Path(e.Loc[1:]))
+	}
+	slices.Sort(out.Fields)
+	return out
+}
+
+// grpc asks the same by gRPC.
+func (c caller) grpc(rt route.Route, token string, value func(name string) string) outcome {
+	c.t.Helper()
+	md := methodOf(c.t, rt)
+	in := dynamicpb.NewMessage(md.Input())
+	for _, name := range named(rt.Pattern) {
+		fd := md.Input().Fields().ByName(protoreflect.Name(name))
+		in.Set(fd, protoreflect.ValueOfString(value(name)))
+	}
+	return told(c.invoke(rt, token, in))
+}
+
+func (c caller) invoke(rt route.Route, token string, in proto.Message) error {
+	ctx := c.t.Context()
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	out := dynamicpb.NewMessage(methodOf(c.t, rt).Output())
+	if rt.Kind != route.Stream {
+		return c.conn.Invoke(ctx, "/"+rt.RPC, in, out)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/"+rt.RPC)
+	if err == nil {
+		err = stream.SendMsg(in)
+	}
+	if err == nil {
+		err = stream.CloseSend()
+	}
+	if err == nil {
+		err = stream.RecvMsg(out)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func told(err error) outcome {
+	if err == nil {
+		return outcome{Status: http.StatusOK}
+	}
+	f := fault.From(err)
+	out := outcome{Status: fault.HTTPStatus(f.Kind)}
+	if len(f.Fields) == 0 {
+		out.Detail = f.Text()
+	}
+	for _, field := range f.Fields {
+		out.Fields = append(out.Fields, field.Type+" "+fault.Path(field.Loc))
+	}
+	slices.Sort(out.Fields)
+	return out
+}
+
+// changing are calls that would end what the test needs where they succeed with nothing said.
+func changing() []string {
+	return []string{"signalbox.auth.v1.AuthService/Logout", "signalbox.auth.v1.ProfileService/EndSessions", "signalbox.auth.v1.ProfileService/DeleteSessions"}
+}
+
+// ruled are calls whose JSON has a rule that their message cannot have: both lists must be named, also when empty.
+func ruled() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHardwareConfig"} }
+
+// everyCall asks each call of the table without a token, with one that may not, with ids that are none and with ids
+// that nothing has, by REST and by gRPC: the two agree in status, words and fields.
+func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
+	t.Helper()
+	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	seen, asked, read, refused := map[string]bool{}, 0, 0, map[int]int{}
+	for _, rt := range route.Table() {
+		if rt.Kind == route.Raw || seen[rt.RPC] || slices.Contains(changing(), rt.RPC) || slices.Contains(ruled(), rt.RPC) {
+			continue
+		}
+		seen[rt.RPC] = true
+		c := caller{t, s.URL, conn}
+		same := func(what, token string, value func(string) string) outcome {
+			t.Helper()
+			rest, grpc := c.rest(rt, token, value), c.grpc(rt, token, value)
+			require.Equal(t, rest, grpc, "%s %s (%s), %s", rt.Method, rt.Pattern, rt.RPC, what)
+			asked++
+			refused[rest.Status]++
+			return rest
+		}
+		texts := true
+		for _, name := range named(rt.Pattern) {
+			texts = texts && methodOf(t, rt).Input().Fields().ByName(protoreflect.Name(name)).Kind() == protoreflect.StringKind
+		}
+		if !texts {
+			// A number in a path is a number in a message: what is none cannot be sent.
+			require.Equal(t, codes.Unauthenticated, status.Code(c.invoke(rt, "", dynamicpb.NewMessage(methodOf(t, rt).Input()))), rt.RPC)
+			continue
+		}
+		unknown := func(name string) string {
+			if prefix := prefixes()[name]; prefix != "" {
+				return prefix + "_00000000000000000000000000"
+			}
+			return "nothing"
+		}
+		if rt.Credential == "user" {
+			require.Equal(t, http.StatusUnauthorized, same("without a token", "", unknown).Status, rt.RPC)
+			same("with another token", "a.b.c", unknown)
+		}
+		if rt.Role == "admin" {
+			require.Equal(t, http.StatusForbidden, same("as an operator", operator, unknown).Status, rt.RPC)
+		}
+		same("of what is not there", admin, unknown)
+		if len(named(rt.Pattern)) > 0 {
+			same("of what is no id", admin, func(string) string { return "Nonsense!" })
+		} else if rt.Method == http.MethodGet {
+			require.Equal(t, http.StatusOK, same("reading", admin, unknown).Status, rt.RPC)
+			read++
+		}
+	}
+	require.Equal(t, codes.Unimplemented, status.Code(conn.Invoke(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+admin),
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &emptypb.Empty{}, &emptypb.Empty{})), "nothing but the table")
+	t.Logf("%d calls, %d questions, %d reads, answers by status %v", len(seen), asked, read, refused)
+	require.Greater(t, asked, 3*len(seen)/2)
+	for _, want := range []int{401, 403, 404, 422} {
+		require.Positive(t, refused[want], want)
+	}
+}

@@ -1,0 +1,124 @@
+package maintenancetest
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+const (
+	on  = `{"mode": "maintenance", "message": "Back at nine"}`
+	off = `{"mode": "off"}`
+)
+
+func set(t testing.TB, base, token, mode string) {
+	t.Helper()
+	a := do(t, base, token, http.MethodPost, "/api/admin/maintenance", mode)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+}
+
+// edges are the addresses that serve the API: with services apart there is a second gateway over a second auth.
+func edges(t *testing.T, s *testenv.Stand, shape string) []string {
+	t.Helper()
+	if shape == "single" {
+		return []string{s.URL}
+	}
+	auth, gateway := s.Elsewhere(), s.Elsewhere()
+	_, first, _ := strings.Cut(","+s.Processes["gateway"].Setting("SERVICE_PEERS"), ",auth=")
+	first, _, _ = strings.Cut(first, ",")
+	peers := strings.Replace(s.Processes["gateway"].Setting("SERVICE_PEERS"), "auth="+first, "auth="+auth, 1)
+	s.Twin("auth", "auth-two", map[string]string{"SERVICE_AUTH_LISTEN": auth})
+	s.Twin("gateway", "gateway-two", map[string]string{"SERVICE_LISTEN": gateway, "SERVICE_PEERS": peers})
+	for _, addr := range []string{auth, gateway} {
+		require.Eventually(t, func() bool {
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err == nil
+		}, testenv.Patience, 20*time.Millisecond)
+	}
+	two := "http://" + gateway
+	require.Eventually(t, func() bool {
+		a, err := ask(t.Context(), two, "", http.MethodGet, "/api/auth/config", "")
+		return err == nil && a.status == http.StatusOK
+	}, testenv.Patience, 20*time.Millisecond)
+	return []string{s.URL, two}
+}
+
+// closed is that an address refuses with the words of maintenance.
+func closed(t testing.TB, base, token, path string) {
+	t.Helper()
+	a := do(t, base, token, http.MethodGet, path, "")
+	require.Equal(t, http.StatusServiceUnavailable, a.status, "%s%s: %s", base, path, a.body)
+	require.JSONEq(t, `{"detail": "Back at nine", "code": "maintenance"}`, a.body)
+	require.Equal(t, "60", a.header.Get("Retry-After"))
+}
+
+func maintenance(t *testing.T, s *testenv.Stand, shape, admin string) {
+	t.Helper()
+	bases := edges(t, s, shape)
+	for i := range 20 {
+		by := bases[i%len(bases)]
+		set(t, by, admin, on)
+		for _, base := range bases {
+			closed(t, base, admin, "/api/projects")
+			closed(t, base, "", "/api/jobs")
+			require.Equal(t, http.StatusOK, do(t, base, "", http.MethodGet, "/api/version", "").status)
+		}
+		set(t, bases[(i+1)%len(bases)], admin, off)
+		for _, base := range bases {
+			require.Equal(t, http.StatusOK, do(t, base, admin, http.MethodGet, "/api/projects", "").status)
+		}
+	}
+	set(t, s.URL, admin, on)
+	if shape == "single" {
+		s.Processes["signalboxd"].Kill()
+		s.StartSingle()
+	} else {
+		authAway(t, s, admin, bases)
+	}
+	for _, base := range bases {
+		closed(t, base, admin, "/api/projects")
+	}
+	out := signIn(t, s)
+	set(t, s.URL, out, off)
+	require.Equal(t, http.StatusOK, do(t, s.URL, out, http.MethodGet, "/api/projects", "").status)
+}
+
+// authAway ends every auth: nothing is served then that maintenance refuses, and what it leaves open is.
+func authAway(t *testing.T, s *testenv.Stand, admin string, bases []string) {
+	t.Helper()
+	for _, name := range []string{"auth", "auth-two"} {
+		s.Processes[name].Kill()
+	}
+	for _, base := range bases {
+		for path, want := range map[string]int{
+			"/api/projects": 503, "/api/jobs": 503, "/api/openapi.json": 503, "/api/version": 200, "/healthz": 200,
+			"/inference/dep_00000000000000000000000000/v1/models": 401, "/api/ingest/watermark?run_id=run_x": 401,
+		} {
+			a := do(t, base, admin, http.MethodGet, path, "")
+			if want == http.StatusUnauthorized {
+				require.Contains(t, []int{http.StatusUnauthorized, http.StatusUnprocessableEntity}, a.status, fmt.Sprint(path, a.body))
+				continue
+			}
+			require.Equal(t, want, a.status, "%s: %s", path, a.body)
+		}
+	}
+	for _, name := range []string{"auth", "auth-two"} {
+		s.Processes[name].Start()
+	}
+	for _, base := range bases {
+		require.Eventually(t, func() bool {
+			a, err := ask(t.Context(), base, "", http.MethodGet, "/api/auth/config", "")
+			return err == nil && a.status == http.StatusOK
+		}, testenv.Patience, 20*time.Millisecond)
+	}
+}

@@ -1,0 +1,75 @@
+package maintenancetest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+// example is a command of the page and the lines that it is said to print; `…` stands for others.
+type example struct {
+	command string
+	prints  []string
+}
+
+// shown are the examples of a page: in blocks of the kind console, `$ ` before each command.
+func shown(page string) (out []example) {
+	inside := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimRight(line, "\n")
+		command, isCommand := strings.CutPrefix(line, "$ ")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = line == "```console"
+		case !inside:
+		case isCommand:
+			out = append(out, example{command: command})
+		case len(out) > 0 && len(out[len(out)-1].prints) == 0 && strings.HasSuffix(out[len(out)-1].command, "\\"):
+			out[len(out)-1].command += "\n" + line
+		case line != "…":
+			out[len(out)-1].prints = append(out[len(out)-1].prints, line)
+		}
+	}
+	return out
+}
+
+func TestExamplesAreFound(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []example{
+		{command: "a \\\n    b", prints: []string{"one", "two"}}, {command: "c"},
+	}, shown("```sh\n$ no\n```\n```console\n$ a \\\n    b\none\n…\ntwo\n$ c\n```\nd\n"))
+}
+
+// examples runs every command of docs/reference/grpc.md with the real buf.
+func examples(t *testing.T, s *testenv.Stand, admin string) {
+	t.Helper()
+	root := testenv.Root(t)
+	built, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "tools", "buf.sh")).Output()
+	require.NoError(t, err, "scripts/tools/buf.sh")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reference", "grpc.md"))
+	require.NoError(t, err)
+	all := shown(string(page))
+	require.Greater(t, len(all), 5)
+	dir := t.TempDir()
+	tools := filepath.Join(dir, "bin")
+	require.NoError(t, os.Mkdir(tools, 0o700))
+	require.NoError(t, os.Symlink(strings.TrimSpace(string(built)), filepath.Join(tools, "buf")))
+	for _, e := range all {
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(e.command, "127.0.0.1:8080", strings.TrimPrefix(s.URL, "http://")))
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "TOKEN="+admin)
+		out, err := cmd.CombinedOutput()
+		if len(e.prints) == 0 {
+			require.NoError(t, err, "%s\n%s", e.command, out)
+		}
+		for _, want := range e.prints {
+			require.Contains(t, string(out), want, e.command)
+		}
+	}
+}

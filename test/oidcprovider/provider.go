@@ -1,0 +1,118 @@
+// Package oidcprovider runs the certified OpenID provider oidc-provider for the suites, under the pinned Node. It is gone
+// when its test ends.
+package oidcprovider
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/testenv"
+)
+
+const (
+	client = "signalbox-of-the-tests"
+	secret = "a secret that only provider and installation know"
+)
+
+// People are whom the provider knows, with their claims.
+type People map[string]map[string]any
+
+// Provider is a running one.
+type Provider struct {
+	// Issuer is its address.
+	Issuer string
+
+	t    *testing.T
+	stop func()
+}
+
+// tool runs a script of scripts/tools, which prints a path.
+func tool(t *testing.T, argv ...string) string {
+	t.Helper()
+	argv[0] = filepath.Join(testenv.Root(t), "scripts", "tools", argv[0])
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, argv[0])
+	return strings.TrimSpace(string(out))
+}
+
+// New starts one that knows nobody.
+func New(t *testing.T) *Provider {
+	t.Helper()
+	p := &Provider{t: t}
+	p.start("0")
+	return p
+}
+
+// start runs the provider with keys of its own, and nobody whom it knows.
+func (p *Provider) start(port string) {
+	p.t.Helper()
+	folder := filepath.Join(testenv.Root(p.t), "test", "identity", "oidc-provider")
+	cmd := exec.CommandContext(p.t.Context(), tool(p.t, "node.sh"), filepath.Join(folder, "server.mjs"))
+	cmd.Env = []string{"NODE_MODULES=" + tool(p.t, "npm.sh", folder), "CLIENT_ID=" + client, "CLIENT_SECRET=" + secret, "PORT=" + port}
+	cmd.WaitDelay = 30 * time.Second
+	in, err := cmd.StdinPipe()
+	require.NoError(p.t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(p.t, err)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	require.NoError(p.t, cmd.Start())
+	p.stop = func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+		p.stop = func() {}
+	}
+	p.t.Cleanup(p.Stop)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		p.stop()
+		require.NoError(p.t, err, said.String())
+	}
+	p.Issuer = strings.TrimSpace(line)
+}
+
+// Stop ends it.
+func (p *Provider) Stop() { p.stop() }
+
+// Again starts the provider at its old address with new keys.
+func (p *Provider) Again() {
+	p.t.Helper()
+	u, err := url.Parse(p.Issuer)
+	require.NoError(p.t, err)
+	p.start(u.Port())
+}
+
+// Knows replaces the people of the provider.
+func (p *Provider) Knows(people People) {
+	p.t.Helper()
+	body, err := json.Marshal(people)
+	require.NoError(p.t, err)
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPut, p.Issuer+"/people", bytes.NewReader(body))
+	require.NoError(p.t, err)
+	answer, err := http.DefaultClient.Do(r)
+	require.NoError(p.t, err)
+	require.NoError(p.t, answer.Body.Close())
+	require.Equal(p.t, http.StatusNoContent, answer.StatusCode)
+}
+
+// Settings are those of an installation whose people sign in here.
+func (p *Provider) Settings() map[string]string {
+	return map[string]string{
+		"SERVICE_OIDC_ISSUER": p.Issuer, "SERVICE_OIDC_CLIENT_ID": client, "SERVICE_OIDC_CLIENT_SECRET": secret,
+		"SERVICE_OIDC_NAME": "Company login", "SERVICE_OIDC_SCOPES": "openid,profile,email,groups", "SERVICE_OIDC_ADMIN_GROUPS": "admins",
+		"SERVICE_OIDC_OPERATOR_GROUPS": "staff", "SERVICE_OIDC_TEAM_GROUPS": "vision-people=vision", "SERVICE_EGRESS_ALLOW": "127.0.0.1",
+	}
+}

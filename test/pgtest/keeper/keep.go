@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/pg/local"
+	"github.com/signalbox-dev/signalbox/test/pgtest/keeper/hold"
+)
+
+// idle outlasts the compiling of the next test package.
+const idle = 15 * time.Second
+
+func keep(ctx context.Context, dir, setting, cache string) error {
+	leave, err := hold.Keep(dir)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	bin, err := local.Find(setting, cache)
+	if err != nil {
+		return err
+	}
+	home := filepath.Join(dir, "server")
+	server, err := local.Start(ctx, local.Config{BinDir: bin, Dir: home, Fresh: true, Unsafe: true, MaxConnections: 500})
+	if err != nil {
+		return err
+	}
+	url := filepath.Join(dir, hold.URLFile)
+	if err := os.WriteFile(url, []byte(server.AdminURL().Reveal()+"\n"), 0o600); err != nil {
+		return errors.Join(err, server.Stop(ctx))
+	}
+	done, err := watch(ctx, dir, server)
+	err = errors.Join(err, os.Remove(url), server.Stop(context.WithoutCancel(ctx)))
+	if done == nil {
+		return err // the next keeper may be at work in there already
+	}
+	defer done()
+	return errors.Join(err, os.RemoveAll(home))
+}
+
+// watch answers when the server is no longer wanted, or is gone. With done it
+// holds the lock that keeps new tests waiting.
+func watch(ctx context.Context, dir string, server *local.Server) (done func(), err error) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-server.Exited():
+			return nil, errors.New("the server ended by itself")
+		case <-tick.C:
+		}
+		done, unused, err := hold.Idle(dir, idle)
+		if err != nil {
+			return nil, err
+		}
+		if unused {
+			return done, nil
+		}
+	}
+}

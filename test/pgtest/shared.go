@@ -1,0 +1,153 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/pgtest/keeper/hold"
+)
+
+const keeperPackage = "github.com/signalbox-dev/signalbox/test/pgtest/keeper"
+
+// shared takes a share in this user's server and starts it if nobody has. The
+// keeper, a small process, owns the server; it ends itself when no share has been
+// held for a while. A share is a lock that the kernel frees with our process.
+func shared(ctx context.Context) (secret.String, func(), error) {
+	dir, err := folder()
+	if err != nil {
+		return secret.String{}, nil, err
+	}
+	share, err := hold.Share(ctx, dir)
+	if err != nil {
+		return secret.String{}, nil, err
+	}
+	admin, err := running(ctx, dir)
+	if err != nil {
+		admin, err = begin(ctx, dir)
+	}
+	if err != nil {
+		share.Release()
+		return secret.String{}, nil, err
+	}
+	return admin, share.Release, nil
+}
+
+// folder is private to the user: the admin's password lies in it.
+func folder() (string, error) {
+	dir := filepath.Join(TempDir(), "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("make the test server's folder: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", fmt.Errorf("look at the test server's folder: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(st.Uid) != os.Geteuid() || info.Mode().Perm() != 0o700 {
+		return "", fmt.Errorf("%s is not a private folder of this user: remove it", dir)
+	}
+	return dir, nil
+}
+
+// running answers the server's URL if it takes connections.
+func running(ctx context.Context, dir string) (secret.String, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, hold.URLFile))
+	if err != nil {
+		return secret.String{}, fmt.Errorf("read the test server's address: %w", err)
+	}
+	admin := secret.New(strings.TrimSpace(string(raw)))
+	conn, err := pgx.Connect(ctx, admin.Reveal())
+	if err != nil {
+		return secret.String{}, fmt.Errorf("connect to the test server: %w", err)
+	}
+	return admin, conn.Close(ctx)
+}
+
+// begin starts the keeper, unless there is one: then its server is on the way up
+// or down, and an error that is not about that (ctx over, say) must not lead to a
+// second one.
+func begin(ctx context.Context, dir string) (secret.String, error) {
+	unlock, err := hold.Exclusive(ctx, filepath.Join(dir, "start.lock"))
+	if err != nil {
+		return secret.String{}, err
+	}
+	defer unlock()
+	for hold.Kept(dir) {
+		admin, err := running(ctx, dir)
+		if err == nil {
+			return admin, nil
+		}
+		if ctx.Err() != nil || hold.Pause(ctx, 20*time.Millisecond) != nil {
+			return secret.String{}, err
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, hold.URLFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return secret.String{}, fmt.Errorf("remove the stale address: %w", err)
+	}
+	program := filepath.Join(dir, "keeper")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, keeperPackage).CombinedOutput(); err != nil {
+		return secret.String{}, fmt.Errorf("build the test server's keeper (or set TEST_DATABASE_URL): %w: %s", err, out)
+	}
+	pid, err := spawn(program, dir)
+	if err != nil {
+		return secret.String{}, err
+	}
+	return await(ctx, dir, pid)
+}
+
+// spawn starts the keeper in a session of its own: it outlives this process.
+func spawn(program, dir string) (int, error) {
+	log, err := os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("open the keeper's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(program, dir, os.Getenv("SERVICE_POSTGRES_BIN"), moduleCache()) //nolint:noctx // it lives on
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start the test server's keeper: %w", err)
+	}
+	pid := cmd.Process.Pid
+	return pid, cmd.Process.Release()
+}
+
+// await polls: a goroutine waiting for the keeper would live as long as it does.
+func await(ctx context.Context, dir string, pid int) (secret.String, error) {
+	for {
+		if admin, err := running(ctx, dir); err == nil {
+			return admin, nil
+		}
+		var status syscall.WaitStatus
+		if got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); err == nil && got == pid {
+			said, _ := os.ReadFile(filepath.Join(dir, "keeper.log"))
+			return secret.String{}, fmt.Errorf("the test server's keeper ended: %s", said)
+		}
+		if err := hold.Pause(ctx, 20*time.Millisecond); err != nil {
+			return secret.String{}, fmt.Errorf("wait for the test server: %w", err)
+		}
+	}
+}
+
+// moduleCache is the project's cache, where `make` puts a Postgres on machines
+// that have none.
+func moduleCache() string {
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, ".cache", "postgres")
+		}
+	}
+	return ""
+}

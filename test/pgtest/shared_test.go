@@ -1,0 +1,77 @@
+package pgtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/pgtest/keeper/hold"
+)
+
+func keeperOf(t *testing.T, dir string) int {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "keeper.lock"))
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	require.NoError(t, err)
+	return pid
+}
+
+// A server of its own in a folder of its own: its keeper is killed, the next test
+// has a server all the same, and a keeper that is asked to end leaves nothing.
+func TestAKilledKeeperIsReplaced(t *testing.T) {
+	if os.Getenv("TEST_DATABASE_URL") != "" {
+		t.Setenv("TEST_DATABASE_URL", "")
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	dir, err := folder()
+	require.NoError(t, err)
+	use := func(t *testing.T) {
+		t.Helper()
+		var one int
+		require.NoError(t, New(t, Schema{Name: "jobs"}).Pool("jobs").QueryRow(t.Context(), `SELECT 1`).Scan(&one))
+	}
+	t.Run("first", use)
+	first := keeperOf(t, dir)
+	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	t.Run("second", use)
+	second := keeperOf(t, dir)
+	require.NotEqual(t, first, second)
+	require.NoError(t, syscall.Kill(second, syscall.SIGTERM))
+	require.Eventually(t, func() bool { return !hold.Kept(dir) }, time.Minute, 20*time.Millisecond)
+	_, err = os.Stat(filepath.Join(dir, hold.URLFile))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	raw, err := os.ReadFile(filepath.Join(dir, "server", "data", "postmaster.pid"))
+	require.ErrorIs(t, err, os.ErrNotExist, fmt.Sprintf("the server is gone: %s", raw))
+}
+
+func TestMemoryIsTakenWhereNothingElseIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	require.Equal(t, dir, TempDir())
+	require.False(t, roomy("/proc"))
+	require.False(t, roomy(dir+"/absent"))
+	t.Setenv("TMPDIR", "")
+	if roomy(memory) {
+		require.Equal(t, memory, TempDir())
+	} else {
+		require.Equal(t, os.TempDir(), TempDir())
+	}
+}
+
+func TestTheFolderMustBeOurs(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	theirs := filepath.Join(tmp, "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
+	require.NoError(t, os.Mkdir(theirs, 0o700))
+	require.NoError(t, os.Chmod(theirs, 0o755))
+	_, err := folder()
+	require.ErrorContains(t, err, "not a private folder")
+}

@@ -1,0 +1,184 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/signalbox-dev/signalbox/platform/clock"
+	"github.com/signalbox-dev/signalbox/platform/pg/migrate"
+	"github.com/signalbox-dev/signalbox/platform/secret"
+)
+
+// clone makes a database out of the template of these schemas.
+func clone(ctx context.Context, admin secret.String, schemas []Schema) (*DB, error) {
+	key, err := fingerprint(schemas)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{}
+	err = withAdmin(ctx, admin, func(conn *pgx.Conn) error {
+		template, err := ensureTemplate(ctx, conn, admin, key, schemas)
+		if err != nil {
+			return err
+		}
+		if db.Name, err = freshName(ctx, conn); err != nil {
+			return err
+		}
+		// file_copy: half the time of wal_log for a database this small.
+		if _, err := conn.Exec(ctx, `CREATE DATABASE `+db.Name+` TEMPLATE `+template+` STRATEGY file_copy`); err != nil {
+			return fmt.Errorf("clone the template: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if db.admin, err = on(admin, db.Name); err != nil {
+		return nil, err
+	}
+	db.creds, err = migrate.Grant(ctx, bootstrap(db.admin, db.Name, schemas))
+	return db, err
+}
+
+func bootstrap(admin secret.String, database string, schemas []Schema) migrate.RoleConfig {
+	return migrate.RoleConfig{AdminURL: admin, Database: database, Services: names(schemas), Seed: seed(admin), Prefix: rolePrefix}
+}
+
+// seed is the same for all tests of a server, because they share its roles.
+func seed(admin secret.String) secret.String {
+	password := ""
+	if u, err := url.Parse(admin.Reveal()); err == nil {
+		password, _ = u.User.Password()
+	}
+	sum := sha256.Sum256([]byte("signalbox pgtest\x00" + password))
+	return secret.New(hex.EncodeToString(sum[:]))
+}
+
+func fingerprint(schemas []Schema) (string, error) {
+	h := sha256.New()
+	for _, s := range schemas {
+		f, err := migrate.Fingerprint(s.Name, s.Migrations)
+		if err != nil {
+			return "", fmt.Errorf("read the migrations of %s: %w", s.Name, err)
+		}
+		_, _ = fmt.Fprintln(h, s.Name, f)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
+// ensureTemplate makes the template once. It is built under another name and
+// renamed, so a template that exists is a whole one.
+func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin secret.String, key string, schemas []Schema) (string, error) {
+	name := "sbtpl_" + key
+	if there, err := exists(ctx, conn, name); there || err != nil {
+		return name, err
+	}
+	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, lockKey(name)); err != nil {
+		return "", fmt.Errorf("wait for the template: %w", err)
+	}
+	defer func() { _, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, lockKey(name)) }()
+	if there, err := exists(ctx, conn, name); there || err != nil {
+		return name, err
+	}
+	if err := sweep(ctx, conn); err != nil {
+		return "", err
+	}
+	building := "sbbld_" + key
+	if err := drop(ctx, admin, building); err != nil {
+		return "", err
+	}
+	creds, err := migrate.Bootstrap(ctx, bootstrap(admin, building, schemas))
+	if err != nil {
+		return "", fmt.Errorf("make the template: %w", err)
+	}
+	for _, s := range schemas {
+		if err := migrate.Up(ctx, creds[s.Name].OwnerURL, s.Name, s.Migrations); err != nil {
+			return "", fmt.Errorf("make the template: %w", err)
+		}
+	}
+	return name, rename(ctx, conn, building, name)
+}
+
+// rename waits for backends that are still going away: a client's close does not
+// wait for its backend's end.
+func rename(ctx context.Context, conn *pgx.Conn, from, to string) error {
+	for {
+		_, err := conn.Exec(ctx, `ALTER DATABASE `+from+` RENAME TO `+to)
+		var pgErr *pgconn.PgError
+		if err == nil || !errors.As(err, &pgErr) || pgErr.Code != "55006" {
+			return err
+		}
+		if err := clock.Sleep(ctx, clock.Real(), 10*time.Millisecond); err != nil {
+			return fmt.Errorf("finish the template: %w", err)
+		}
+	}
+}
+
+func exists(ctx context.Context, conn *pgx.Conn, name string) (bool, error) {
+	var there bool
+	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)`, name).Scan(&there); err != nil {
+		return false, fmt.Errorf("look for the template: %w", err)
+	}
+	return there, nil
+}
+
+// freshName carries the hour, so that sweep knows what killed tests left.
+func freshName(ctx context.Context, conn *pgx.Conn) (string, error) {
+	var unix int64
+	if err := conn.QueryRow(ctx, `SELECT extract(epoch FROM clock_timestamp())::bigint`).Scan(&unix); err != nil {
+		return "", fmt.Errorf("read the server's clock: %w", err)
+	}
+	var random [8]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return "", fmt.Errorf("read random bytes: %w", err)
+	}
+	return fmt.Sprintf("sbt_%d_%s", unix, hex.EncodeToString(random[:])), nil
+}
+
+// sweep drops the databases of tests that were killed more than an hour ago: a
+// server of TEST_DATABASE_URL would keep them for ever.
+func sweep(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, `
+		SELECT datname FROM pg_database d
+		WHERE datname ~ '^sbt_[0-9]+_[0-9a-f]+$'
+		  AND split_part(datname, '_', 2)::bigint < extract(epoch FROM clock_timestamp()) - 3600
+		  AND NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.datid = d.oid)`)
+	if err != nil {
+		return fmt.Errorf("look for left databases: %w", err)
+	}
+	left, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("look for left databases: %w", err)
+	}
+	for _, name := range left {
+		if _, err := conn.Exec(ctx, `DROP DATABASE IF EXISTS `+name); err != nil {
+			return fmt.Errorf("drop the left database %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func drop(ctx context.Context, admin secret.String, name string) error {
+	return withAdmin(ctx, admin, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`); err != nil {
+			return fmt.Errorf("drop the database %s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+func lockKey(name string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return int64(h.Sum64())
+}

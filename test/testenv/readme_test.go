@@ -1,0 +1,154 @@
+package testenv
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// readme is deploy/README.md and the commands in it.
+func readme(t *testing.T) (text, commands string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(Root(t), "deploy", "README.md"))
+	require.NoError(t, err)
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(raw), -1) {
+		commands += block[1]
+	}
+	return string(raw), commands
+}
+
+func TestTheReadmeInstallsWhatTheUnitsStartAndStartsEveryUnit(t *testing.T) {
+	t.Parallel()
+	_, commands := readme(t)
+	before, upgrade, found := strings.Cut(commands, "systemctl enable --now signalbox-agent\n")
+	require.True(t, found)
+	var installed []string
+	for _, name := range regexp.MustCompile(`\bbin/([a-z-]+)`).FindAllStringSubmatch(before, -1) {
+		installed = append(installed, name[1])
+		require.Contains(t, made(t), name[1])
+	}
+	for file, u := range units(t) {
+		require.Contains(t, installed, path.Base(u.command("ExecStart")[0]), file)
+		require.Contains(t, upgrade, "bin/"+path.Base(u.command("ExecStart")[0]), file)
+		if name := strings.TrimSuffix(file, ".service"); once(u) {
+			require.Contains(t, commands, "systemctl enable --now "+name+".timer")
+		} else {
+			require.Regexp(t, `systemctl enable --now [a-z -]*\b`+name+`\b`, commands)
+			require.Regexp(t, `systemctl try-restart [a-z -]*\b`+name+`\b`, upgrade)
+		}
+	}
+	for _, file := range regexp.MustCompile(`\bdeploy/[a-zA-Z0-9_./*-]+`).FindAllString(commands, -1) {
+		there, err := filepath.Glob(filepath.Join(Root(t), file))
+		require.NoError(t, err)
+		require.NotEmpty(t, there, file)
+	}
+}
+
+// row is a process's line of the README's table: what its host gets, and its ports.
+func row(t *testing.T, name string) (files []string, listens string) {
+	t.Helper()
+	text, _ := readme(t)
+	for line := range strings.Lines(text) {
+		columns := strings.Split(line, "|")
+		if len(columns) != 5 || strings.TrimSpace(columns[1]) != name {
+			continue
+		}
+		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(columns[2], -1) {
+			files = append(files, braces(strings.TrimSuffix(quoted[1], "/"))...)
+		}
+		return files, columns[3]
+	}
+	require.FailNow(t, "no row of "+name)
+	return nil, ""
+}
+
+// braces writes a shell's a{b,c} out.
+func braces(pattern string) []string {
+	head, rest, found := strings.Cut(pattern, "{")
+	if !found {
+		return []string{pattern}
+	}
+	inner, tail, _ := strings.Cut(rest, "}")
+	var out []string
+	for one := range strings.SplitSeq(inner, ",") {
+		out = append(out, head+one+tail)
+	}
+	return out
+}
+
+func TestTheReadmeTellsWhichFilesAndPortsAHostNeeds(t *testing.T) {
+	t.Parallel()
+	for _, name := range services {
+		files, listens := row(t, name)
+		require.Equal(t, name+".env", files[0])
+		needed := []string{name + ".env"}
+		for _, line := range lines(t, filepath.Join(Root(t), "deploy", "env", name+".env")) {
+			key, value, _ := strings.Cut(line, "=")
+			if file, ok := strings.CutPrefix(value, "/etc/signalbox/"); ok {
+				needed = append(needed, file)
+			}
+			if strings.HasSuffix(key, "_LISTEN") {
+				require.Contains(t, listens, value[strings.LastIndex(value, ":")+1:], line)
+			}
+		}
+		fits := func(pattern, file string) bool {
+			ok, err := path.Match(pattern, file)
+			require.NoError(t, err)
+			return ok
+		}
+		for _, file := range needed {
+			require.True(t, slices.ContainsFunc(files, func(p string) bool { return fits(p, file) }), "%s needs %s", name, file)
+		}
+		for _, pattern := range files {
+			require.True(t, slices.ContainsFunc(needed, func(f string) bool { return fits(pattern, f) }), "%s needs no %s", name, pattern)
+		}
+	}
+}
+
+// settingsOf are the settings that a running process of the stand knows.
+func settingsOf(t *testing.T, p *Process) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), p.argv[0], append(slices.Clone(p.argv[1:]), "--print-config")...)
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = p.env, p.dir, &syscall.SysProcAttr{Credential: p.cred}
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s: %s", p.Name, &errOut)
+	var names []string
+	for _, found := range regexp.MustCompile(`(?m)^([A-Z0-9_]+)=`).FindAllStringSubmatch(string(out), -1) {
+		names = append(names, found[1])
+	}
+	return names
+}
+
+// namesSettingsThatAre demands of the README and of the lines that are comments in the environment files
+// that their settings are those of a process.
+func namesSettingsThatAre(t *testing.T, s *Stand) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, p := range s.Processes {
+		for _, name := range settingsOf(t, p) {
+			known[name] = true
+		}
+	}
+	text, _ := readme(t)
+	files, err := filepath.Glob(filepath.Join(Root(t), "deploy", "env", "*.env"))
+	require.NoError(t, err)
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		text += string(raw)
+	}
+	for _, name := range regexp.MustCompile(`\bSERVICE_[A-Z0-9_]+\b`).FindAllString(text, -1) {
+		require.True(t, known[name] || known[strings.TrimSuffix(name, "_FILE")], "%s is no setting", name)
+	}
+}

@@ -1,0 +1,110 @@
+package testenv
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	readyTimeout = 90 * time.Second
+	readyEvery   = 20 * time.Millisecond
+	stopTimeout  = 15 * time.Second
+)
+
+// Single starts signalboxd.
+func Single(t testing.TB, o Options) *Stand {
+	t.Helper()
+	dir := folder(t, o)
+	pass, passFile := password(t, dir)
+	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
+	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
+		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
+	if !o.OwnEnvironments {
+		env = append(env, "PATH="+withUV(t))
+	}
+	// The ports stay the same over restarts, so that what runs on finds the server again.
+	free := freePorts(t, 2)
+	listen := "127.0.0.1:" + free[0]
+	// As in the split shape, agents of other hosts may join.
+	env = append(env, "SERVICE_JOBS_AGENT_LISTEN=127.0.0.1:"+free[1])
+	for k, v := range o.Env {
+		env = append(env, k+"="+v)
+	}
+	s.Processes["signalboxd"] = newProcess(t, dir, "signalboxd", env, Bin(t, "signalboxd"),
+		"--data", filepath.Join(dir, "data"), "--listen", listen, "--ready-file", s.readyFile())
+	t.Cleanup(func() { sweep(t, dir) })
+	t.Cleanup(s.close)
+	s.StartSingle()
+	return s
+}
+
+// Listen makes signalboxd serve on another address from its next start on.
+func (s *Stand) Listen(addr string) {
+	s.T.Helper()
+	argv := s.Processes["signalboxd"].argv
+	argv[slices.Index(argv, "--listen")+1] = addr
+}
+
+// Program makes signalboxd another program from its next start on.
+func (s *Stand) Program(path string) {
+	s.T.Helper()
+	s.Processes["signalboxd"].argv[0] = path
+}
+
+// Elsewhere is an address that nothing listens on.
+func (s *Stand) Elsewhere() string {
+	s.T.Helper()
+	return "127.0.0.1:" + freePorts(s.T, 1)[0]
+}
+
+func (s *Stand) readyFile() string { return filepath.Join(s.Dir, "ready.json") }
+
+// StartSingle starts signalboxd (again) and waits until it serves.
+func (s *Stand) StartSingle() {
+	s.T.Helper()
+	_ = os.Remove(s.readyFile())
+	p := s.Processes["signalboxd"]
+	p.Start()
+	var ready struct {
+		Address string `json:"address"`
+		PID     int    `json:"pid"`
+	}
+	require.Eventually(s.T, func() bool {
+		raw, err := os.ReadFile(s.readyFile())
+		if err == nil {
+			return json.Unmarshal(raw, &ready) == nil
+		}
+		select {
+		case <-p.Exited():
+			require.FailNow(s.T, "signalboxd ended while it started", p.Tail())
+		default:
+		}
+		return false
+	}, readyTimeout, readyEvery, "signalboxd is not ready: "+p.Tail())
+	require.Equal(s.T, p.PID(), ready.PID)
+	s.URL = ready.Address
+}
+
+// close ends everything that the stand started itself.
+func (s *Stand) close() {
+	for _, v := range slices.Backward(s.Order) {
+		p := s.Processes[v]
+		if p == nil || p.cmd == nil {
+			continue
+		}
+		select {
+		case <-p.Exited():
+		default:
+			p.Stop(stopTimeout)
+		}
+	}
+	if s.T.Failed() {
+		s.T.Log(s.Tail())
+	}
+}

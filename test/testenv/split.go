@@ -1,0 +1,185 @@
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/internal/client"
+	"github.com/signalbox-dev/signalbox/platform/pg/local"
+)
+
+// services are the units of the split shape in the order of their start; the agent comes last.
+var services = []string{"auth", "jobs", "ingest", "registry", "inference", "gateway"}
+
+// ports of the environment files, which get free ones instead.
+var ports = []string{"8080", "7101", "7102", "7103", "7104", "7105", "7112", "7123", "7125"}
+
+// Split starts every service and the agent as a process of its own, over TCP with mutual TLS, from the units
+// and environment files of deploy/ and by the steps of deploy/README.md. Where the test is root, each
+// process runs as the user and groups of its unit.
+func Split(t testing.TB, o Options) *Stand {
+	t.Helper()
+	dir := folder(t, o)
+	pass, passFile := password(t, dir)
+	s := &Stand{T: t, Password: pass, Dir: dir, Processes: map[string]*Process{}}
+	t.Cleanup(func() { sweep(t, dir) }) // after all have ended that are told to
+	admin := startPostgres(t, dir)
+	t.Cleanup(s.close) // before the database ends
+	h := newHost(t, dir)
+	free := freePorts(t, len(ports))
+	for i, p := range ports {
+		h.places = append(h.places, ":"+p, ":"+free[i])
+	}
+	h.setup(admin)
+	h.give(passFile, "root", "signalbox-auth", 0o640)
+	for _, name := range services {
+		var extra []string
+		if name == "auth" {
+			extra = []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + passFile}
+		}
+		s.launch(h, name, o, extra)
+	}
+	s.URL = "http://127.0.0.1:" + free[0]
+	s.AwaitServing()
+	s.launchAgent(h, o)
+	return s
+}
+
+// launch runs a unit's ExecStartPre and starts its ExecStart, with what the unit gives, the options, and
+// what an operator's own lines would add.
+func (s *Stand) launch(h *host, name string, o Options, extra []string) {
+	s.T.Helper()
+	u := readUnit(s.T, "signalbox-"+name+".service")
+	env := append(h.environment(u), extra...)
+	for k, v := range o.Env {
+		env = append(env, k+"="+v)
+	}
+	p := newProcess(s.T, s.Dir, name, env, h.all(u.command("ExecStart"))...)
+	p.dir, p.cred = h.at(u.one("WorkingDirectory")), h.credential(u)
+	if before := h.all(u.command("ExecStartPre")); len(before) > 0 {
+		p.once(before...)
+	}
+	s.Processes[name], s.Order = p, append(s.Order, name)
+	p.Start()
+	s.T.Logf("%s: process %d", name, p.PID())
+}
+
+// launchAgent makes the host a node and starts its agent.
+func (s *Stand) launchAgent(h *host, o Options) {
+	s.T.Helper()
+	const user = "signalbox-agent"
+	if h.users != nil && !h.python(h.credential(readUnit(s.T, user+".service"))) {
+		s.T.Log("the agent runs as the test itself: only the test finds a Python")
+		h.users = nil
+	}
+	h.folder(filepath.Join(s.Dir, "agent"), user)
+	s.Environments = h.environments(o)
+	extra := append([]string{"PATH=" + h.searchPath(), "SERVICE_AGENT_ENVIRONMENTS=" + s.Environments}, passed()...)
+	s.join(h)
+	s.launch(h, "agent", o, extra)
+}
+
+// environments is where the agent's user keeps Python environments: the stands share what one user made.
+func (h *host) environments(o Options) string {
+	h.t.Helper()
+	if h.users == nil {
+		return environments(h.t, h.dir, o)
+	}
+	const user = "signalbox-agent"
+	cache := filepath.Join(Root(h.t), ".cache")
+	dir := filepath.Join(cache, fmt.Sprint("agent-envs-", h.users[user].uid))
+	if o.OwnEnvironments || !open(cache) {
+		dir = filepath.Join(h.dir, "envs")
+	}
+	h.folder(dir, user)
+	return dir
+}
+
+// passed is what package installers of this machine need; the agent's process alone gets it.
+func passed() []string {
+	var out []string
+	for _, e := range os.Environ() {
+		for _, prefix := range []string{"PIP_", "UV_", "SSL_CERT", "PYENV_ROOT", "LANG"} {
+			if strings.HasPrefix(e, prefix) {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// startPostgres runs a server for the stand and answers the file with its admin's URL.
+func startPostgres(t testing.TB, dir string) string {
+	t.Helper()
+	bin, err := local.Find("", filepath.Join(Root(t), ".cache", "postgres"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readyTimeout)
+	defer cancel()
+	server, err := local.Start(ctx, local.Config{BinDir: bin, Dir: filepath.Join(dir, "postgres"), Entropy: rand.Reader})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Stop(context.WithoutCancel(t.Context())) })
+	file := filepath.Join(dir, "admin-url")
+	require.NoError(t, os.WriteFile(file, []byte(server.AdminURL().Reveal()), 0o600))
+	return file
+}
+
+// setup runs the commands that deploy/README.md gives, below the host's root.
+func (h *host) setup(adminFile string) {
+	h.t.Helper()
+	for _, args := range [][]string{{"certs"}, {"secrets"}, {"database", "--admin-url-file", adminFile}} {
+		args = append(args, "--dir", "/etc/signalbox", "--root", h.dir)
+		if h.users != nil {
+			args = append(args, "--group", group)
+		}
+		out, err := exec.CommandContext(h.t.Context(), Bin(h.t, "signalbox-setup"), args...).CombinedOutput()
+		require.NoError(h.t, err, "%s: %s", args, out)
+	}
+}
+
+// AwaitServing waits until the gateway answers and every service behind it can be reached.
+func (s *Stand) AwaitServing() {
+	s.T.Helper()
+	c := client.New(s.URL, nil)
+	require.Eventually(s.T, func() bool {
+		a, err := c.Call(s.T.Context(), http.MethodGet, "/api/auth/config", nil)
+		return err == nil && a.Status == http.StatusOK
+	}, readyTimeout, readyEvery, "the gateway does not serve")
+}
+
+// join makes a fleet and a join token, as an admin would, and the host a node of it, as an operator would.
+func (s *Stand) join(h *host) {
+	s.T.Helper()
+	if _, err := os.Stat(filepath.Join(s.Dir, "agent", "node")); err == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.T.Context(), 2*time.Minute)
+	defer cancel()
+	l := s.Loop(ctx)
+	var fleet struct {
+		ID string `json:"id"`
+	}
+	body := map[string]any{"name": "hosts", "kind": "agent", "pools": []string{"default"}}
+	require.NoError(s.T, l.Client.Post(ctx, "/api/fleets", body, &fleet), s.Tail())
+	var token struct {
+		Token string `json:"token"`
+	}
+	require.NoError(s.T, l.Client.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, &token), s.Tail())
+	file := filepath.Join(s.Dir, "agent", "join-token")
+	require.NoError(s.T, os.WriteFile(file, []byte(token.Token), 0o600))
+	h.give(file, "signalbox-agent", "signalbox-agent", 0o600)
+	u := readUnit(s.T, "signalbox-agent.service")
+	p := newProcess(s.T, s.Dir, "agent", h.environment(u))
+	p.dir, p.cred = h.at(u.one("WorkingDirectory")), h.credential(u)
+	p.once(h.at("/usr/bin/signalbox-agent"), "join", "--join-token-file", file)
+	require.NoError(s.T, os.Remove(file))
+}

@@ -1,0 +1,121 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// status is a line of /proc/PID/status, its words.
+func status(t *testing.T, pid int, key string) []string {
+	t.Helper()
+	for _, line := range lines(t, fmt.Sprintf("/proc/%d/status", pid)) {
+		if rest, ok := strings.CutPrefix(line, key+":"); ok {
+			return strings.Fields(rest)
+		}
+	}
+	require.FailNow(t, "no "+key)
+	return nil
+}
+
+// environ is the environment that a process was started with.
+func environ(t *testing.T, pid int) []string {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	require.NoError(t, err)
+	return strings.Split(strings.TrimRight(string(raw), "\x00"), "\x00")
+}
+
+func TestEachProcessOfTheSplitIsWhatItsUnitSays(t *testing.T) {
+	t.Setenv("PIP_NO_INDEX_OF_A_TEST", "1")
+	s := Split(t, Options{})
+	h := &host{t: t, dir: s.Dir}
+	if os.Geteuid() == 0 {
+		h.sysusers()
+	}
+	for name, p := range s.Processes {
+		u := readUnit(t, "signalbox-"+name+".service")
+		t.Run(name, func(t *testing.T) {
+			runsAs(t, h, u, p)
+			given(t, name, u, p)
+			require.NotContains(t, p.Log(), "nothing reads it", "its environment file holds a setting too many")
+		})
+	}
+	keepsToItself(t, h, s)
+	namesSettingsThatAre(t, s)
+}
+
+// runsAs demands the unit's user and groups.
+func runsAs(t *testing.T, h *host, u unit, p *Process) {
+	t.Helper()
+	c := h.credential(u)
+	if c == nil || p.Name == "agent" && !h.python(c) {
+		return // the test is not root, or only the test finds a Python
+	}
+	uid, gid := fmt.Sprint(c.Uid), fmt.Sprint(c.Gid)
+	require.Equal(t, []string{uid, uid, uid, uid}, status(t, p.PID(), "Uid"))
+	require.Equal(t, []string{gid, gid, gid, gid}, status(t, p.PID(), "Gid"))
+	var want []string
+	for _, one := range c.Groups {
+		want = append(want, fmt.Sprint(one))
+	}
+	require.ElementsMatch(t, want, status(t, p.PID(), "Groups"))
+	require.Equal(t, []string{"0000000000000000"}, status(t, p.PID(), "CapEff"))
+}
+
+// given demands that a process has what its unit's files give, and nothing else of Signalbox or of the test.
+func given(t *testing.T, name string, u unit, p *Process) {
+	t.Helper()
+	var want []string
+	for _, line := range u.environment(t) {
+		key, _, _ := strings.Cut(line, "=")
+		want = append(want, key)
+	}
+	switch name {
+	case "auth":
+		want = append(want, "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE")
+	case "agent":
+		want = append(want, "SERVICE_AGENT_ENVIRONMENTS", "PIP_NO_INDEX_OF_A_TEST")
+	}
+	var got []string
+	for _, line := range environ(t, p.PID()) {
+		key, _, _ := strings.Cut(line, "=")
+		if strings.HasPrefix(key, "SERVICE_") || key == "PIP_NO_INDEX_OF_A_TEST" {
+			got = append(got, key)
+		}
+	}
+	require.ElementsMatch(t, want, got)
+	if name != "agent" {
+		keys := []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL"}
+		for _, line := range environ(t, p.PID()) {
+			key, _, _ := strings.Cut(line, "=")
+			require.True(t, slices.Contains(keys, key) || slices.Contains(want, key), "%s is not the unit's", key)
+		}
+	}
+}
+
+// keepsToItself demands that what a user made in the data folders is for nobody else.
+func keepsToItself(t *testing.T, h *host, s *Stand) {
+	t.Helper()
+	for _, folder := range []string{"lib", "agent"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(s.Dir, folder), func(path string, d os.DirEntry, err error) error {
+			require.NoError(t, err)
+			info, err := d.Info()
+			require.NoError(t, err)
+			require.Zero(t, info.Mode().Perm()&0o007, path)
+			return nil
+		}))
+	}
+	info, err := os.Stat(filepath.Join(s.Dir, "etc", "signalbox", "secrets", "keyring"))
+	require.NoError(t, err)
+	want := os.FileMode(0o600)
+	if h.users != nil {
+		want = 0o640
+	}
+	require.Equal(t, want, info.Mode().Perm())
+}

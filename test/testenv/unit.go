@@ -1,0 +1,62 @@
+package testenv
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// unit is a systemd unit: the values of each key, in their order.
+type unit map[string][]string
+
+// one is a key's value, empty where the unit has none.
+func (u unit) one(key string) string {
+	if len(u[key]) == 0 {
+		return ""
+	}
+	return u[key][len(u[key])-1]
+}
+
+// command is the words of a key's command, nil where there is none.
+func (u unit) command(key string) []string { return strings.Fields(u.one(key)) }
+
+// readUnit reads a file of deploy/systemd.
+func readUnit(t testing.TB, file string) unit {
+	t.Helper()
+	u := unit{}
+	for _, line := range lines(t, filepath.Join(Root(t), "deploy", "systemd", file)) {
+		if key, value, ok := strings.Cut(line, "="); ok {
+			u[key] = append(u[key], value)
+		}
+	}
+	return u
+}
+
+// environment is what the unit's environment files give, read from deploy/env.
+func (u unit) environment(t testing.TB) []string {
+	t.Helper()
+	var env []string
+	for _, file := range u["EnvironmentFile"] {
+		env = append(env, lines(t, filepath.Join(Root(t), "deploy", "env", filepath.Base(file)))...)
+	}
+	return env
+}
+
+// lines are the lines of a file that are no comments.
+func lines(t testing.TB, path string) []string {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	var out []string
+	for scan := bufio.NewScanner(f); scan.Scan(); {
+		if line := strings.TrimSpace(scan.Text()); line != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, line)
+		}
+	}
+	return out
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// finding is one word at one place.
+type finding struct {
+	path string
+	line int
+	word string
+	hint string
+}
+
+func (f finding) String() string {
+	return fmt.Sprintf("%s:%d: %q: %s", f.path, f.line, f.word, f.hint)
+}
+
+// passage is a piece of prose and the line on which it begins.
+type passage struct {
+	line int
+	text string
+}
+
+// check reads every file that git tracks or would add below root and returns the findings in order.
+func check(root, allowFile string) ([]finding, error) {
+	allowed, err := readAllowed(allowFile)
+	if err != nil {
+		return nil, err
+	}
+	list := exec.Command("git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard")
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of %s: %w", root, err)
+	}
+	var findings []finding
+	for path := range strings.Lines(string(out)) {
+		path = strings.TrimSpace(path)
+		if exempt(path) {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(root, path))
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range checkFile(path, raw) {
+			if !allowed[path+": "+f.word] {
+				findings = append(findings, f)
+			}
+		}
+	}
+	return findings, nil
+}
+
+// readAllowed reads the exceptions. Everything behind a # is the reason.
+func readAllowed(path string) (map[string]bool, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	allowed := map[string]bool{}
+	for line := range strings.Lines(string(raw)) {
+		entry, _, _ := strings.Cut(line, "#")
+		if entry = strings.TrimSpace(entry); entry != "" {
+			allowed[entry] = true
+		}
+	}
+	return allowed, nil
+}
+
+// exempt reports whether a file holds text that is not ours to word: generated code, the specification and what
+// quotes it, the recipes' own texts, and data of tests.
+func exempt(path string) bool {
+	for _, prefix := range []string{"gen/", "docs/specification.md", "docs/rules.md", "proto/baseline/", "recipes/", "LICENSE", "tools/wording/", "docs/contributing/go-style.md"} {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return strings.Contains(path, "/testdata/") || strings.HasSuffix(path, ".lock") || strings.HasSuffix(path, "package-lock.json")
+}
+
+// checkFile returns the findings of one file.
+func checkFile(path string, raw []byte) []finding {
+	var passages []passage
+	var findings []finding
+	switch ext := filepath.Ext(path); ext {
+	case ".go":
+		passages, findings = goPassages(path, raw)
+	case ".md":
+		passages = lines(raw, func(line string) (string, bool) { return line, true })
+	case ".txtar":
+		head, _, _ := bytes.Cut(raw, []byte("\n-- "))
+		passages = lines(head, func(line string) (string, bool) { return line, !strings.HasPrefix(line, "rules: ") })
+	case ".py", ".sh", ".yaml", ".yml", ".toml", ".service", ".env":
+		passages = lines(raw, after("#"))
+	case ".sql":
+		passages = lines(raw, after("--"))
+	case ".proto", ".js", ".mjs", ".ts", ".tsx":
+		passages = lines(raw, after("//"))
+	}
+	list := rules()
+	for _, p := range passages {
+		for _, o := range offences(list, p.text) {
+			line := p.line + strings.Count(p.text[:o.at], "\n")
+			findings = append(findings, finding{path: path, line: line, word: o.word, hint: o.better})
+		}
+	}
+	slices.SortStableFunc(findings, func(a, b finding) int { return a.line - b.line })
+	return findings
+}
+
+// goPassages returns the comments and the messages of a Go file, and the findings in the names of its tests. A
+// string without a space is a name or a value, not a message.
+func goPassages(path string, raw []byte) ([]passage, []finding) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, raw, parser.ParseComments)
+	if err != nil {
+		return nil, []finding{{path: path, line: 1, word: "syntax", hint: err.Error()}}
+	}
+	var passages []passage
+	var findings []finding
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if !strings.HasPrefix(c.Text, "//go:") && !strings.HasPrefix(c.Text, "//nolint") {
+				passages = append(passages, passage{line: set.Position(c.Pos()).Line, text: c.Text})
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && message(text) {
+				passages = append(passages, passage{line: set.Position(n.Pos()).Line, text: text})
+			}
+		case *ast.FuncDecl:
+			if hint := nameOffence(n.Name.Name); hint != "" && strings.HasSuffix(path, "_test.go") && n.Recv == nil && isTest(n.Name.Name) {
+				findings = append(findings, finding{path: path, line: set.Position(n.Pos()).Line, word: n.Name.Name, hint: hint})
+			}
+		}
+		return true
+	})
+	return passages, findings
+}
+
+func isTest(name string) bool {
+	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Benchmark")
+}
+
+// statement matches SQL and JSON, whose words are names.
+var statement = regexp.MustCompile(`^\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|GRANT|REVOKE|SET|\{|\[)\b|^\s*[{\[]`)
+
+func message(text string) bool {
+	return strings.Contains(text, " ") && !statement.MatchString(text)
+}
+
+// lines returns the lines of a file as passages; pick returns the prose of a line, if it has any.
+func lines(raw []byte, pick func(line string) (string, bool)) []passage {
+	var out []passage
+	n := 0
+	for line := range strings.Lines(string(raw)) {
+		n++
+		if text, ok := pick(line); ok {
+			out = append(out, passage{line: n, text: text})
+		}
+	}
+	return out
+}
+
+// after returns a pick of what follows a comment mark.
+func after(mark string) func(line string) (string, bool) {
+	return func(line string) (string, bool) {
+		trimmed := strings.TrimSpace(line)
+		if strings.HasPrefix(trimmed, mark) {
+			return trimmed, true
+		}
+		_, comment, ok := strings.Cut(line, " "+mark+" ")
+		return comment, ok
+	}
+}

@@ -1,0 +1,34 @@
+// Command wording checks that comments, messages, documents and test names are in plain English, by the word list of
+// docs/contributing/go-style.md. It prints each finding as file:line with the better words and exits with status 1 if
+// there is one.
+//
+//	wording [-allow FILE] ROOT
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	allow := flag.String("allow", "wording/allow.txt", "file of exceptions, one `PATH: WORD` a line")
+	flag.Parse()
+	root := flag.Arg(0)
+	if root == "" {
+		root = ".."
+	}
+	findings, err := check(root, *allow)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "wording:", err)
+		os.Exit(2)
+	}
+	for _, f := range findings {
+		fmt.Println(f)
+	}
+	if len(findings) > 0 {
+		os.Exit(1)
+	}
+	fmt.Println("wording: 0 findings in", filepath.Clean(root))
+}
