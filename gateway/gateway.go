@@ -69,7 +69,7 @@ type Gateway struct {
 	guard   *middleware.Guard
 	hosts   middleware.Hosts
 	proxies middleware.Proxies
-	answer  middleware.Answer
+	answer  middleware.ResponseMetadata
 	raw     map[string]http.Handler // byte routes, passed through unchanged
 	own     map[string]http.Handler // the gateway's own handlers, wrapped like rest
 	rest    http.Handler            // all other routes, wrapped in log, trace and recovery
@@ -78,7 +78,7 @@ type Gateway struct {
 	limit   sse.Limit
 	wire    *grpcproxy.Server
 
-	hold    *middleware.Hold
+	hold    *middleware.InFlight
 	stop    chan struct{} // closed to end the streams
 	endStop func()
 	idle    []func() // close the idle connections of the relays
@@ -87,7 +87,7 @@ type Gateway struct {
 // New wires the gateway. It starts no goroutine and opens no connection.
 func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
-		cfg: cfg, deps: d, codec: restjson.New(), answer: middleware.Answer{Cookie: cfg.cookie()},
+		cfg: cfg, deps: d, codec: restjson.New(), answer: middleware.ResponseMetadata{Cookie: cfg.cookie()},
 		checker: bearer.NewChecker(authpeerv1.NewCredentialServiceClient(d.Conns.Auth), d.Clock),
 		hold:    middleware.NewHold(), stop: make(chan struct{}),
 		shapes: make(map[*router.Route]*router.Params), streams: make(map[*router.Route]*sse.Stream),

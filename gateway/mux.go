@@ -59,7 +59,7 @@ func (g *Gateway) unrouted(ctx context.Context, _ *runtime.ServeMux, _ runtime.M
 // callFailed writes the error of a call that failed in the service, in the decoder or in transit.
 func (g *Gateway) callFailed(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	c := middleware.CallOf(ctx)
-	f := middleware.Placed(c, err)
+	f := middleware.WithLocations(c, err)
 	if f.Kind == fault.Internal && !foreign(err) {
 		g.deps.Log.ErrorContext(ctx, "could not build the response", slog.String("rpc", c.RPC), slog.Any("error", err))
 	}

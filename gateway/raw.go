@@ -35,7 +35,7 @@ func (g *Gateway) handlers(context.Context) error {
 			g.fail(w, r, fault.New(fault.Absent, "", "Not Found"))
 		})
 	}
-	described := apidoc.Frame{Headers: g.guard.Headers, NewID: func() string { return g.deps.IDs.New(id.Request) }}
+	described := apidoc.Headers{Headers: g.guard.Headers, NewID: func() string { return g.deps.IDs.New(id.Request) }}
 	calls, err := described.Protoset(route.Table())
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *router.Mat
 		r = known
 	}
 	if r.Method == http.MethodGet && m.Handler == "ingest" { // a long poll: a training run waits for a signal
-		waits, over := reverseproxy.Until(r, g.stop)
+		waits, over := reverseproxy.WithStop(r, g.stop)
 		defer over()
 		r = waits
 	}
@@ -139,7 +139,7 @@ func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, 
 	if err != nil {
 		return r, nil, err
 	}
-	lasting, over := g.lasting(r.Context(), g.checker.Again(ctx, claim))
+	lasting, over := g.lasting(r.Context(), g.checker.Recheck(ctx, claim))
 	in := r.WithContext(lasting)
 	in.Header = r.Header.Clone()
 	in.Header.Del("Authorization")

@@ -183,8 +183,8 @@ func (g *Gateway) serveStream(w http.ResponseWriter, r *http.Request, c *middlew
 	if f := form.Fill(in, c.Match, r); f != nil {
 		return f
 	}
-	if err := stream.Run(w, r.WithContext(ctx), in, g.stop, g.checker.Again(ctx, claim)); err != nil {
-		return middleware.Placed(c, err)
+	if err := stream.Run(w, r.WithContext(ctx), in, g.stop, g.checker.Recheck(ctx, claim)); err != nil {
+		return middleware.WithLocations(c, err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, pee
 		return ctx, nil, tooManyStreams()
 	}
 	ctx, cut := context.WithCancelCause(ctx)
-	again := w.g.checker.Again(ctx, claim)
+	again := w.g.checker.Recheck(ctx, claim)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)

@@ -28,7 +28,7 @@ type Server struct {
 	// Keys verify signed heads, by ID: the current key and its predecessors.
 	Keys map[string]ed25519.PublicKey
 	// Kept is the file with the signed heads outside the database.
-	Kept  *audit.File
+	Heads *audit.File
 	Clock clock.Clock
 }
 
@@ -88,7 +88,7 @@ func (s *Server) VerifyAudit(ctx context.Context, _ *commonpeerv1.VerifyAuditReq
 	// Read the clock and the kept heads before the database: a head that is kept while the verification starts
 	// would look as if the end of the log had been cut off.
 	due := s.Clock.Now().Add(-sealedWithin)
-	outside, err := s.Kept.Checkpoints()
+	outside, err := s.Heads.Checkpoints()
 	if err != nil {
 		return nil, fmt.Errorf("read the heads of the audit of %s: %w", s.Service, err)
 	}

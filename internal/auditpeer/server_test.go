@@ -46,7 +46,7 @@ func open(t *testing.T) *part {
 	p := &part{
 		server: &auditpeer.Server{
 			Service: "jobs", Pool: db.Pool("jobs"), Keys: map[string]ed25519.PublicKey{"k1": public},
-			Kept: audit.NewFile(filepath.Join(t.TempDir(), "jobs.jsonl")), Clock: clk,
+			Heads: audit.NewFile(filepath.Join(t.TempDir(), "jobs.jsonl")), Clock: clk,
 		},
 		owner: db.OwnerPool("jobs"), clock: clk, key: key, log: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "jobs"),
 	}
@@ -70,7 +70,7 @@ func (p *part) record(t *testing.T, entries ...audit.Entry) {
 func (p *part) seal(t *testing.T, keyID string, key ed25519.PrivateKey) {
 	t.Helper()
 	s, err := audit.NewSealer(audit.SealerConfig{
-		Service: "jobs", Pool: p.server.Pool, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Key: key, KeyID: keyID, Keep: p.server.Kept,
+		Service: "jobs", Pool: p.server.Pool, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Key: key, KeyID: keyID, Keep: p.server.Heads,
 	})
 	require.NoError(t, err)
 	_, err = s.RunOnce(t.Context())
@@ -183,7 +183,7 @@ func TestServer_VerifyAudit_formerKeys(t *testing.T) {
 func TestServer_VerifyAudit_unreadableHeads(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	p.server.Kept = audit.NewFile(t.TempDir())
+	p.server.Heads = audit.NewFile(t.TempDir())
 	_, err := p.client.VerifyAudit(t.Context(), &commonpeerv1.VerifyAuditRequest{})
 	require.ErrorContains(t, err, "read the heads")
 }

@@ -82,7 +82,7 @@ func (a *Admin) Drain(ctx context.Context) {
 }
 
 // Attend adds an admin listener to the host unless addr is empty. It starts first and stops last.
-func Attend(ctx context.Context, host *process.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
+func AddAdmin(ctx context.Context, host *process.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
 	if addr == "" {
 		return nil
 	}

@@ -197,10 +197,10 @@ func TestAttend_addressInUse(t *testing.T) {
 	l := listener(t)
 	t.Cleanup(func() { _ = l.Close() })
 	host := &process.Host{Workers: []process.Worker{{Name: "one"}}}
-	err := Attend(t.Context(), host, l.Addr().String(), telemetry(t, io.Discard), clock.Real(), nil, 0)
+	err := AddAdmin(t.Context(), host, l.Addr().String(), telemetry(t, io.Discard), clock.Real(), nil, 0)
 	require.ErrorContains(t, err, l.Addr().String())
 	require.Len(t, host.Workers, 1)
-	require.NoError(t, Attend(t.Context(), host, "", nil, nil, nil, 0), "an empty address means no admin listener")
+	require.NoError(t, AddAdmin(t.Context(), host, "", nil, nil, nil, 0), "an empty address means no admin listener")
 	require.Len(t, host.Workers, 1)
 	require.Nil(t, host.Drain)
 }

@@ -151,7 +151,7 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 			return nil
 		},
 	}
-	if err := Attend(ctx, host, p.Settings.Obs.AdminListen, p.Obs, p.Clock, p.Loaded, p.Stop.DrainDelay); err != nil {
+	if err := AddAdmin(ctx, host, p.Settings.Obs.AdminListen, p.Obs, p.Clock, p.Loaded, p.Stop.DrainDelay); err != nil {
 		return err
 	}
 	return host.Run(ctx)

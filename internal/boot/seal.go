@@ -66,7 +66,7 @@ func sealingKey(text string) (authn.SigningKey, error) {
 
 // AuditPeer returns the server for the audit of the Env's schema.
 func (e *Env) AuditPeer() *auditpeer.Server {
-	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Kept: e.kept(), Clock: e.Clock}
+	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Heads: e.kept(), Clock: e.Clock}
 }
 
 // kept returns the file with the signed heads, which is outside the database.

@@ -26,7 +26,7 @@ type ChatMessage struct {
 }
 
 // Ask returns a request for the greedy completion of one question.
-func Ask(question string) ChatRequest {
+func NewChatRequest(question string) ChatRequest {
 	return ChatRequest{Model: "default", MaxTokens: 16, Messages: []ChatMessage{{Role: "user", Content: question}}}
 }
 
@@ -40,7 +40,7 @@ type chatResponse struct {
 // Chat sends a question to a deployment without streaming and returns the text of the response.
 func (c *Client) Chat(ctx context.Context, deployment, question string) (string, error) {
 	var out chatResponse
-	if err := c.Post(ctx, "/inference/"+deployment+"/v1/chat/completions", Ask(question), &out); err != nil {
+	if err := c.Post(ctx, "/inference/"+deployment+"/v1/chat/completions", NewChatRequest(question), &out); err != nil {
 		return "", err
 	}
 	if len(out.Choices) == 0 {
@@ -52,7 +52,7 @@ func (c *Client) Chat(ctx context.Context, deployment, question string) (string,
 // ChatStream sends a question to a deployment with streaming. It returns the text of the response and the number
 // of events with text.
 func (c *Client) ChatStream(ctx context.Context, deployment, question string) (text string, events int, err error) {
-	in := Ask(question)
+	in := NewChatRequest(question)
 	in.Stream = true
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Client) ChatStream(ctx context.Context, deployment, question string) (t
 		return nil
 	})
 	// Not every engine sends [DONE]; a clean end of the stream counts too.
-	if done || errors.Is(err, ErrCut) {
+	if done || errors.Is(err, ErrUnexpectedEnd) {
 		err = nil
 	}
 	return strings.TrimSpace(b.String()), events, err

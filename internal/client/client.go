@@ -40,7 +40,7 @@ func (c *Client) With(token secret.String) *Client {
 
 // Keyed returns a client whose requests carry an Idempotency-Key, so that a creation whose response was
 // lost can be sent again.
-func (c *Client) Keyed(key string) *Client {
+func (c *Client) WithIdempotencyKey(key string) *Client {
 	return &Client{base: c.base, http: c.http, token: c.token, key: key}
 }
 
@@ -60,14 +60,14 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
 
 // Answer holds a whole response.
-type Answer struct {
+type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
 // Call sends a request and reads the whole response, whatever its status. If body is nil the request has no body.
-func (c *Client) Call(ctx context.Context, method, path string, body any) (*Answer, error) {
+func (c *Client) Call(ctx context.Context, method, path string, body any) (*Response, error) {
 	var reader io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -89,7 +89,7 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (*Answ
 	return c.send(req)
 }
 
-func (c *Client) send(req *http.Request) (*Answer, error) {
+func (c *Client) send(req *http.Request) (*Response, error) {
 	if !c.token.IsZero() && req.Header.Get("Authorization") == "" {
 		req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	}
@@ -102,7 +102,7 @@ func (c *Client) send(req *http.Request) (*Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s: %w", req.Method, req.URL.Path, err)
 	}
-	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: raw}, nil
+	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: raw}, nil
 }
 
 // Do sends a request and decodes a successful response into out, which may be nil. For any other status it
@@ -137,7 +137,7 @@ func (c *Client) Post(ctx context.Context, path string, body, out any) error {
 	return c.Do(ctx, http.MethodPost, path, body, out)
 }
 
-func (a *Answer) fault() *Error {
+func (a *Response) fault() *Error {
 	e := &Error{Status: a.Status, Body: a.Body, Detail: strings.TrimSpace(string(a.Body))}
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
@@ -173,7 +173,7 @@ func (c *Client) Upload(ctx context.Context, method, target string, headers map[
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		raw, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return (&Answer{Status: resp.StatusCode, Body: raw}).fault()
+		return (&Response{Status: resp.StatusCode, Body: raw}).fault()
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestClient_Post(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"x"}`)
 	})
 	var out struct{ ID string }
-	require.NoError(t, c.With(secret.New("tok")).Keyed("key-1").Post(t.Context(), "/api/things", map[string]int{"a": 1}, &out))
+	require.NoError(t, c.With(secret.New("tok")).WithIdempotencyKey("key-1").Post(t.Context(), "/api/things", map[string]int{"a": 1}, &out))
 	require.Equal(t, "x", out.ID)
 }
 
@@ -100,7 +100,7 @@ func TestClient_Follow_cut(t *testing.T) {
 	t.Parallel()
 	c := serving(t, events("id: 1\ndata: a\n\n"))
 	last, err := c.Follow(t.Context(), "/s", "", func(Event) error { return nil })
-	require.ErrorIs(t, err, ErrCut)
+	require.ErrorIs(t, err, ErrUnexpectedEnd)
 	require.Equal(t, "1", last)
 }
 
@@ -176,7 +176,7 @@ func TestClient_ChatStream_cut(t *testing.T) {
 	})
 	_, _, err := c.ChatStream(t.Context(), "dep_1", "q")
 	require.Error(t, err)
-	require.NotErrorIs(t, err, ErrCut)
+	require.NotErrorIs(t, err, ErrUnexpectedEnd)
 }
 
 func TestClient_Call_cancelledContext(t *testing.T) {
@@ -192,7 +192,7 @@ func TestClient_Follow_eventWithoutData(t *testing.T) {
 	c := serving(t, events("id: 1\ndata: a\n\nid: 5\n\n: hello\n\ndata: b\n\n"))
 	var seen []Event
 	last, err := c.Follow(t.Context(), "/s", "", func(e Event) error { seen = append(seen, e); return nil })
-	require.ErrorIs(t, err, ErrCut)
+	require.ErrorIs(t, err, ErrUnexpectedEnd)
 	require.Equal(t, "5", last)
 	require.Equal(t, []Event{{ID: "1", Data: "a"}, {Data: "b"}}, seen, "an event does not inherit an earlier ID")
 }

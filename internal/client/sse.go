@@ -21,7 +21,7 @@ type Event struct {
 const EventEOF = "eof"
 
 // ErrCut reports that a stream ended cleanly but before its event `eof`.
-var ErrCut = errors.New("the stream ended before eof")
+var ErrUnexpectedEnd = errors.New("the stream ended before eof")
 
 // maxLine is the maximum length of one line of a stream, in bytes.
 const maxLine = 8 << 20
@@ -53,7 +53,7 @@ func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) 
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-		return lastID, (&Answer{Status: resp.StatusCode, Body: raw}).fault()
+		return lastID, (&Response{Status: resp.StatusCode, Body: raw}).fault()
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
@@ -87,7 +87,7 @@ func (c *Client) stream(req *http.Request, lastID string, on func(Event) error) 
 	if err := lines.Err(); err != nil {
 		return lastID, fmt.Errorf("read the stream: %w", err)
 	}
-	return lastID, ErrCut
+	return lastID, ErrUnexpectedEnd
 }
 
 func (e *Event) field(line string, data []string) []string {

@@ -165,7 +165,7 @@ func (l *Loop) follow(ctx context.Context, path string, on func(client.Event) er
 			case client.EventEOF:
 				return nil
 			case "error":
-				return client.ErrCut
+				return client.ErrUnexpectedEnd
 			}
 			return on(e)
 		})

@@ -29,7 +29,7 @@ type Loop struct {
 	// Name distinguishes the resources of this loop from those of others.
 	Name string
 	// Patience is how long one stage may take.
-	Patience time.Duration
+	Timeout time.Duration
 
 	Job        Job
 	Deployment Deployment
@@ -39,7 +39,7 @@ type Loop struct {
 }
 
 // ErrImpatient reports that a stage took longer than the loop's patience.
-var ErrImpatient = errors.New("timed out")
+var ErrTimeout = errors.New("timed out")
 
 // pollEvery is the pause between two reads of a state that has no stream.
 const pollEvery = 100 * time.Millisecond
@@ -67,7 +67,7 @@ func (l *Loop) create(ctx context.Context, path string, body, out any) error {
 	if _, err := rand.Read(key[:]); err != nil {
 		return fmt.Errorf("generate a key: %w", err)
 	}
-	keyed := l.Client.Keyed(hex.EncodeToString(key[:]))
+	keyed := l.Client.WithIdempotencyKey(hex.EncodeToString(key[:]))
 	return l.retry(ctx, func(ctx context.Context) error { return keyed.Post(ctx, path, body, out) })
 }
 
@@ -79,7 +79,7 @@ func (l *Loop) get(ctx context.Context, path string, out any) error {
 // within limits a stage to the loop's patience. The caller must call end.
 func (l *Loop) within(ctx context.Context) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancel(ctx)
-	timer, over := l.Clock.NewTimer(l.Patience), make(chan struct{})
+	timer, over := l.Clock.NewTimer(l.Timeout), make(chan struct{})
 	go func() {
 		defer close(over)
 		defer timer.Stop()
@@ -118,9 +118,9 @@ func ended(caller context.Context, last error) error {
 	case caller.Err() != nil:
 		return fmt.Errorf("cancelled: %w", context.Cause(caller))
 	case last == nil:
-		return ErrImpatient
+		return ErrTimeout
 	default:
-		return fmt.Errorf("%w: %w", ErrImpatient, last)
+		return fmt.Errorf("%w: %w", ErrTimeout, last)
 	}
 }
 
@@ -133,7 +133,7 @@ func passing(err error) bool {
 	if _, isCut := errors.AsType[*net.OpError](err); isCut {
 		return true
 	}
-	return errors.Is(err, client.ErrCut) || isEOF(err)
+	return errors.Is(err, client.ErrUnexpectedEnd) || isEOF(err)
 }
 
 // await calls look until it returns true or an error, or the loop's patience ends.

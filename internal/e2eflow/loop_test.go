@@ -105,7 +105,7 @@ func (a *api) await(t *testing.T, n int) {
 
 func (a *api) loop(patience time.Duration) *Loop {
 	return &Loop{
-		Client: client.New(a.URL, nil), Clock: clock.Real(), Name: "walk", Patience: patience,
+		Client: client.New(a.URL, nil), Clock: clock.Real(), Name: "walk", Timeout: patience,
 		Job: Job{ID: "job_1", RunID: "run_1"}, Deployment: Deployment{ID: "dep_1"}, Revision: Revision{Number: 1},
 	}
 }
@@ -219,10 +219,10 @@ func TestImpatience(t *testing.T) {
 	a.respond("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"queued"}`))
 	a.respond("POST /api/jobs", response{status: 503, body: `{"detail":"draining"}`})
 	err := late(t, a, 2, func(l *Loop) error { return l.AwaitState(t.Context(), "running") })
-	require.ErrorIs(t, err, ErrImpatient)
+	require.ErrorIs(t, err, ErrTimeout)
 	require.ErrorContains(t, err, "it is queued")
 	err = late(t, a, len(a.requests())+2, func(l *Loop) error { return l.Submit(t.Context(), nil) })
-	require.ErrorIs(t, err, ErrImpatient)
+	require.ErrorIs(t, err, ErrTimeout)
 	require.ErrorContains(t, err, "draining", "the error contains the last response")
 }
 
@@ -244,8 +244,8 @@ func TestLoop_timesOutOnFrozenServer(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- stage(t.Context(), l) }()
 			<-entered
-			clk.Advance(l.Patience)
-			require.ErrorIs(t, <-done, ErrImpatient)
+			clk.Advance(l.Timeout)
+			require.ErrorIs(t, <-done, ErrTimeout)
 		})
 	}
 }
@@ -270,7 +270,7 @@ func TestLoop_cancelledContextIsNotTimeout(t *testing.T) {
 			giveUp(why)
 			err := <-done
 			require.ErrorIs(t, err, why)
-			require.NotErrorIs(t, err, ErrImpatient)
+			require.NotErrorIs(t, err, ErrTimeout)
 		})
 	}
 }
@@ -282,7 +282,7 @@ func TestPassing(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"refused": {refused, true}, "eof": {&url.Error{Op: "Get", Err: io.EOF}, true}, "cut": {client.ErrCut, true},
+		"refused": {refused, true}, "eof": {&url.Error{Op: "Get", Err: io.EOF}, true}, "cut": {client.ErrUnexpectedEnd, true},
 		"half": {io.ErrUnexpectedEOF, true}, "502": {&client.Error{Status: 502}, true}, "500": {&client.Error{Status: 500}, false},
 		"no such scheme": {&url.Error{Op: "Get", Err: errors.New("unsupported protocol scheme")}, false}, "decode": {&json.SyntaxError{}, false},
 	} {

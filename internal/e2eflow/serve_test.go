@@ -101,7 +101,7 @@ func TestLoop_AwaitReady_failedRevision(t *testing.T) {
 	stuck := newAPI(t)
 	stuck.respond("GET /api/model-deployments/dep_1/revisions/1", ok(`{"number":1,"state":"starting"}`))
 	err = late(t, stuck, 2, func(l *Loop) error { return l.AwaitReady(t.Context()) })
-	require.ErrorIs(t, err, ErrImpatient)
+	require.ErrorIs(t, err, ErrTimeout)
 	require.ErrorContains(t, err, "it is starting")
 }
 
@@ -278,7 +278,7 @@ func TestAwaitTraffic(t *testing.T) {
 		calls, err = l.AwaitTraffic(t.Context(), 3)
 		return err
 	})
-	require.ErrorIs(t, err, ErrImpatient)
+	require.ErrorIs(t, err, ErrTimeout)
 	require.ErrorContains(t, err, "it has 2")
 	require.Len(t, calls, 2)
 }

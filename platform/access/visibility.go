@@ -1,12 +1,13 @@
-// Package access owns the copies that a service has of the visibility of projects. Auth owns projects;
-// each row of a job, a dataset or a model holds a copy of the visibility (who besides the members may read
-// it), so that reads do not depend on auth.
+// Package access owns who may see a row. Owner is the rule for rows that have an owner and a project: a row that the
+// caller may not see looks exactly like a missing one. VisibilityRows keeps the copies that a service has of the
+// visibility of projects.
 //
-// The schema of the service must have the table project_visibility and the trigger follow_project_visibility
-// on each table with copies. Then the package promises: after Set has returned, every row of the project has
-// that version of the visibility or a newer one, and so has every row that is inserted later, even by a
-// transaction that was already running and had read the project before. The trigger and Set use the same lock
-// on the project: either Set sees the new row, or the trigger sees the change that Set stored.
+// Auth owns projects; each row of a job, a dataset or a model holds a copy of the visibility (who besides the members
+// may read it), so that reads do not depend on auth. The schema of the service must have the table project_visibility
+// and the trigger follow_project_visibility on each table with copies. Then the package promises: after Set has
+// returned, every row of the project has that version of the visibility or a newer one, and so has every row that is
+// inserted later, even by a transaction that was already running and had read the project before. The trigger and Set
+// use the same lock on the project: either Set sees the new row, or the trigger sees the change that Set stored.
 package access
 
 import (

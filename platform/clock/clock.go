@@ -1,6 +1,8 @@
 // Package clock is the only place in Signalbox that reads the time. Now is always
 // in UTC and truncated to microseconds, the resolution of Postgres, so that a time
 // read back from the database equals the time written.
+//
+// Backoff computes the wait after a failed try, with a bound and jitter.
 package clock
 
 import (

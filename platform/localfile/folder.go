@@ -64,7 +64,7 @@ func CheckFolderFree(path string) error {
 }
 
 // Tell records the address on which this process serves.
-func (h *FolderLock) Tell(address string) error {
+func (h *FolderLock) SetAddress(address string) error {
 	return h.write(Holder{PID: os.Getpid(), Address: address})
 }
 

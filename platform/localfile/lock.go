@@ -1,5 +1,10 @@
-// Package localfile owns file locks between processes of one machine. At most one process holds the lock of a file.
-// The kernel keeps the lock until that process closes the file or dies; a stopped process keeps it too.
+// Package localfile owns what processes of one machine share through files: locks (lock.go), folders that one process
+// uses at a time (folder.go), and durable writes of small files (atomic.go).
+//
+// It promises that at most one process holds the lock of a file; the kernel keeps it until that process closes the
+// file or dies, and a stopped process keeps it too. A process that finds a folder locked changes nothing and gets the
+// holder's process ID and address. A reader of a written file sees the old or the new content, never a part of it,
+// even after a power failure.
 package localfile
 
 import (

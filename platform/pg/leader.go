@@ -13,6 +13,11 @@ import (
 )
 
 // Elector makes this replica the leader for a name while no other replica leads.
+//
+// The leader holds a session lock of Postgres. The server releases it when the connection ends, also after SIGKILL. A
+// leader whose connection broke may overlap with the next leader for a moment, so the work of leaders is guarded in
+// SQL as well: leadership avoids duplicate work, it does not ensure correctness. Leadership is per name and schema:
+// services that share a database do not compete.
 type LeaderElector struct {
 	Pool  *pgxpool.Pool
 	Clock clock.Clock

@@ -26,6 +26,10 @@ func Notify(ctx context.Context, q Querier, topic Topic) error {
 }
 
 // Hub delivers wake-ups to the waiters of this replica.
+//
+// Wake-ups only reduce latency: they may be lost or duplicated, so waiters must read the rows, and also poll them from
+// time to time. A wake-up that is sent in a transaction is delivered if and when it commits. It does not reach other
+// services or installations in the same database.
 type NotifyHub struct {
 	mu      sync.Mutex
 	waiters map[Topic]map[*Waiter]struct{}

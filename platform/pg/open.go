@@ -1,7 +1,10 @@
-// Package pg owns the access to Postgres. Each service has a schema, a role that owns
-// and migrates it, and a role that only reads and writes rows. Open returns the pool of
-// a service, InTx runs transactions and Classify converts errors. Package role creates
-// the database and the roles, package migrate the tables.
+// Package pg owns the access to Postgres. Each service has a schema, a role that owns and migrates it, and a role that
+// only reads and writes rows; package migrate creates all of them. Open returns the pool of a service, InTx runs
+// transactions and Classify converts errors.
+//
+// Notify and NotifyHub wake goroutines on all replicas of a service when rows change. LeaderElector runs loops on one
+// replica at a time. Reseal moves sealed columns to a new key. Connect opens single connections for programs that
+// change an installation; AdvisoryLock serializes them.
 package pg
 
 import (

@@ -24,6 +24,11 @@ type value struct {
 }
 
 // Run moves all values of the columns and returns how many it moved.
+//
+// Only the wrapping of a value changes. A value that is written at the same time is not overwritten, and a value that
+// cannot be opened is reported and does not stop the others. A key is rotated in three steps, so that no process reads
+// a value under a key that it does not have. First, add the new key after the old one and restart all processes.
+// Second, move it to the front and restart all processes. Third, when all values are resealed, remove the old key.
 func Reseal(ctx context.Context, db Querier, ring *secret.Keyring, columns ...SealedColumn) (moved int, err error) {
 	faults := make([]error, 0, len(columns))
 	for _, c := range columns {

@@ -127,7 +127,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 func (s *Service) Name() string { return Name }
 
 // FirstLogin is the login created at the first start.
-type FirstLogin = account.First
+type FirstLogin = account.FirstLogin
 
 // Bootstrap creates the first admin and the default project if they are missing. It returns the login if this call
 // created it; the caller shows it once.

@@ -22,7 +22,7 @@ import (
 type deviceSessions struct{ sessions *session.Sessions }
 
 // OpenDevice opens a session in the transaction that uses the device code.
-func (d deviceSessions) OpenDevice(ctx context.Context, tx pgx.Tx, o device.Opening) (device.Token, error) {
+func (d deviceSessions) OpenDevice(ctx context.Context, tx pgx.Tx, o device.SessionRequest) (device.Token, error) {
 	t, err := d.sessions.OpenTx(ctx, tx, session.OpenRequest{
 		AccountID: o.AccountID, Method: session.MethodDevice, ClientAddress: o.Address, ClientName: o.ClientName,
 	})

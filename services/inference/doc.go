@@ -3,7 +3,8 @@
 // is refused before the request that revokes it returns, that the path of a call never waits for a
 // database, and that a truncated response never looks complete.
 //
-// The packages lease, relay, socket and tally are independent of each other. Package traffic owns the
-// record of calls, package playground relays the calls of playground sessions, and package proxy uses the
-// others to serve a call.
+// Its areas, in the order in which a call passes them: routing holds the table of what to serve, under the lease;
+// proxy finds the deployment, checks the token and relays the call; engineclient and socket speak HTTP and WebSocket
+// with the engine; traffic records the call. playgroundproxy relays the calls of playground sessions. db holds the
+// migrations.
 package inference

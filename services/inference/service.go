@@ -86,7 +86,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s.recorder = traffic.NewRecorder(s.store, spool, d.Clock, d.Log, counters)
 	s.watcher = &routing.Watcher{
 		Lease: s.lease, Snapshots: d.Snapshots, Name: func() string { return d.IDs.New(id.Replica) },
-		Roll: &routing.Roll{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
+		Roll: &routing.ReplicaFile{Path: filepath.Join(cfg.Spool, "replicas")}, Clock: d.Clock, Log: d.Log,
 	}
 	s.relay = &engineclient.Client{
 		Timeouts: engineclient.Timeouts{Connect: cfg.Connect, FirstByte: cfg.FirstByte, Idle: cfg.Idle}, Clock: d.Clock, TLS: d.EngineTLS,
@@ -110,7 +110,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 // because it cannot know whether the deployment exists.
 func (s *Service) owner(deploymentID string) (traffic.Owner, error) {
 	if !s.lease.Valid() {
-		return traffic.Owner{}, proxy.LeaseOver()
+		return traffic.Owner{}, proxy.LeaseExpired()
 	}
 	d, ok := s.lease.Deployment(deploymentID)
 	if !ok {

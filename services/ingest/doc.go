@@ -4,8 +4,8 @@
 // run are numbered without gaps; and that every stream of an ended run ends with one eof. Each request is stored
 // as one row, not one row per point.
 //
-// Inside: intake serves the HTTP routes with grant, decode and report; commit stores what metric, logs,
-// validation, hparam, artifact, hardware, score, evaluation and record write; read serves the stored data and
-// follow streams it; live wakes followers on other replicas through Redis; evaluation computes results from the
-// rollouts of an agent.
+// Its areas, in the order in which a report passes them: httpapi serves the HTTP routes, ingesttoken checks the
+// caller, decode and report read the body, groupcommit commits the rows that metric, logs, artifact, evaluation and
+// run write, and wakeup notifies the other replicas through Redis. read serves the stored data and follow streams it.
+// transfer gives runs to another owner, db holds the migrations.
 package ingest

@@ -26,14 +26,14 @@ import (
 // wire creates the servers and stores and connects them.
 func (s *Service) wire() {
 	d := s.deps
-	runs := &ingestrun.Runs{Rows: s.rows, Ask: s.owner}
+	runs := &ingestrun.Runs{Rows: s.rows, FetchOwner: s.owner}
 	lines, metrics, scores := &logs.Store{Pool: d.Pool}, &metric.Store{Pool: d.Pool}, &evaluation.ScoreStore{Pool: d.Pool}
 	s.public = &read.Server{
 		Runs: runs, Logs: lines, Metrics: metrics, Hparams: &ingestrun.HParamStore{Pool: d.Pool},
 		Validations: &evaluation.ValidationStore{Pool: d.Pool}, Artifacts: s.artifacts(), Records: &report.RawStore{Pool: d.Pool},
 		Hardware: &metric.HardwareStore{Pool: d.Pool}, Scores: scores,
-		LogStreams: follow.NewStreams[*ingestv1.FollowLogsResponse](s.hub, read.LogPages(s.rows.Progress, lines)),
-		Batches:    follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
+		LogStreams:    follow.NewStreams[*ingestv1.FollowLogsResponse](s.hub, read.LogPages(s.rows.Progress, lines)),
+		MetricStreams: follow.NewStreams[*ingestv1.FollowMetricsResponse](s.hub, read.MetricPages(s.rows.Progress, metrics)),
 	}
 	s.evaluations = &evaluation.Server{
 		Runs: runs, Store: &evaluation.Store{Pool: d.Pool}, Progress: s.rows.Progress, Scores: read.EvaluationScores(scores),
@@ -83,7 +83,7 @@ func (s *Service) grant(ctx context.Context, hash []byte) (*ingesttoken.Grant, e
 	if g.GetExpiresAt() != nil {
 		out.ExpiresAt = g.GetExpiresAt().AsTime()
 	}
-	return out, s.rows.Keep(ctx, &out.Owner)
+	return out, s.rows.Upsert(ctx, &out.Owner)
 }
 
 // lifecycle forwards a reported event to jobs.

@@ -8,7 +8,9 @@
 //     work than it has room for.
 //   - Messages to and from agents carry the whole state, so a lost message causes a delay but never a wrong state.
 //
-// Its areas, each importing only those listed before it: topic, trail; quota; token; gang; job; desk; watch;
-// hardware; fleet; work; drive; cluster; queue; reconcile; run; share; jobspec, catalog, gate and submit. This
-// package wires them.
+// Its areas, in the order in which a submission passes them: jobapi receives it, jobspec reads it, admission runs the
+// gates, with hardware and quota, and job stores it. scheduler places it on the nodes of fleet, assignment sends the
+// works to their agents, with an ingesttoken each, and gang and lifecycle move the job by what its nodes report. run
+// keeps what outlives the job, share shows it to others. cluster summarizes nodes and drains them, transfer gives jobs
+// and runs to another owner, db holds the migrations, the wake-up topics and the audit writer. This package wires them.
 package jobs

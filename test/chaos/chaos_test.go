@@ -1,8 +1,8 @@
 // Package chaos kills each process of an installation in each stage of the loop, as a crash would, and
-// demands that the loop ends well with its first attempt, and that no line of a log is lost or doubled.
-// The stage is caught in the act: the installer, the training, the upload or the engine is stopped in its
-// middle while the kill comes. The matrix is generated; CI runs five rows of it, drawn by a seed and spread over
-// stages and processes, and CHAOS=all runs every row.
+// requires that the loop succeeds at its first attempt and that no log line is lost or duplicated.
+// The kill comes in the middle of the stage: the installer, the training, the upload or the engine is frozen
+// meanwhile. The matrix of stages and processes is generated; CI runs five rows of it, picked by a seed and
+// spread over stages and processes, and CHAOS=all runs every row.
 package chaos
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func all() bool { return os.Getenv("CHAOS") == "all" }
 
-// roomy gives the node a place for the engine that every row leaves behind.
+// roomy gives the node a slot for the engine that every row leaves running.
 func roomy() map[string]string { return map[string]string{"SERVICE_JOBS_NODE_SLOTS": "200"} }
 
 func TestKillsInTheSplitShape(t *testing.T) {
@@ -43,14 +43,14 @@ func TestKillsOfTheOneProcess(t *testing.T) {
 	w.connect(t, s)
 	rows := matrix([]string{"signalboxd"})
 	if !all() {
-		rows = some(rows, 1, draw.Seed(t)+4) // the stage that the four others leave out, mostly
+		rows = some(rows, 1, draw.Seed(t)+4) // the stage that the four rows of the split shape leave out
 	}
 	for _, r := range rows {
 		t.Run(r.String(), func(t *testing.T) { (&walk{T: t, s: s, w: w, row: r}).run() })
 	}
 }
 
-// walk takes the loop through its stages and strikes in the row's, while a counter counts.
+// walk runs the loop through its stages and kills the victim in the row's stage, while a counter job prints numbers.
 type walk struct {
 	*testing.T
 	s   *testenv.Stand
@@ -65,27 +65,27 @@ func (w *walk) run() {
 	ctx, cancel := context.WithTimeout(w.Context(), 2*testenv.Patience)
 	defer cancel()
 	whole := w.s.T
-	w.s.T = w.T // what fails in a row fails the row
+	w.s.T = w.T // a failure in a row fails that row
 	defer func() { w.s.T = whole }()
-	w.s.URL = w.w.target.Load().String() // the walk itself takes the short way
+	w.s.URL = w.w.target.Load().String() // only training goes through the wire
 	w.l = w.s.Loop(ctx)
 	w.c = w.s.Count(ctx, w.l)
 	w.train(ctx)
 	pid := w.serve(ctx)
 	if w.row.stage == promoted {
 		w.strike(ctx, func() {})
-		// Who had its engine adopted is ready with the same process, not with another.
+		// An adopted engine keeps its process: the revision is ready with the same pid.
 		require.NoError(w, w.l.AwaitReady(ctx), w.s.Tail())
 	}
 	w.answerRight(ctx)
-	require.Equal(w, pid, w.enginePID(ctx), "the engine that was promoted is the one that answers")
+	require.Equal(w, pid, w.enginePID(ctx), "the promoted engine must be the one that serves")
 	w.c.End(ctx)
 	var lines []e2eflow.LogLine
 	require.NoError(w, w.l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
 	w.s.LessonLines(ctx, w.l, lines)
 }
 
-// strike kills the victim while the counter counts on; it ends beside what follows.
+// strike kills the victim while the counter prints, and stops the counter, which ends in the background.
 func (w *walk) strike(ctx context.Context, release func()) {
 	w.Helper()
 	w.c.AwaitMore(ctx, 1)
@@ -94,11 +94,11 @@ func (w *walk) strike(ctx context.Context, release func()) {
 	w.c.Stop(ctx)
 }
 
-// train brings the lesson to its end.
+// train runs the lesson to its end.
 func (w *walk) train(ctx context.Context) {
 	w.Helper()
 	if w.row.stage == environment {
-		w.c.AwaitMore(ctx, 0) // it has an environment of its own, which is not the one to be held
+		w.c.AwaitMore(ctx, 0) // the counter's own environment must be built first, so that holdBuild does not hold it
 		w.forgetEnvironment()
 	}
 	w.submit(ctx)
@@ -112,20 +112,20 @@ func (w *walk) train(ctx context.Context) {
 	case upload:
 		held := w.w.arm(w.T, "/runs/"+w.l.Job.RunID+"/1/merged_model/")
 		w.strike(ctx, holdUpload(ctx, w.T, w.s, held))
-	case engineStart, promoted: // these come behind the training
+	case engineStart, promoted: // these stages follow the training
 	}
 	require.NoError(w, w.l.AwaitEnd(ctx), w.s.Tail())
-	require.Equal(w, 1, w.l.Job.Attempt, "the attempt is the first one")
+	require.Equal(w, 1, w.l.Job.Attempt, "the first attempt must succeed")
 	list, err := w.l.Artifacts(ctx)
 	require.NoError(w, err)
 	var kinds []string
 	for _, a := range list {
 		kinds = append(kinds, a.Kind)
 	}
-	require.Equal(w, []string{"checkpoint", "hf_export", "merged_model"}, kinds, "each is there once")
+	require.Equal(w, []string{"checkpoint", "hf_export", "merged_model"}, kinds, "each artifact must exist once")
 }
 
-// serve brings the run's model to where it is promoted, and answers its engine's process.
+// serve deploys and promotes the run's model, and returns the process id of its engine.
 func (w *walk) serve(ctx context.Context) (pid int) {
 	w.Helper()
 	artifact, err := w.l.FindArtifact(ctx, "merged_model", "gguf")
@@ -139,13 +139,13 @@ func (w *walk) serve(ctx context.Context) (pid int) {
 		held = pid
 		var now e2eflow.Revision
 		require.NoError(w, w.l.Client.Get(ctx, w.revision(), nil, &now))
-		require.False(w, now.Ready, "it has not yet generated anything")
+		require.False(w, now.Ready, "the revision must not be ready before the engine has generated")
 		w.strike(ctx, release)
 	}
 	require.NoError(w, w.l.AwaitReady(ctx), w.s.Tail())
 	pid = w.enginePID(ctx)
 	if held != 0 {
-		require.Equal(w, held, pid, "the engine that had begun to start is the one that became ready")
+		require.Equal(w, held, pid, "the engine that was starting must become ready")
 	}
 	require.NoError(w, w.l.Promote(ctx))
 	require.NoError(w, w.l.MakeToken(ctx, "chaos"))
@@ -156,7 +156,7 @@ func (w *walk) revision() string {
 	return "/api/model-deployments/" + w.l.Deployment.ID + "/revisions/" + strconv.Itoa(w.l.Revision.Number)
 }
 
-// enginePID is the living process that the revision's replica names.
+// enginePID returns the engine process of the revision's replica, which must be running.
 func (w *walk) enginePID(ctx context.Context) int {
 	w.Helper()
 	var revision struct {
@@ -171,7 +171,7 @@ func (w *walk) enginePID(ctx context.Context) int {
 	return pid
 }
 
-// submit starts the suites' short lesson.
+// submit submits the short lesson of these suites.
 func (w *walk) submit(ctx context.Context) {
 	w.Helper()
 	lesson := e2eflow.OneDigit()
@@ -184,7 +184,7 @@ func (w *walk) submit(ctx context.Context) {
 	require.NoError(w, w.l.Submit(ctx, spec))
 }
 
-// forgetEnvironment makes the lesson's next attempt build its environment again; the engine's stays.
+// forgetEnvironment deletes the training environments, so that the next attempt builds one; the engine's stays.
 func (w *walk) forgetEnvironment() {
 	w.Helper()
 	dirs, err := filepath.Glob(filepath.Join(w.s.Environments, "*", "lib", "*", "site-packages", "numpy"))
@@ -207,7 +207,7 @@ func (w *walk) awaitMetric(ctx context.Context) {
 	})
 }
 
-// answerRight demands the right answer to a held-out question, and that the call is in the record.
+// answerRight requires the correct reply to a held-out question and a traffic record of the call.
 func (w *walk) answerRight(ctx context.Context) {
 	w.Helper()
 	samples, err := w.l.Samples(ctx)
@@ -224,5 +224,5 @@ func (w *walk) answerRight(ctx context.Context) {
 		require.Equal(w, "ok", calls[0].Outcome)
 		return
 	}
-	require.FailNow(w, "no held-out pair was answered right")
+	require.FailNow(w, "the model got no held-out question right")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// freeze stops a process with its group and waits until it stands still; false where it had ended. The
-// answer lets it go on.
+// freeze stops a process with its group and waits until it is stopped; ok is false if the process had ended.
+// thaw lets the group continue.
 func freeze(ctx context.Context, t *testing.T, s *testenv.Stand, pid int) (thaw func(), ok bool) {
 	t.Helper()
 	group, err := syscall.Getpgid(pid)
@@ -27,9 +27,9 @@ func freeze(ctx context.Context, t *testing.T, s *testenv.Stand, pid int) (thaw 
 	}
 	require.NotEqual(t, syscall.Getpgrp(), group)
 	thaw = func() { _ = syscall.Kill(-group, syscall.SIGCONT) }
-	t.Cleanup(thaw) // whatever happens in between
+	t.Cleanup(thaw) // even if the test fails in between
 	state := byte(0)
-	s.Until(ctx, fmt.Sprint("process ", pid, " stands still"), func() bool {
+	s.Until(ctx, fmt.Sprint("process ", pid, " is stopped"), func() bool {
 		state = stateOf(pid)
 		return state == 'T' || state == 'Z' || state == 0
 	})
@@ -39,7 +39,7 @@ func freeze(ctx context.Context, t *testing.T, s *testenv.Stand, pid int) (thaw 
 	return thaw, state == 'T'
 }
 
-// stateOf is the kernel's letter for what a process does, 0 where there is none.
+// stateOf returns the kernel's state letter of a process, or 0 if it does not exist.
 func stateOf(pid int) byte {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	at := bytes.LastIndexByte(raw, ')')
@@ -49,7 +49,7 @@ func stateOf(pid int) byte {
 	return raw[at+2]
 }
 
-// commandLine is what a process was started with, its words each with a space behind.
+// commandLine returns the command line of a process, with a space after each word.
 func commandLine(pid int) string {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	if err != nil {
@@ -58,7 +58,7 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(string(raw), "\x00", " ")
 }
 
-// holdBuild stops the installer while it fills a half-made environment.
+// holdBuild freezes the installer while it fills an unfinished environment.
 func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()) {
 	t.Helper()
 	s.Until(ctx, "an environment is being filled", func() bool {
@@ -70,8 +70,8 @@ func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()
 					continue
 				}
 				if release, ok := freeze(ctx, t, s, pid); ok {
-					require.DirExists(t, half, "it is not finished")
-					t.Logf("the build stands still: %s", commandLine(pid))
+					require.DirExists(t, half, "the environment must be unfinished")
+					t.Logf("the build is frozen: %s", commandLine(pid))
 					thaw = release
 					return true
 				}
@@ -82,7 +82,7 @@ func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()
 	return thaw
 }
 
-// work is the folder of the agent's work whose assignment holds the text, empty where there is none.
+// work returns the agent's work folder whose assignment contains the text, or "" if there is none.
 func work(t *testing.T, s *testenv.Stand, text string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "assignment.json"))
@@ -95,7 +95,7 @@ func work(t *testing.T, s *testenv.Stand, text string) string {
 	return ""
 }
 
-// holdWork stops the process of a work whose command line holds the program, and answers its id.
+// holdWork freezes the process of a work whose command line contains program, and returns its process id.
 func holdWork(ctx context.Context, t *testing.T, s *testenv.Stand, text, run, program string) (pid int, thaw func()) {
 	t.Helper()
 	s.Until(ctx, program+" runs", func() bool {
@@ -111,7 +111,7 @@ func holdWork(ctx context.Context, t *testing.T, s *testenv.Stand, text, run, pr
 		}
 		pid = running.Command.PID
 		if !strings.Contains(commandLine(pid), program) {
-			return false // the shim has not yet become it
+			return false // the shim has not exec'ed the program yet
 		}
 		ok := false
 		thaw, ok = freeze(ctx, t, s, pid)

@@ -31,7 +31,7 @@ func victims() []string {
 type row struct {
 	stage  stage
 	victim string
-	away   bool // it stays away until others have noticed; else it is back at once
+	away   bool // restarted only after others have noticed; otherwise at once
 }
 
 func (r row) String() string {
@@ -42,7 +42,7 @@ func (r row) String() string {
 	return fmt.Sprintf("%s/%s/%s", r.stage, r.victim, how)
 }
 
-// matrix is every stage with every process of a shape; every other row is an absence.
+// matrix returns every stage with every process of a shape; in every other row the victim stays away.
 func matrix(victims []string) []row {
 	var rows []row
 	for i, s := range stages() {
@@ -53,7 +53,8 @@ func matrix(victims []string) []row {
 	return rows
 }
 
-// some picks n rows, each of another stage and with another process, some of them absences; the seed says where it begins.
+// some picks n rows, each with a different stage and a different process, with and without an absence. The seed determines
+// the first one.
 func some(rows []row, n int, seed uint64) []row {
 	per := len(rows) / len(stages())
 	for from := int(seed % uint64(len(rows))); ; from++ {
@@ -85,11 +86,11 @@ func TestTheMatrixIsWhole(t *testing.T) {
 	require.Len(t, seen, len(rows))
 	require.Len(t, names, len(rows))
 	for _, s := range stages() {
-		require.GreaterOrEqual(t, away[string(s)], 3, "every stage meets absences")
+		require.GreaterOrEqual(t, away[string(s)], 3, "every stage has absences")
 	}
 	for _, v := range victims() {
-		require.GreaterOrEqual(t, away[v], 2, "every process is missed")
-		require.Less(t, away[v], len(stages()), "and also killed without being missed")
+		require.GreaterOrEqual(t, away[v], 2, "every process is absent in some rows")
+		require.Less(t, away[v], len(stages()), "every process is restarted at once in some rows")
 	}
 }
 
@@ -125,7 +126,7 @@ func TestEverySignIsTheVictimsOwn(t *testing.T) {
 			require.NotEmpty(t, s.line, v)
 		case service == "":
 			require.True(t, known)
-			require.Contains(t, []string{"gateway", "signalboxd"}, v, "who answers by itself")
+			require.Contains(t, []string{"gateway", "signalboxd"}, v, "only these serve the route themselves")
 		default:
 			require.Equal(t, v, service)
 		}

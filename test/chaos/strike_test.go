@@ -12,21 +12,21 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// sign is by what others' notice of a victim's absence is seen: a call that meets it, and where one keeps
-// a line to the victim, what it writes when the line breaks.
+// sign is how the absence of a victim shows: a call that fails, and, if another process keeps a connection to the victim,
+// what that process logs when the connection breaks.
 type sign struct {
-	route string // a GET that the victim answers
-	log   string // whose log
+	route string // a GET that the victim serves
+	log   string // the process that logs the line
 	line  string
 }
 
-// path is the route with ids that nothing has: whose they are is not what is asked.
+// path returns the route with ids that do not exist; they only complete the path.
 func (s sign) path() string {
 	const none = "_00000000000000000000000000"
 	return strings.NewReplacer("{id}", "run"+none, "{deployment_id}", "dep"+none).Replace(s.route)
 }
 
-// signs of every process; the gateway's and the one process's absence any caller meets.
+// signs returns the sign of every process. The absence of gateway and signalboxd shows to any caller.
 func signs() map[string]sign {
 	const lineLost = "connection to the control plane lost"
 	return map[string]sign{
@@ -41,8 +41,8 @@ func signs() map[string]sign {
 	}
 }
 
-// strike kills the row's victim. Where the row says so, the victim stays away until others have noticed;
-// otherwise it is back at once. What was held is let go when the victim is dead.
+// strike kills the row's victim. If the row is an absence, the victim is restarted only after others have noticed;
+// otherwise at once. release is called when the victim is dead.
 func strike(ctx context.Context, t *testing.T, s *testenv.Stand, r row, l *e2eflow.Loop, release func()) {
 	t.Helper()
 	seen := sign{}
@@ -57,7 +57,7 @@ func strike(ctx context.Context, t *testing.T, s *testenv.Stand, r row, l *e2efl
 	s.Processes[r.victim].Kill()
 	release()
 	if seen.route != "" {
-		s.Until(ctx, "a caller meets the absence of "+r.victim, func() bool { return meets(ctx, l, seen.path()) })
+		s.Until(ctx, "a call fails in the absence of "+r.victim, func() bool { return meets(ctx, l, seen.path()) })
 	}
 	if seen.log != "" {
 		s.Until(ctx, seen.log+" notices the absence of "+r.victim, func() bool {
@@ -71,8 +71,8 @@ func strike(ctx context.Context, t *testing.T, s *testenv.Stand, r row, l *e2efl
 	s.Processes[r.victim].Start()
 }
 
-// meets tells that a call fails as it does when a process is away: no answer at all, or the gateway's word
-// that it has none.
+// meets reports whether a call fails as it does in the absence of a process: no response at all, or a gateway error
+// that the service does not respond.
 func meets(ctx context.Context, l *e2eflow.Loop, path string) bool {
 	a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
 	if err != nil {

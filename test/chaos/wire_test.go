@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// wire stands between the training and the gateway, as any network does. It can hold an upload when half
+// wire is a proxy between the training and the gateway. It can hold an upload when half
 // of it has gone through.
 type wire struct {
 	server *httptest.Server
@@ -31,10 +31,10 @@ type wire struct {
 	next *stall
 }
 
-// stall is an upload that shall be held.
+// stall is an upload to be held.
 type stall struct {
-	path  string // what its path holds
-	whole int64  // its length; read it after half
+	path  string // a part of its URL path
+	whole int64  // its length; read it only after half is closed
 	half  chan struct{}
 	free  chan struct{}
 	once  sync.Once
@@ -42,14 +42,14 @@ type stall struct {
 
 func (s *stall) release() { s.once.Do(func() { close(s.free) }) }
 
-// newWire makes a wire whose end is not yet connected.
+// newWire starts a wire whose target is not set yet.
 func newWire(t *testing.T) *wire {
 	t.Helper()
 	w := &wire{}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(w.target.Load()); r.Out.Host = r.In.Host },
 		ErrorLog: log.New(io.Discard, "", 0), FlushInterval: -1,
-		// A server that is away is one that hangs up.
+		// To the client, an absent server looks like one that closes the connection.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
@@ -64,15 +64,15 @@ func newWire(t *testing.T) *wire {
 	return w
 }
 
-// env is what makes an installation send its training over the wire.
+// env returns the environment that makes an installation send its training through the wire.
 func (w *wire) env() map[string]string {
 	env := roomy()
 	env["SERVICE_PUBLIC_URL"] = w.server.URL
 	return env
 }
 
-// connect says where the wire ends: where the installation listens, which the one process does not tell
-// beside its public address.
+// connect sets the wire's target to the address on which the installation listens. signalboxd reports only its public
+// address, so its listen address is taken from its command line.
 func (w *wire) connect(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	address := s.URL
@@ -86,7 +86,7 @@ func (w *wire) connect(t *testing.T, s *testenv.Stand) {
 	w.target.Store(end)
 }
 
-// arm holds the next upload whose path holds the text.
+// arm holds the next upload whose path contains path.
 func (w *wire) arm(t *testing.T, path string) *stall {
 	t.Helper()
 	s := &stall{path: path, half: make(chan struct{}), free: make(chan struct{})}
@@ -108,7 +108,7 @@ func (w *wire) take(r *http.Request) *stall {
 	return s
 }
 
-// halved is a body that stands still in its middle.
+// halved is a body that stops after half of its bytes until it is released.
 type halved struct {
 	from  io.ReadCloser
 	left  int64
@@ -129,20 +129,20 @@ func (h *halved) Read(p []byte) (int, error) {
 
 func (h *halved) Close() error { return h.from.Close() }
 
-// holdUpload waits until the platform itself has a part of the upload in its hands.
+// holdUpload waits until the object store has received a part of the upload.
 func holdUpload(ctx context.Context, t *testing.T, s *testenv.Stand, held *stall) (release func()) {
 	t.Helper()
 	select {
 	case <-held.half:
 	case <-ctx.Done():
-		require.FailNow(t, "no upload came", s.Tail())
+		require.FailNow(t, "no upload started", s.Tail())
 	}
-	s.Until(ctx, "the store holds a part of the upload", func() bool {
+	s.Until(ctx, "the store has a part of the upload", func() bool {
 		parts, err := filepath.Glob(filepath.Join(objects(s), ".aside", "*", "*"))
 		require.NoError(t, err)
 		for _, part := range parts {
 			if info, err := os.Stat(part); err == nil && info.Size() > 0 && info.Size() < held.whole {
-				t.Logf("the upload stands still at %d of %d bytes", info.Size(), held.whole)
+				t.Logf("the upload is held at %d of %d bytes", info.Size(), held.whole)
 				return true
 			}
 		}
@@ -151,7 +151,7 @@ func holdUpload(ctx context.Context, t *testing.T, s *testenv.Stand, held *stall
 	return held.release
 }
 
-// objects is the folder of the stand's object store.
+// objects returns the folder of the installation's object store.
 func objects(s *testenv.Stand) string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", "objects")

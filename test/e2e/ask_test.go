@@ -13,23 +13,23 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// reply is an answer that is expected to be an error.
+// reply is a response that is expected to be an error.
 type reply struct {
 	Status int
 	Code   string
-	Detail string  // where it is a sentence
-	Fields []entry // where it is a list
+	Detail string  // if it is a string
+	Fields []entry // if it is a list
 	Body   string
 }
 
-// entry is one fault of a 422.
+// entry is one validation error of a 422.
 type entry struct {
 	Loc  []any  `json:"loc"`
 	Msg  string `json:"msg"`
 	Type string `json:"type"`
 }
 
-// at tells whether a fault was found at exactly this place.
+// at reports whether an error was reported at exactly this location.
 func (r reply) at(loc ...any) bool {
 	want, _ := json.Marshal(loc)
 	for _, f := range r.Fields {
@@ -41,7 +41,7 @@ func (r reply) at(loc ...any) bool {
 	return false
 }
 
-// types are the types of the faults at this place.
+// types returns the types of the errors at this location.
 func (r reply) types(loc ...any) []string {
 	want, _ := json.Marshal(loc)
 	var out []string
@@ -53,7 +53,7 @@ func (r reply) types(loc ...any) []string {
 	return out
 }
 
-// ask sends exactly these bytes; an empty body sends none.
+// ask sends body byte for byte; an empty body sends no body.
 func ask(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path, body string) reply {
 	t.Helper()
 	var reader io.Reader

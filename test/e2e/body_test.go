@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// check sends a bad body and demands a 422 that names its place.
+// check sends a bad body and requires a 422 that names the location of the error.
 func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path string) {
 	t.Helper()
 	r := ask(ctx, t, s, token, method, path, b.body)
@@ -43,7 +43,7 @@ func drawn(t *testing.T) []route.Route {
 	return draw.OneIn(draw.New(t), routeShare, route.Table())
 }
 
-// TestEveryRoute shows all routes of an installation what they must refuse.
+// TestEveryRoute sends every route of an installation the requests that it must reject.
 func TestEveryRoute(t *testing.T) {
 	for name, start := range testenv.Shapes() {
 		t.Run(name, func(t *testing.T) { everyRoute(t, start(t, testenv.Options{})) })
@@ -57,12 +57,12 @@ func everyRoute(t *testing.T, s *testenv.Stand) {
 	t.Run("credentials", func(t *testing.T) { everyKind(ctx, t, s, c) })
 	t.Run("bodies", func(t *testing.T) { badBodies(ctx, t, s, c) })
 	t.Run("reports", func(t *testing.T) { badReports(ctx, t, s, c) })
-	t.Run("a body where none is taken", func(t *testing.T) { unwantedBodies(ctx, t, s, c) })
+	t.Run("body on a route without one", func(t *testing.T) { unwantedBodies(ctx, t, s, c) })
 	t.Run("malformed path ids", func(t *testing.T) { malformedIDs(ctx, t, s, c) })
 	t.Run("bad queries", func(t *testing.T) { badQueries(ctx, t, s, c) })
 }
 
-// badBodies sends every route that takes a body what it must refuse.
+// badBodies sends invalid bodies to every route that takes a body.
 func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	sent := 0
@@ -70,7 +70,7 @@ func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 		if rt.Body == "" {
 			continue
 		}
-		require.Equal(t, "*", rt.Body, "this test knows no other form")
+		require.Equal(t, "*", rt.Body, "this test handles only body \"*\"")
 		m := inputOf(t, rt)
 		t.Run(rt.Method+" "+rt.Pattern, func(t *testing.T) {
 			for _, b := range append(notObjects(), shaped(rt, m)...) {
@@ -80,11 +80,11 @@ func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 		})
 	}
 	if draw.Whole() {
-		require.Greater(t, sent, 200, "the table and the messages have that many")
+		require.Greater(t, sent, 200, "too few bad bodies were sent")
 	}
 }
 
-// badReports does the same on the routes that training reports to.
+// badReports sends invalid bodies to the routes that training reports to.
 func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	bodies := ingestBodies(c.runID)
@@ -116,7 +116,7 @@ func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issue
 	}
 }
 
-// goodBodies are bodies that pass until the path is looked at.
+// goodBodies returns bodies that are valid, so that the request fails on its path alone.
 func goodBodies() map[string]string {
 	return map[string]string{
 		"/api/datasets/{dataset_id}/versions": `{"version": "v1", "files": [{"path": "a", "size_bytes": 0,
@@ -151,8 +151,8 @@ func goodBodies() map[string]string {
 	}
 }
 
-// malformedIDs puts what is no id in every place of a path: 422 at the place, under /inference 404, and
-// 404 for an id that is well formed and nobody's.
+// malformedIDs puts malformed ids into every path parameter: 422 at the parameter, 404 under /inference. A well-formed
+// id that does not exist gives 404.
 func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
@@ -183,7 +183,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued)
 					require.True(t, r.at("path", name), "%s: %s", one.Pattern, r.Body)
 					continue
 				}
-				// The router itself may refuse to read a path; no service ever answers it.
+				// Only these two may be rejected by the router itself, before any service sees the path.
 				require.Contains(t, []string{"%00", "%2e%2e"}, bad, "%s: %d %s", one.Pattern, r.Status, r.Body)
 				require.Contains(t, []int{http.StatusNotFound, http.StatusBadRequest}, r.Status, "%s: %s", one.Pattern, r.Body)
 			}
@@ -195,7 +195,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued)
 	}
 }
 
-// badQueries asks every list for pages that there are not.
+// badQueries sends every list route unknown and out-of-range query parameters.
 func badQueries(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// folder is where a part of the installation keeps its data: in one process below the data folder, apart
-// where the units of deploy/ put it.
+// folder returns where a part of the installation keeps its data: below the data folder of signalboxd, or where the
+// units of deploy/ put it if the services run as separate processes.
 func folder(s *testenv.Stand, single, split string) string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", single)
@@ -26,7 +26,7 @@ func folder(s *testenv.Stand, single, split string) string {
 	return filepath.Join(s.Dir, split)
 }
 
-// database opens the stand's own Postgres as its superuser, to look behind the API.
+// database opens the installation's own Postgres as its superuser, to look behind the API.
 func database(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	t.Helper()
 	dir := folder(s, "postgres", "postgres")
@@ -47,7 +47,7 @@ func database(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	return conn
 }
 
-// census counts the rows of every table of every schema, the audit's excepted, and the stored objects.
+// census counts the rows of every table of every schema except the audit tables, and the stored objects.
 func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	rows, err := conn.Query(ctx, `
@@ -61,7 +61,7 @@ func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn)
 		return pgx.Identifier{schema, name}, err
 	})
 	require.NoError(t, err)
-	require.Greater(t, len(tables), 30, "five schemas with their tables")
+	require.Greater(t, len(tables), 30, "tables of the five schemas")
 	counts := map[string]int64{"objects": int64(len(objects(t, s)))}
 	for _, table := range tables {
 		var n int64
@@ -71,7 +71,7 @@ func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn)
 	return counts
 }
 
-// settled is a census that stayed the same for a while: what the last request started has ended.
+// settled returns the census once it has stayed the same for a second: the work of the last request has ended.
 func settled(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	last := census(ctx, t, s, conn)
@@ -80,7 +80,7 @@ func settled(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn
 		same := fmt.Sprint(now) == fmt.Sprint(last)
 		last = now
 		return same
-	}, time.Minute, time.Second, "the installation does not come to rest")
+	}, time.Minute, time.Second, "the row counts keep changing")
 	return last
 }
 
@@ -95,6 +95,6 @@ func objects(t *testing.T, s *testenv.Stand) []string {
 		return err
 	})
 	require.NoError(t, err)
-	require.NotEmpty(t, found, "the recipes are there at least")
+	require.NotEmpty(t, found, "the recipes at least are stored")
 	return found
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// none is an id of that kind which nothing has.
+// none returns a well-formed id with this prefix that does not exist.
 func none(prefix string) string { return prefix + "_00000000000000000000000000" }
 
-// issued are one live token of every kind, and what they belong to.
+// issued holds one valid token of every kind and the ids of the run and the deployment that they belong to.
 type issued struct {
 	access, ingest, deployment, join string
 	spare                            string // another access token, to log out with
 	runID, deploymentID              string
 }
 
-// issue makes a token of every kind; the job whose token it takes runs until the test ends.
+// issue creates a token of every kind. The job that the ingest token belongs to runs until the test ends.
 func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -56,7 +56,7 @@ func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
 	return c
 }
 
-// ingestToken runs a command that gives its token away, and answers the token.
+// ingestToken runs a command that writes its ingest token to a file, and returns the token.
 func ingestToken(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) (token, run string) {
 	t.Helper()
 	const name = "given-away"
@@ -77,7 +77,7 @@ func ingestToken(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow
 	return token, l.Job.RunID
 }
 
-// fill puts values into a route's path; ids are well formed and nobody's.
+// fill puts values into a route's path; the ids are well formed and do not exist.
 func fill(rt route.Route, deployment string) string {
 	path := rt.Pattern
 	if strings.HasPrefix(path, "/inference/") {
@@ -107,7 +107,7 @@ func methodOf(rt route.Route) string {
 	return rt.Method
 }
 
-// everyKind shows each route every kind of token.
+// everyKind sends every kind of token to every route that takes a credential.
 func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	tokens := map[string]string{"user": c.access, "ingest": c.ingest, "deployment": c.deployment, "join": c.join, "none": "", "nonsense": "abc"}
@@ -124,7 +124,7 @@ func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 				if kind == rt.Credential {
 					require.NotEqual(t, http.StatusUnauthorized, r.Status, "%s: %s", kind, r.Body)
 					if rt.Credential == "deployment" {
-						// The token is good, and nothing is promoted yet: that, and no other fault.
+						// The token is valid and nothing is promoted yet: no other error may occur.
 						require.Equal(t, http.StatusServiceUnavailable, r.Status, "%s: %s", kind, r.Body)
 						require.Equal(t, "no_ready_revision", r.Code, "%s: %s", kind, r.Body)
 						continue
@@ -142,7 +142,7 @@ func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 			require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, r.Status, "%s: %s", kind, r.Body)
 		}
 	})
-	t.Run("both headers of ingest must agree", func(t *testing.T) { bothHeaders(ctx, t, s, c) })
+	t.Run("both ingest headers must agree", func(t *testing.T) { bothHeaders(ctx, t, s, c) })
 }
 
 func bothHeaders(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {

@@ -36,7 +36,7 @@ func commandSpec(ctx context.Context, t *testing.T, l *e2eflow.Loop, command ...
 	}}
 }
 
-// ended is how a job and its one attempt ended.
+// ended is the end state of a job and of its attempts.
 type ended struct {
 	State     string   `json:"state"`
 	EndReason string   `json:"end_reason"`
@@ -55,7 +55,7 @@ type attempt struct {
 	ExitCode  *int   `json:"exit_code"`
 }
 
-// end waits for the job's end and for its whole log.
+// end waits for the job's end and reads its whole log.
 func end(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) ended {
 	t.Helper()
 	var e ended
@@ -75,21 +75,21 @@ func TestCustomCommands(t *testing.T) {
 func customCommands(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	ctx := t.Context()
-	t.Run("that succeeds", func(t *testing.T) {
+	t.Run("succeeds", func(t *testing.T) {
 		l := s.Loop(ctx)
 		submitCommand(ctx, t, l, "sh", "-c", `cat "$SERVICE_JOB_HPARAMS_FILE"; echo; echo "word $MY_WORD"; echo "a secret: ${HOME_OF_THE_TEST:-none}" >&2`)
 		e := end(ctx, t, s, l)
 		require.Equal(t, "succeeded", e.State, e.Message)
 		require.Equal(t, "completed", e.EndReason)
 		require.Equal(t, []string{"no_terminal_report"}, e.Warnings)
-		require.Nil(t, e.RunningAt, "it reported nothing, so nothing is billed")
+		require.Nil(t, e.RunningAt, "the command sent no report, so no time is billed")
 		require.Contains(t, e.log, `"greeting"`)
 		require.Contains(t, e.log, "word of mine")
 		require.Contains(t, e.log, "a secret: none")
 		require.Len(t, e.attempts, 1)
 		require.Equal(t, 0, *e.attempts[0].ExitCode)
 	})
-	t.Run("that fails", func(t *testing.T) {
+	t.Run("fails", func(t *testing.T) {
 		l := s.Loop(ctx)
 		submitCommand(ctx, t, l, "sh", "-c", "echo no luck; exit 3")
 		e := end(ctx, t, s, l)
@@ -97,10 +97,10 @@ func customCommands(t *testing.T, s *testenv.Stand) {
 		require.Equal(t, "user_error", e.EndReason)
 		require.Equal(t, "the command ended with exit code 3", e.Message)
 		require.Contains(t, e.log, "no luck")
-		require.Len(t, e.attempts, 1, "a user's error is not tried again")
+		require.Len(t, e.attempts, 1, "a user error is not retried")
 		require.Equal(t, 3, *e.attempts[0].ExitCode)
 	})
-	t.Run("that is not there", func(t *testing.T) {
+	t.Run("missing program", func(t *testing.T) {
 		l := s.Loop(ctx)
 		submitCommand(ctx, t, l, "no-such-program")
 		e := end(ctx, t, s, l)
@@ -108,11 +108,11 @@ func customCommands(t *testing.T, s *testenv.Stand) {
 		require.Equal(t, "user_error", e.EndReason)
 		require.Contains(t, e.Message, "no-such-program")
 	})
-	t.Run("that reports with the Python reporter", func(t *testing.T) { reportingCommand(ctx, t, s) })
-	t.Run("that prints much", func(t *testing.T) { printedLines(ctx, t, s) })
-	t.Run("whose process group is killed", func(t *testing.T) { killedGroup(ctx, t, s) })
-	t.Run("that is stopped", func(t *testing.T) { stoppedCommand(ctx, t, s) })
-	t.Run("that is none", func(t *testing.T) {
+	t.Run("uses the Python reporter", func(t *testing.T) { reportingCommand(ctx, t, s) })
+	t.Run("prints many lines", func(t *testing.T) { printedLines(ctx, t, s) })
+	t.Run("process group killed", func(t *testing.T) { killedGroup(ctx, t, s) })
+	t.Run("stopped", func(t *testing.T) { stoppedCommand(ctx, t, s) })
+	t.Run("no command", func(t *testing.T) {
 		l := s.Loop(ctx)
 		e := refused(ctx, t, l.Client, commandSpec(ctx, t, l))
 		require.Equal(t, http.StatusBadRequest, e.Status)
@@ -120,7 +120,7 @@ func customCommands(t *testing.T, s *testenv.Stand) {
 	})
 }
 
-// reportingCommand uses the reporter that every attempt is given.
+// reportingCommand uses the Python reporter that every attempt gets.
 func reportingCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -145,7 +145,7 @@ with signalbox.init() as run:
 	require.Contains(t, string(raw), `{"Key":"mine/value","Points":[{"Value":2.5}]}`)
 }
 
-// stoppedCommand stops a command with a child of its own, and the child goes too.
+// stoppedCommand stops a command that has a child process, and requires that the child is gone too.
 func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -177,7 +177,7 @@ func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// TestEnvironmentsThatCannotBeBuilt cuts the package index off.
+// TestEnvironmentsThatCannotBeBuilt points the installer at a package index that does not respond.
 func TestEnvironmentsThatCannotBeBuilt(t *testing.T) {
 	ctx := t.Context()
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
@@ -200,6 +200,6 @@ func TestEnvironmentsThatCannotBeBuilt(t *testing.T) {
 	require.Equal(t, "env_build", e.EndReason)
 	require.Len(t, e.attempts, 1, "the same lock would fail again")
 	require.Equal(t, "env_build", e.attempts[0].EndReason)
-	require.Contains(t, e.Message, dead.Addr().String(), "the installer's own words")
+	require.Contains(t, e.Message, dead.Addr().String(), "the installer's own message")
 	require.Equal(t, e.Message, e.attempts[0].Message)
 }

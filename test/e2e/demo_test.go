@@ -22,14 +22,14 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// told is what the demo printed of its walk.
+// told holds what the demo printed.
 type told struct {
 	run, question, answer, untrained, times string
 }
 
 // TestDemoOnce runs what `make demo DEMO=once` runs, on an empty folder and a port of its own: the recipe
-// on two-digit sums, its environment built, the engine, nothing shortened. What the demo claims is then
-// compared with what the installation stored.
+// on two-digit sums with its environment built and the real engine, nothing shortened. It then compares what the demo
+// printed with what the installation stored.
 func TestDemoOnce(t *testing.T) {
 	ctx := t.Context()
 	dir := testenv.Folder(t)
@@ -46,8 +46,8 @@ func TestDemoOnce(t *testing.T) {
 	first, last := rounds[0], rounds[len(rounds)-1]
 	require.Zero(t, first.Step)
 	require.True(t, first.Complete && last.Complete)
-	require.LessOrEqual(t, *first.AvgReward, 0.2, "the exact match before training")
-	require.GreaterOrEqual(t, *last.AvgReward, 0.9, "the exact match after it")
+	require.LessOrEqual(t, *first.AvgReward, 0.2, "exact match before training")
+	require.GreaterOrEqual(t, *last.AvgReward, 0.9, "exact match after training")
 
 	samples, err := l.Samples(ctx)
 	require.NoError(t, err)
@@ -57,19 +57,19 @@ func TestDemoOnce(t *testing.T) {
 		held[s.Question] = s
 	}
 	require.Len(t, held, len(samples))
-	require.Contains(t, held, demo.question, "it was held out")
+	require.Contains(t, held, demo.question, "the question was held out")
 	require.Equal(t, sum(t, demo.question), demo.answer)
-	require.Equal(t, demo.answer, held[demo.question].Answer, "and was answered right in the last round")
+	require.Equal(t, demo.answer, held[demo.question].Answer, "the model was right in the last round")
 	require.NotEqual(t, demo.answer, demo.untrained)
 }
 
-// demoOnce runs the demo to its end, which must be a good one.
+// demoOnce runs the demo, which must succeed.
 func demoOnce(ctx context.Context, t *testing.T, dir string) told {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
-	// Ended in order where the test is, so that it takes its server with it.
+	// Cancel with an interrupt when the test ends, so that the demo stops its server too.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute
-	cmd.Dir = testenv.Root(t) // as make does: the server is bin/signalboxd
+	cmd.Dir = testenv.Root(t) // as make does; the demo starts bin/signalboxd
 	t.Cleanup(func() {
 		for _, pid := range testenv.Left(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -93,17 +93,17 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) told {
 	}
 }
 
-// signedIn is a walk over what the demo left in its folder.
+// signedIn returns a Loop that is signed in to the installation that the demo left in its folder.
 func signedIn(ctx context.Context, t *testing.T, dir, address string) *e2eflow.Loop {
 	t.Helper()
 	password, err := os.ReadFile(filepath.Join(dir, "data", "demo-password"))
 	require.NoError(t, err)
-	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Patience: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Timeout: testenv.Patience}
 	require.NoError(t, l.Login(ctx, "admin", secret.New(strings.TrimSpace(string(password)))))
 	return l
 }
 
-// sum is the right answer to a question like 07+15?.
+// sum returns the correct sum for a question like 07+15?.
 func sum(t *testing.T, question string) string {
 	t.Helper()
 	m := regexp.MustCompile(`^(\d\d)\+(\d\d)\?$`).FindStringSubmatch(question)

@@ -19,13 +19,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// joinToken is what an admin gets for a host that is to join.
+// joinToken is the response to the creation of a join token.
 type joinToken struct {
 	Token   string `json:"token"`
 	Command string `json:"command"`
 }
 
-// mintToken makes a fleet of this name, with the pool of the same name, and a join token of it.
+// mintToken creates a fleet with this name, with a pool of the same name, and a join token for it.
 func mintToken(ctx context.Context, c *client.Client, name string) (fleet string, token joinToken, err error) {
 	var made struct {
 		ID string `json:"id"`
@@ -36,7 +36,7 @@ func mintToken(ctx context.Context, c *client.Client, name string) (fleet string
 	return made.ID, token, c.Post(ctx, "/api/fleets/"+made.ID+"/join-tokens", map[string]any{}, &token)
 }
 
-// nodesOf are the states of a fleet's nodes, by id.
+// nodesOf returns the states of a fleet's nodes by id.
 func nodesOf(ctx context.Context, c *client.Client, fleet string) map[string]string {
 	var nodes []struct {
 		ID, State string
@@ -53,8 +53,8 @@ func nodesOf(ctx context.Context, c *client.Client, fleet string) map[string]str
 	return states
 }
 
-// TestAnotherHostJoinsTheOneProcess brings a host to signalboxd as an operator would: by the command that the
-// join token shows, and then by its agent, a process of its own over TCP with mutual TLS.
+// TestAnotherHostJoinsTheOneProcess joins a second host to signalboxd as an operator would: with the command shown with
+// the join token, and then with its agent as a separate process over TCP with mutual TLS.
 func TestAnotherHostJoinsTheOneProcess(t *testing.T) {
 	ctx := t.Context()
 	s := testenv.Single(t, testenv.Options{})
@@ -77,10 +77,10 @@ func TestAnotherHostJoinsTheOneProcess(t *testing.T) {
 	node := awaitNode(t, l.Client, fleet, a)
 
 	farAway(ctx, t, s, node)
-	t.Run("and goes on where the one process ends and starts", func(t *testing.T) {
+	t.Run("stays joined when signalboxd restarts", func(t *testing.T) {
 		interrupt(t, s)
 		s.StartSingle()
-		require.Equal(t, node, awaitNode(t, s.Loop(ctx).Client, fleet, a), "it is who it was")
+		require.Equal(t, node, awaitNode(t, s.Loop(ctx).Client, fleet, a), "the node keeps its id")
 		farAway(ctx, t, s, node)
 	})
 	a.interrupt(t)
@@ -88,7 +88,7 @@ func TestAnotherHostJoinsTheOneProcess(t *testing.T) {
 	require.NoError(t, a.err, a.log.String())
 }
 
-// awaitNode waits for the one node of a fleet to be ready.
+// awaitNode waits until the fleet's one node is ready.
 func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id string) {
 	t.Helper()
 	require.True(t, eventually(t.Context(), testenv.Patience, func() bool {
@@ -103,11 +103,11 @@ func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id 
 			}
 		}
 		return id != ""
-	}), "it is not ready: %v\n%s", nodesOf(t.Context(), c, fleet), a.log)
+	}), "the node is not ready: %v\n%s", nodesOf(t.Context(), c, fleet), a.log)
 	return id
 }
 
-// farAway runs a command that reports, on the pool of the joined host.
+// farAway runs a reporting command on the pool of the joined host.
 func farAway(ctx context.Context, t *testing.T, s *testenv.Stand, node string) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -122,7 +122,7 @@ with signalbox.init() as run:
 	require.NoError(t, l.Submit(ctx, spec))
 	e := end(ctx, t, s, l)
 	require.Equal(t, "succeeded", e.State, "%s\n%s%s", e.Message, e.log, s.Tail())
-	require.Empty(t, e.Warnings, "its reports came in")
+	require.Empty(t, e.Warnings, "its reports arrived")
 	require.NotNil(t, e.RunningAt)
 	require.Contains(t, e.log, "from far away")
 	var attempts []struct {
@@ -133,13 +133,13 @@ with signalbox.init() as run:
 	require.Equal(t, node, attempts[0].Node)
 }
 
-// TestNoTokenWhereNoHostCouldConnect is signalboxd as it starts where nothing is set.
+// TestNoTokenWhereNoHostCouldConnect starts signalboxd without settings: it listens for no agents, so it issues no join token.
 func TestNoTokenWhereNoHostCouldConnect(t *testing.T) {
 	dir := testenv.Folder(t)
 	const password = "given to the test"
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=" + password})
 	d.awaitReady(t, dir)
-	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Timeout: testenv.Patience}
 	require.NoError(t, l.Login(t.Context(), "admin", secret.New(password)))
 	_, token, err := mintToken(t.Context(), l.Client, "far")
 	var refused *client.Error

@@ -1,5 +1,5 @@
-// Package e2e walks the whole loop through the REST API of installations that run as users run them, in
-// both shapes.
+// Package e2e tests the whole loop, from the dataset to the chat, through the REST API of installations that run as
+// users run them, in both shapes.
 package e2e
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// train takes a walk from the dataset to the end of the run, following logs and metrics as it goes.
+// train runs a Loop from the dataset to the end of the run and follows its logs and metrics.
 func train(ctx context.Context, t *testing.T, s *testenv.Stand) *e2eflow.Loop {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -43,7 +43,7 @@ func train(ctx context.Context, t *testing.T, s *testenv.Stand) *e2eflow.Loop {
 	return l
 }
 
-// right picks a held-out question that the run's last round answered right.
+// right returns a held-out question that the model got right in the run's last round.
 func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	samples, err := l.Samples(ctx)
@@ -53,11 +53,11 @@ func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 			return s
 		}
 	}
-	require.FailNow(t, "no held-out pair was answered right", fmt.Sprint(samples))
+	require.FailNow(t, "the model got no held-out question right", fmt.Sprint(samples))
 	return e2eflow.Sample{}
 }
 
-// serve deploys the run's model and answers how it answers a question.
+// serve deploys the run's model, sends it a question that it got right in training, and returns the question.
 func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
@@ -88,7 +88,7 @@ func TestLoop(t *testing.T) {
 			require.Equal(t, 1, l.Job.Attempt)
 			require.NotNil(t, l.Job.ExecutorRunningAt)
 			require.NotNil(t, l.Job.RunningAt)
-			require.True(t, l.Job.ExecutorRunningAt.Before(*l.Job.RunningAt), "the executor's mark is earlier than the report")
+			require.True(t, l.Job.ExecutorRunningAt.Before(*l.Job.RunningAt), "the executor's mark precedes the report")
 			q := serve(ctx, t, s, l)
 			streamed, events, err := l.ChatStream(ctx, q.Question)
 			require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// revoke takes the token away and demands that it is dead when the answer is there.
+// revoke deletes the token and requires that it is invalid once the response has arrived.
 func revoke(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	path := "/api/model-deployments/" + l.Deployment.ID + "/tokens/" + l.TokenID

@@ -13,13 +13,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// held is a job whose process says that it is there, and goes on when it is told to.
+// held is a job whose command waits until the test releases it.
 type held struct {
 	l   *e2eflow.Loop
 	dir string // its work folder on the host
 }
 
-// hold starts one; its command writes the file named by the mark and waits for the file `go` beside it.
+// hold starts such a job; its command writes the file named by mark and waits for the file `go` beside it.
 func hold(ctx context.Context, t *testing.T, s *testenv.Stand, mark string, command ...string) *held {
 	t.Helper()
 	h := &held{l: s.Loop(ctx)}
@@ -53,9 +53,9 @@ with signalbox.init() as run:
 
 const ending = `echo one; cd "$SERVICE_JOB_WORKDIR"; : > ending; until [ -e go ]; do sleep 0.02; done; echo two; : > over`
 
-// TestARestartAtAnotherAddress kills signalboxd and starts it on another port, while a command prints,
-// another one has ended before the start, and a third one reports: all end well with their first attempt,
-// nothing of a log or of the reports is lost. At any free port it comes back to where it was.
+// TestARestartAtAnotherAddress kills signalboxd and starts it on another port, while one command prints,
+// a second one ends before the start and a third one reports. All succeed at their first attempt, and no log line and no
+// report is lost. With the port left free to choose, signalboxd takes its last address again.
 func TestARestartAtAnotherAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 	defer cancel()
@@ -98,7 +98,7 @@ func TestARestartAtAnotherAddress(t *testing.T) {
 	require.NoError(t, client.New(s.URL, nil).Get(ctx, "/api/version", nil, nil))
 }
 
-// requireReports demands what the reporter said before and after the restart, each once.
+// requireReports requires what the command reported before and after the restart, each value once.
 func requireReports(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var series []struct {

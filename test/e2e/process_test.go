@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// commandLine is what a process was started with, empty where it is gone.
+// commandLine returns the command line of a process, or "" if the process is gone.
 func commandLine(pid int) string {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// refusal is a submission that a gate refuses.
+// refusal is a submission that a gate rejects.
 type refusal struct {
-	// change makes a good submission a bad one: set(value, path...) puts a value at a path.
+	// change makes a valid submission invalid: set(value, path...) puts a value at a path.
 	change func(set func(value any, path ...string))
 	status int
 	gate   string
-	detail string // the whole sentence, or how it goes on where it ends in ...
-	field  []any  // of a 422
+	detail string // the whole text, or its beginning if it ends in ...
+	field  []any  // location of the error of a 422
 }
 
 const other = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
@@ -147,7 +147,7 @@ func refusals() map[string]refusal {
 	}
 }
 
-// TestRefusals submits what each gate refuses, and counts what is left behind.
+// TestRefusals submits what each gate rejects and requires that no row and no object is left behind.
 func TestRefusals(t *testing.T) {
 	for name, start := range testenv.Shapes() {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func leavesNothing(t *testing.T, s *testenv.Stand) {
 	before := settled(ctx, t, s, conn)
 	for name, c := range refusals() {
 		t.Run(name, func(t *testing.T) {
-			e := refused(ctx, t, l.Client.Keyed("refused-"+strings.ReplaceAll(name, " ", "-")), altered(t, good, c.change))
+			e := refused(ctx, t, l.Client.WithIdempotencyKey("refused-"+strings.ReplaceAll(name, " ", "-")), altered(t, good, c.change))
 			require.Equal(t, c.status, e.Status, "%s", e.Body)
 			require.Equal(t, c.gate, e.Code)
 			c.says(t, e)
@@ -180,9 +180,9 @@ func leavesNothing(t *testing.T, s *testenv.Stand) {
 		})
 	}
 	t.Run("a hidden dataset", func(t *testing.T) { hiddenDataset(ctx, t, conn, olive, good) })
-	t.Run("what is good passes", func(t *testing.T) {
+	t.Run("valid submission accepted", func(t *testing.T) {
 		require.NoError(t, l.Submit(ctx, good))
-		require.NotEqual(t, before, census(ctx, t, s, conn), "the count sees a job")
+		require.NotEqual(t, before, census(ctx, t, s, conn), "the count includes the job")
 	})
 }
 
@@ -204,7 +204,7 @@ func (c refusal) says(t *testing.T, e *client.Error) {
 	require.Equal(t, want, e.Detail)
 }
 
-// altered is a copy of a submission with a change.
+// altered returns a changed copy of a submission.
 func altered(t *testing.T, good map[string]any, change func(set func(value any, path ...string))) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(good)
@@ -237,23 +237,23 @@ func refused(ctx context.Context, t *testing.T, c *client.Client, spec map[strin
 	return e
 }
 
-// secondPerson makes an operator beside the admin, who has the same password, and signs her in.
+// secondPerson inserts an operator olive who has the admin's password, and signs her in.
 func secondPerson(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) *client.Client {
 	t.Helper()
 	_, err := conn.Exec(ctx, `
 		INSERT INTO auth.account (id, username, role, password_hash, created_at)
 		SELECT 'usr_00000000000000000000000000', 'olive', 'operator', password_hash, now() FROM auth.account WHERE username = 'admin'`)
 	require.NoError(t, err)
-	l := &e2eflow.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Patience: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Timeout: testenv.Patience}
 	require.NoError(t, l.Login(ctx, "olive", s.Password))
 	return l.Client
 }
 
-// hiddenDataset binds a dataset that the caller may not know: he is told what an absent one tells.
+// hiddenDataset binds a dataset that is hidden from the caller: the error is the same as for one that does not exist.
 func hiddenDataset(ctx context.Context, t *testing.T, conn *pgx.Conn, olive *client.Client, good map[string]any) {
 	t.Helper()
 	seen := refused(ctx, t, olive, altered(t, good, func(set func(any, ...string)) { set("none", "spec", "project") }))
-	require.Equal(t, "project", seen.Code, "her submission gets as far as the projects while the dataset is seen")
+	require.Equal(t, "project", seen.Code, "a visible dataset passes the bindings gate")
 	_, err := conn.Exec(ctx, `UPDATE registry.dataset SET visibility = 'team', project_id = 'prj_00000000000000000000000000' WHERE name = 'refused'`)
 	require.NoError(t, err)
 	defer func() {

@@ -17,11 +17,11 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 )
 
-// auditPath lists the audit, which grows with what is done.
+// auditPath lists the audit, which grows with every action.
 const auditPath = "/api/admin/audit"
 
-// staffed gives the installation what the loop has no need of, so that a restart has it to keep: a team, a
-// project, a stored setting and a device that waits for its approval. It answers what stands for the places of paths.
+// staffed creates what the loop does not need, so that a restart has it to keep: a team, a project, a stored setting
+// and a device that waits for its approval, among others. It returns pairs of path parameters and values.
 func staffed(t *testing.T, l *e2eflow.Loop) []string {
 	t.Helper()
 	ctx := t.Context()
@@ -84,8 +84,9 @@ func staffed(t *testing.T, l *e2eflow.Loop) []string {
 	}
 }
 
-// empty are the routes that have nothing to show of a loop: nothing waits, no sample of hardware was due, nothing was scored elsewhere, no parameter
-// was corrected, no taskset was pushed. The services' own tests read them again after a restart.
+// empty returns the routes that have no data after a loop: no job waits, no hardware sample was due, no evaluation or
+// benchmark was reported, no hyperparameter was corrected, no taskset was pushed and no playground was opened.
+// The services' own tests read these routes after a restart.
 func empty() []string {
 	return []string{
 		"/api/cluster/queue", "/api/agent-evaluations/{run_id}", "/api/agent-evaluations/{run_id}/items",
@@ -98,7 +99,7 @@ func empty() []string {
 	}
 }
 
-// modelOf is the id of the loop's model.
+// modelOf returns the id of the loop's model.
 func modelOf(t *testing.T, l *e2eflow.Loop) string {
 	t.Helper()
 	var models []struct {
@@ -108,8 +109,8 @@ func modelOf(t *testing.T, l *e2eflow.Loop) string {
 	return models[0].ID
 }
 
-// resources are the paths of every GET of the route table, with the loop's own ids and what stands for the
-// other places.
+// resources returns the paths of every GET of the route table, filled with the ids of the loop and with
+// places.
 func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 	t.Helper()
 	var datasets, fleets []struct {
@@ -139,11 +140,11 @@ func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 			v = "v1"
 		}
 		path := strings.NewReplacer(append(common, "{id}", id, "{version}", v)...).Replace(rt.Pattern)
-		require.NotContains(t, path, "{", "a place that this test does not know")
+		require.NotContains(t, path, "{", "a path parameter that this test does not know")
 		if fields := inputOf(t, rt).Fields(); fields.ByName("limit") != nil && fields.ByName("offset") != nil {
 			path += "?limit=500"
 		}
-		// What comes after is the restart's own.
+		// Bound the time range: later entries come from the restart itself.
 		switch now := time.Now().UTC(); rt.Pattern {
 		case auditPath:
 			path += "&until=" + now.Format(time.RFC3339Nano)
@@ -156,7 +157,7 @@ func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 	return append(out, "/api/runs?state=all", "/api/version")
 }
 
-// everything is what the paths answer, with what a restart may change taken out.
+// everything returns the response bodies of the paths, without the fields that a restart may change.
 func everything(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -170,24 +171,24 @@ func everything(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []stri
 	return out
 }
 
-// changing are the fields of a resource that a restart changes by its nature.
+// changing returns the fields of a resource that a restart may change.
 func changing(path string) []string {
 	switch {
 	case strings.Contains(path, "/revisions"):
 		return []string{"replicas", "ready_at"}
 	case strings.HasPrefix(path, "/api/cluster/nodes"):
-		return []string{"last_seen_at"} // a living node is heard from all the time
+		return []string{"last_seen_at"} // a live node reports all the time
 	case strings.HasPrefix(path, "/api/fleets") && !strings.Contains(path, "/join-tokens"):
 		return []string{"last_seen_at"}
 	case path == "/api/shares?limit=500":
-		return []string{"views", "last_viewed_at"} // this test views it
+		return []string{"views", "last_viewed_at"} // this test views the share
 	case path == "/api/profile/sessions?limit=500":
 		return []string{"last_used_at"}
 	}
 	return nil
 }
 
-// steady takes the fields out that a restart changes; each must be there before it.
+// steady removes the fields that a restart may change; each must be present.
 func steady(t *testing.T, path string, body []byte) []byte {
 	t.Helper()
 	fields := changing(path)

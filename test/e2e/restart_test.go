@@ -17,10 +17,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// stopBar is how long Ctrl-C may take.
+// stopBar is the longest time that Ctrl-C may take.
 const stopBar = 3 * time.Second
 
-// TestRestarts ends an installation with a whole loop in it in both ways, and reads it again.
+// TestRestarts stops an installation that holds a whole loop by Ctrl-C and by kill, and reads everything again.
 func TestRestarts(t *testing.T) {
 	type way struct {
 		stop  func(t *testing.T, s *testenv.Stand)
@@ -55,13 +55,13 @@ func TestRestarts(t *testing.T) {
 				})
 			}
 			if shape == "single" {
-				t.Run("Ctrl-C with a job that runs", func(t *testing.T) { interruptedJob(ctx, t, s) })
+				t.Run("Ctrl-C with a running job", func(t *testing.T) { interruptedJob(ctx, t, s) })
 			}
 		})
 	}
 }
 
-// stall holds a connection that never sends anything, as browsers keep in reserve, and a request whose
+// stall opens a connection that never sends anything, as browsers keep in reserve, and a request whose
 // body never comes.
 func stall(t *testing.T, s *testenv.Stand) {
 	t.Helper()
@@ -74,13 +74,13 @@ func stall(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// interrupt is Ctrl-C: all of it ends in time, whatever callers hold.
+// interrupt sends Ctrl-C: every process ends in time, whatever connections callers hold open.
 func interrupt(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	stall(t, s)
 	p := s.Processes["signalboxd"]
 	took, ok := p.Stop(4 * stopBar)
-	require.True(t, ok, "it had to be killed: %s", p.Tail())
+	require.True(t, ok, "signalboxd had to be killed: %s", p.Tail())
 	require.NoError(t, p.Err(), p.Tail())
 	require.LessOrEqual(t, took, stopBar, p.Tail())
 	t.Logf("Ctrl-C took %s", took)
@@ -89,7 +89,7 @@ func interrupt(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// killed is the crash of every process.
+// killed kills every process.
 func killed(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	for _, name := range s.Order {
@@ -97,7 +97,7 @@ func killed(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// interruptAll stops every process of its own, the last that was started first.
+// interruptAll stops the processes of a split installation in the reverse order of their start.
 func interruptAll(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	for _, name := range slices.Backward(s.Order) {
@@ -109,7 +109,7 @@ func interruptAll(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// startAll starts every process again, as it was.
+// startAll starts every process again with the same configuration.
 func startAll(s *testenv.Stand) {
 	for _, name := range s.Order {
 		s.Processes[name].Start()
@@ -121,8 +121,8 @@ func trafficPath(l *e2eflow.Loop) string {
 	return "/api/model-deployments/" + l.Deployment.ID + "/traffic"
 }
 
-// awaitSame waits until the revision is ready again and everything answers as before; events may have
-// been appended.
+// awaitSame waits until the revision is ready again and every path returns what it returned before; lists of events
+// may have grown.
 func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string, before map[string][]byte) {
 	t.Helper()
 	var diff string
@@ -148,7 +148,7 @@ func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []strin
 	require.True(t, ok, "not the same after the restart:\n%s", diff)
 }
 
-// engineLives demands that the revision's replica names an engine that runs.
+// engineLives requires that the revision's replica names a running engine process.
 func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var revision struct {
@@ -162,7 +162,7 @@ func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	require.Contains(t, commandLine(revision.Replicas[0].PID), "llamacpp", "process %d", revision.Replicas[0].PID)
 }
 
-// eventually looks until it holds.
+// eventually polls until holds returns true.
 func eventually(ctx context.Context, limit time.Duration, holds func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -180,11 +180,11 @@ func eventually(ctx context.Context, limit time.Duration, holds func() bool) boo
 	}
 }
 
-// interruptedJob ends the process under a running attempt: the next process runs it again.
+// interruptedJob stops signalboxd under a running attempt: the next process starts a second attempt.
 func interruptedJob(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
-	// The first attempt stays, the second one ends.
+	// The first attempt does not end by itself; the second one does.
 	submitCommand(ctx, t, l, "sh", "-c", `echo "attempt $SERVICE_JOB_ATTEMPT"; [ "$SERVICE_JOB_ATTEMPT" = 2 ] || exec sleep 612`)
 	var lines []string
 	require.True(t, eventually(ctx, testenv.Patience, func() bool {

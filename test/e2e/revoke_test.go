@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// minted is a deployment of that name with a token that a replica of inference knows; nothing is promoted.
+// minted creates a deployment with a token that a replica of inference knows; nothing is promoted.
 func minted(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop, name string) {
 	t.Helper()
 	require.NoError(t, l.Client.Post(ctx, "/api/model-deployments", map[string]string{"name": l.Name + "-" + name}, &l.Deployment))
@@ -21,7 +21,7 @@ func minted(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop
 	s.Until(ctx, "the token is known", func() bool { return called(ctx, t, l) == "no_ready_revision" })
 }
 
-// called is the code of the answer to an application's call, for none is answered here.
+// called returns the error code of an inference call; no call succeeds, because nothing is promoted.
 func called(ctx context.Context, t *testing.T, l *e2eflow.Loop) string {
 	t.Helper()
 	a, err := l.Client.With(l.Token).Call(ctx, http.MethodGet, "/inference/"+l.Deployment.ID+"/v1/models", nil)
@@ -35,7 +35,7 @@ func called(ctx context.Context, t *testing.T, l *e2eflow.Loop) string {
 	return body.Error.Code
 }
 
-// unmade deletes the walk's token.
+// unmade deletes the loop's token.
 func unmade(ctx context.Context, t *testing.T, l *e2eflow.Loop) (status int, body string) {
 	t.Helper()
 	a, err := l.Client.Call(ctx, http.MethodDelete, "/api/model-deployments/"+l.Deployment.ID+"/tokens/"+l.TokenID, nil)
@@ -43,8 +43,8 @@ func unmade(ctx context.Context, t *testing.T, l *e2eflow.Loop) (status int, bod
 	return a.Status, string(a.Body)
 }
 
-// TestARevocationCountsNoDeadReplica ends a replica of inference in every way and starts it again, under the
-// lease of an installation, which is far longer than a revocation may take: the first answer is 204.
+// TestARevocationCountsNoDeadReplica ends a replica of inference in every way and starts it again, with the
+// default lease, which is far longer than a revocation may take: the first deletion returns 204.
 func TestARevocationCountsNoDeadReplica(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()
@@ -83,9 +83,9 @@ func TestARevocationCountsNoDeadReplica(t *testing.T) {
 	}
 }
 
-// TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver freezes the one replica: nobody can know whether it will
-// serve again, so nothing shorter than its lease ends the wait, and it serves nothing by a revoked token when
-// it goes on.
+// TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver freezes the one replica. Whether it will serve again cannot be known,
+// so the revocation waits until its lease has expired, and the replica rejects the revoked token when it
+// continues.
 func TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 	defer cancel()
@@ -105,5 +105,5 @@ func TestAFrozenReplicaIsWaitedForUntilItsLeaseIsOver(t *testing.T) {
 	})
 	p.Signal(syscall.SIGCONT)
 	require.Contains(t, []string{"lease_over", "token_invalid"}, called(ctx, t, l))
-	s.Until(ctx, "it is back", func() bool { return called(ctx, t, l) == "token_invalid" })
+	s.Until(ctx, "the replica rejects the token again", func() bool { return called(ctx, t, l) == "token_invalid" })
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// signalboxd is the program as a script starts it.
+// signalboxd is a signalboxd process, started as a script starts it.
 type signalboxd struct {
 	cmd      *exec.Cmd
 	out, log *output
@@ -41,7 +41,7 @@ type signalboxd struct {
 	}
 }
 
-// output can be read while it is written.
+// output is a buffer that can be read while it is written.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -60,7 +60,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// start runs the program in a folder; what it leaves goes with the test.
+// start runs a program in a folder; the test's cleanup kills every process that is left.
 func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	t.Helper()
 	d := &signalboxd{out: &output{}, log: &output{}, done: make(chan struct{})}
@@ -86,7 +86,7 @@ func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	return d
 }
 
-// serving is the command line of a server in a folder.
+// serving returns the command line of a signalboxd that keeps everything in a folder.
 func serving(t *testing.T, dir, listen string) []string {
 	t.Helper()
 	return []string{
@@ -94,7 +94,7 @@ func serving(t *testing.T, dir, listen string) []string {
 	}
 }
 
-// awaitReady reads the ready file of this very process.
+// awaitReady waits for the ready file of this process and reads it.
 func (d *signalboxd) awaitReady(t *testing.T, dir string) {
 	t.Helper()
 	require.True(t, eventually(t.Context(), 90*time.Second, func() bool {
@@ -108,13 +108,13 @@ func (d *signalboxd) awaitReady(t *testing.T, dir string) {
 	}), d.log.String())
 }
 
-// ends waits for the end.
+// ends waits until the process ends.
 func (d *signalboxd) ends(t *testing.T, limit time.Duration) {
 	t.Helper()
 	select {
 	case <-d.done:
 	case <-time.After(limit):
-		require.FailNow(t, "it does not end", d.log.String())
+		require.FailNow(t, "the process does not end", d.log.String())
 	}
 }
 
@@ -131,15 +131,15 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestServer is what a person or a script sees of the program itself.
+// TestServer tests what a person or a script sees of signalboxd itself.
 func TestServer(t *testing.T) {
 	dir := testenv.Folder(t)
 	first := start(t, dir, nil)
 	first.awaitReady(t, dir)
 	var password string
-	t.Run("tells where it is", func(t *testing.T) { tellsWhere(t, first, dir) })
+	t.Run("reports its address", func(t *testing.T) { tellsWhere(t, first, dir) })
 	t.Run("shows a password once", func(t *testing.T) { password = shown(t, first) })
-	t.Run("names the port that is used", func(t *testing.T) {
+	t.Run("port in use", func(t *testing.T) {
 		fresh := testenv.Folder(t)
 		address := strings.TrimPrefix(first.ready.Address, "http://")
 		second := start(t, fresh, nil, serving(t, fresh, address)...)
@@ -149,14 +149,14 @@ func TestServer(t *testing.T) {
 		require.NoFileExists(t, filepath.Join(fresh, "ready.json"))
 		require.Empty(t, testenv.Left(fresh))
 	})
-	t.Run("names the folder that is used", func(t *testing.T) {
+	t.Run("data folder in use", func(t *testing.T) {
 		second := start(t, t.TempDir(), nil, serving(t, dir, "127.0.0.1:0")...)
 		second.ends(t, 20*time.Second)
 		require.Error(t, second.err)
 		require.Contains(t, second.log.String(), filepath.Join(dir, "data")+" is in use by another signalboxd")
 	})
-	t.Run("and serves on", func(t *testing.T) { require.NoError(t, login(t, first, password)) })
-	t.Run("ends by one signal", func(t *testing.T) {
+	t.Run("still serves", func(t *testing.T) { require.NoError(t, login(t, first, password)) })
+	t.Run("one signal ends it", func(t *testing.T) {
 		began := time.Now()
 		first.interrupt(t)
 		first.ends(t, 20*time.Second)
@@ -164,12 +164,12 @@ func TestServer(t *testing.T) {
 		require.LessOrEqual(t, time.Since(began), stopBar)
 		require.Empty(t, testenv.Left(dir))
 	})
-	t.Run("keeps the password, and shows it no more", func(t *testing.T) {
+	t.Run("password kept and not shown again", func(t *testing.T) {
 		again := start(t, dir, nil)
 		again.awaitReady(t, dir)
 		require.NotContains(t, again.out.String(), "First login")
 		require.NoError(t, login(t, again, password))
-		t.Run("ends by a second signal where the first hangs", func(t *testing.T) { secondSignal(t, again, dir) })
+		t.Run("second signal ends a hanging stop", func(t *testing.T) { secondSignal(t, again, dir) })
 	})
 }
 
@@ -177,7 +177,7 @@ func tellsWhere(t *testing.T, d *signalboxd, dir string) {
 	t.Helper()
 	require.Equal(t, filepath.Join(dir, "data"), d.ready.Data)
 	require.NotEmpty(t, d.ready.Version)
-	require.Regexp(t, `^http://127\.0\.0\.1:[1-9][0-9]+$`, d.ready.Address, "a free port was taken for :0")
+	require.Regexp(t, `^http://127\.0\.0\.1:[1-9][0-9]+$`, d.ready.Address, "port 0 means a free port")
 	c := client.New(d.ready.Address, nil)
 	a, err := c.Call(t.Context(), http.MethodGet, "/healthz", nil)
 	require.NoError(t, err)
@@ -192,14 +192,14 @@ func tellsWhere(t *testing.T, d *signalboxd, dir string) {
 	require.Len(t, fields, 4)
 }
 
-// shown is the password that the first start shows, and that signs in.
+// shown returns the password that the first start prints, after a login with it.
 func shown(t *testing.T, d *signalboxd) string {
 	t.Helper()
 	match := regexp.MustCompile(`First login \(shown once\): admin / (\S+)`).FindAllStringSubmatch(d.out.String(), -1)
 	require.Len(t, match, 1, d.out.String())
 	password := match[0][1]
 	require.GreaterOrEqual(t, len(password), 16)
-	require.NotContains(t, d.log.String(), password, "a log keeps no password")
+	require.NotContains(t, d.log.String(), password, "the log must not contain the password")
 	require.NoError(t, login(t, d, password))
 	require.Error(t, login(t, d, password+"x"))
 	return password
@@ -207,11 +207,11 @@ func shown(t *testing.T, d *signalboxd) string {
 
 func login(t *testing.T, d *signalboxd, password string) error {
 	t.Helper()
-	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Patience: 10 * time.Second}
+	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Timeout: 10 * time.Second}
 	return l.Login(t.Context(), "admin", secret.New(password))
 }
 
-// secondSignal freezes the database, so that a proper end waits, and insists.
+// secondSignal freezes the database, so that the first signal hangs, and sends a second one.
 func secondSignal(t *testing.T, d *signalboxd, dir string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "data", "postgres", "data", "postmaster.pid"))
@@ -223,12 +223,12 @@ func secondSignal(t *testing.T, d *signalboxd, dir string) {
 	d.interrupt(t)
 	select {
 	case <-d.done:
-		require.FailNow(t, "it did not wait for its database", d.log.String())
+		require.FailNow(t, "signalboxd did not wait for its database", d.log.String())
 	case <-time.After(500 * time.Millisecond):
 	}
 	d.interrupt(t)
 	d.ends(t, time.Second)
-	require.Error(t, d.err, "it was cut short, and says so")
+	require.Error(t, d.err, "a stop cut short must return an error")
 }
 
 func TestPrintConfig(t *testing.T) {
@@ -257,7 +257,7 @@ func TestPrintConfig(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "data"), "nothing was started")
 }
 
-// TestPostgresOfTheCache hides every Postgres of the machine; the project's own one is left.
+// TestPostgresOfTheCache hides every Postgres of the machine, so that only the one in the project's cache is left.
 func TestPostgresOfTheCache(t *testing.T) {
 	dir := testenv.Folder(t)
 	script := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", "postgres.sh"))
@@ -275,8 +275,8 @@ func TestPostgresOfTheCache(t *testing.T) {
 			require.Equal(t, cache, filepath.Dir(program))
 		}
 	}
-	require.True(t, found, "its Postgres runs")
-	t.Run("and without that, the command is named", func(t *testing.T) {
+	require.True(t, found, "no Postgres is running")
+	t.Run("error without the cache names the command", func(t *testing.T) {
 		fresh := testenv.Folder(t)
 		d := start(t, fresh, []string{"SERVICE_POSTGRES_BIN=", "SERVICE_POSTGRES_CACHE=" + fresh, "PATH=" + withoutPostgres(t, fresh)},
 			hidden(t, serving(t, fresh, "127.0.0.1:0"))...)
@@ -287,7 +287,7 @@ func TestPostgresOfTheCache(t *testing.T) {
 	})
 }
 
-// withoutPostgres is a PATH of one folder that has every program of the machine's PATH but Postgres's.
+// withoutPostgres returns a PATH of one folder with every program of the machine's PATH except postgres and initdb.
 func withoutPostgres(t *testing.T, dir string) string {
 	t.Helper()
 	only := filepath.Join(dir, "path")
@@ -303,7 +303,7 @@ func withoutPostgres(t *testing.T, dir string) string {
 	return only
 }
 
-// hidden runs a program where Debian's folder of Postgres servers is empty, if there is one.
+// hidden wraps a command line so that Debian's folder of Postgres servers, if it exists, is empty for the command.
 func hidden(t *testing.T, argv []string) []string {
 	t.Helper()
 	const debian = "/usr/lib/postgresql"

@@ -17,16 +17,16 @@ import (
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 )
 
-// badBody is a body that a route refuses.
+// badBody is a body that a route rejects.
 type badBody struct {
 	name string
 	body string
-	// loc is where the fault is; typ its type, empty where several would do.
+	// loc is the location of the error, typ its type; typ is empty if several types are possible.
 	loc []any
 	typ string
 }
 
-// notObjects are bodies that are no object of any route.
+// notObjects returns bodies that are not a valid object for any route.
 func notObjects() []badBody {
 	deep := `{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`
 	return []badBody{
@@ -44,7 +44,7 @@ func notObjects() []badBody {
 	}
 }
 
-// inputOf is the request message of an RPC route.
+// inputOf returns the request message of an RPC route.
 func inputOf(t *testing.T, rt route.Route) protoreflect.MessageDescriptor {
 	t.Helper()
 	service, method, _ := strings.Cut(rt.RPC, "/")
@@ -53,7 +53,7 @@ func inputOf(t *testing.T, rt route.Route) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MethodDescriptor).Input()
 }
 
-// shaped are the bodies that the fields of a message make bad: types, twins and absences, to any depth.
+// shaped returns the bad bodies derived from a message's fields: wrong types, duplicate and missing fields, to any depth.
 func shaped(rt route.Route, m protoreflect.MessageDescriptor) []badBody {
 	w := &walker{}
 	w.message(rt, m, nil, func(inner string) string { return inner })
@@ -67,7 +67,7 @@ func quoted(s string) string {
 	return string(raw)
 }
 
-// message adds the bad bodies of a message that stands at a place; wrap makes it a whole body.
+// message adds the bad bodies of a message at a location; wrap turns an inner body into the whole one.
 func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []any, wrap func(string) string) {
 	place := func(name string) []any { return append(append([]any{"body"}, at...), name) }
 	add := func(what, name, inner, typ string) {
@@ -98,7 +98,7 @@ func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []
 	}
 }
 
-// below goes into the messages of a field.
+// below descends into the message of a field.
 func (w *walker) below(rt route.Route, fd protoreflect.FieldDescriptor, at []any, wrap func(string) string) {
 	if fd.IsMap() || fd.Message() == nil || strings.HasPrefix(string(fd.Message().FullName()), "google.") {
 		return
@@ -111,7 +111,7 @@ func (w *walker) below(rt route.Route, fd protoreflect.FieldDescriptor, at []any
 	w.message(rt, fd.Message(), append(slices.Clone(at), name), func(inner string) string { return wrap(`{` + quoted(name) + `: ` + inner + `}`) })
 }
 
-// wrongFor is a value that a field cannot hold, and the type of the fault.
+// wrongFor returns a value that a field cannot hold, and the type of the error.
 func wrongFor(fd protoreflect.FieldDescriptor) (value, typ string) {
 	switch {
 	case fd.IsMap():
@@ -138,7 +138,7 @@ func wrongFor(fd protoreflect.FieldDescriptor) (value, typ string) {
 	}
 }
 
-// required tells whether a message without the field is refused.
+// required reports whether a message without the field is rejected.
 func required(fd protoreflect.FieldDescriptor) bool {
 	rules, _ := proto.GetExtension(fd.Options(), validate.E_Field).(*validate.FieldRules)
 	if rules == nil || fd.HasOptionalKeyword() {
@@ -173,13 +173,13 @@ func must(v any) []byte {
 	return raw
 }
 
-// ingestBody is what an ingest route takes: a good value of each field, and which must be there.
+// ingestBody describes the body of an ingest route: a valid value of each field, and the required fields.
 type ingestBody struct {
 	good     map[string]string
 	required []string
 }
 
-// ingestBodies are the payloads of the specification.
+// ingestBodies are the payloads from the specification.
 func ingestBodies(run string) map[string]ingestBody {
 	id := quoted(run)
 	ts := `"2026-11-21T03:00:00+00:00"`
@@ -204,7 +204,7 @@ func ingestBodies(run string) map[string]ingestBody {
 	}
 }
 
-// bad are the bodies that an ingest route refuses.
+// bad returns the bodies that an ingest route rejects.
 func (b ingestBody) bad() []badBody {
 	var out []badBody
 	object := func(skip, extra string) string {

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestLoopOnS3 walks the loop with its objects on an S3 server, and serves the run by both engines.
+// TestLoopOnS3 runs the loop with its objects on an S3 server, and serves the run with both engines.
 func TestLoopOnS3(t *testing.T) {
 	ctx := t.Context()
 	c := blobtest.StartGateway(t).Bucket(t, "signalbox")
@@ -35,13 +35,13 @@ func TestLoopOnS3(t *testing.T) {
 	serve(ctx, t, s, l)
 	keys := bucket(ctx, t, c)
 	for _, prefix := range []string{"recipes/", "projects/", "runs/" + l.Job.RunID + "/"} {
-		require.Contains(t, keys, prefix, "the bucket holds the objects")
+		require.Contains(t, keys, prefix, "the objects must be in the bucket")
 	}
-	require.NoDirExists(t, filepath.Join(s.Dir, "data", "objects"), "and the folder does not")
+	require.NoDirExists(t, filepath.Join(s.Dir, "data", "objects"), "no object may be in the data folder")
 	t.Run("second engine", func(t *testing.T) { secondEngine(ctx, t, s, l) })
 }
 
-// bucket is the list of the bucket's keys, as text.
+// bucket returns the bucket's keys, one per line.
 func bucket(ctx context.Context, t *testing.T, c conf.S3) string {
 	t.Helper()
 	m, err := minio.New(c.Endpoint, &minio.Options{Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey.Reveal(), ""), Region: c.Region})
@@ -54,13 +54,13 @@ func bucket(ctx context.Context, t *testing.T, c conf.S3) string {
 	return strings.Join(keys, "\n")
 }
 
-// redisServer is a real server of the test's own.
+// redisServer is a real Redis server that belongs to the test.
 type redisServer struct {
 	program, addr string
 	cmd           *exec.Cmd
 }
 
-// newRedis starts a server.
+// newRedis starts a Redis server.
 func newRedis(t *testing.T) *redisServer {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", "redis.sh")).Output()
@@ -90,7 +90,7 @@ func (r *redisServer) signal(t *testing.T, sig os.Signal) {
 	require.NoError(t, r.cmd.Process.Signal(sig))
 }
 
-// info is what the server tells of the commands that it was sent.
+// info returns the server's statistics of the commands that it received.
 func (r *redisServer) info(t *testing.T) string {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: r.addr, MaxRetries: -1})
@@ -100,29 +100,29 @@ func (r *redisServer) info(t *testing.T) string {
 	return c.Info(ctx, "commandstats").Val()
 }
 
-// TestLoopWithRedis walks the loop beside a real server, which is there, then killed, then frozen.
+// TestLoopWithRedis runs the loop with a real Redis server that runs, is killed, and is frozen.
 func TestLoopWithRedis(t *testing.T) {
 	ctx := t.Context()
 	r := newRedis(t)
 	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_REDIS_URL": "redis://" + r.addr + "/0"}})
-	t.Run("there", func(t *testing.T) {
+	t.Run("running", func(t *testing.T) {
 		l := train(ctx, t, s)
 		serve(ctx, t, s, l)
 		info := r.info(t)
-		require.Contains(t, info, "cmdstat_publish:calls=", "it is used")
+		require.Contains(t, info, "cmdstat_publish:calls=", "Redis is used")
 		t.Logf("redis: %s", strings.Join(strings.Fields(info), " "))
 	})
 	t.Run("killed in the middle", func(t *testing.T) { struck(ctx, t, s, r.kill) })
 	r.start(t)
 	t.Run("back", func(t *testing.T) {
 		struck(ctx, t, s, func() {})
-		require.True(t, eventually(ctx, 30*time.Second, func() bool { return strings.Contains(r.info(t), "cmdstat_publish") }), "it is used again")
+		require.True(t, eventually(ctx, 30*time.Second, func() bool { return strings.Contains(r.info(t), "cmdstat_publish") }), "Redis is used again")
 	})
 	t.Run("frozen in the middle", func(t *testing.T) { struck(ctx, t, s, func() { r.signal(t, syscall.SIGSTOP) }) })
 	r.signal(t, syscall.SIGCONT)
 }
 
-// struck trains and strikes when the first metric is there; the run is followed to its end.
+// struck trains, calls strike at the first metric, and follows the run to its end.
 func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -144,14 +144,14 @@ func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) 
 	}
 	require.NoError(t, l.AwaitEnd(ctx), s.Tail())
 	require.NoError(t, <-done)
-	require.Greater(t, points, 20, "the whole run was followed")
+	require.Greater(t, points, 20, "the metrics must be followed to the end of the run")
 	require.Equal(t, 1, l.Job.Attempt)
 	var lines []e2eflow.LogLine
 	require.NoError(t, l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
 	s.LessonLines(ctx, l, lines)
 }
 
-// submitLesson starts the suites' short training.
+// submitLesson submits the short training of these suites.
 func submitLesson(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	lesson := e2eflow.OneDigit()

@@ -17,10 +17,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// whole says that the figures are taken whole (make identity), not as samples.
+// whole reports whether the suites run at full size (make identity) rather than as samples.
 func whole() bool { return os.Getenv("IDENTITY") == "all" }
 
-// sized is a count of CI, or the whole one.
+// sized returns the count for CI, or the full one.
 func sized(ci, all int) int {
 	if whole() {
 		return all
@@ -38,8 +38,8 @@ const (
 	trustLoopback = "127.0.0.0/8"
 )
 
-// cheap are the settings of an installation whose passwords cost nothing to check, and that takes the
-// word of this host on where its clients are.
+// cheap returns the settings of an installation whose password hashes cost nothing to check, and that trusts this
+// host's X-Forwarded-For headers.
 func cheap() map[string]string {
 	return map[string]string{
 		"SERVICE_AUTH_HASH_MEMORY_KIB": cheapMemory, "SERVICE_AUTH_HASH_ITERATIONS": cheapPasses,
@@ -47,7 +47,7 @@ func cheap() map[string]string {
 	}
 }
 
-// answer is a whole answer, and how long it took.
+// answer is a whole response and the time it took.
 type answer struct {
 	status int
 	header http.Header
@@ -55,7 +55,7 @@ type answer struct {
 	took   time.Duration
 }
 
-// cookie is the refresh cookie that the answer sets, empty where it sets none.
+// cookie returns the refresh cookie that the response sets, or "" if it sets none.
 func (a answer) cookie() string {
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
 		if c.Name == cookieName {
@@ -65,7 +65,7 @@ func (a answer) cookie() string {
 	return ""
 }
 
-// token is the access token of a login's or a refresh's answer.
+// token returns the access token of a login or a refresh.
 func (a answer) token() string {
 	var body struct {
 		Token string `json:"token"`
@@ -74,13 +74,13 @@ func (a answer) token() string {
 	return body.Token
 }
 
-// caller asks an installation over connections of its own, from an address of this host.
+// caller sends requests to an installation over its own connections, from an address of this host.
 type caller struct {
 	base string
 	http *http.Client
 }
 
-// from makes a caller; from is a loopback address, empty for any.
+// from returns a caller; from is a loopback address, or empty for any.
 func from(t testing.TB, base, from string) *caller {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: askTimeout}
@@ -92,7 +92,7 @@ func from(t testing.TB, base, from string) *caller {
 	return &caller{base: base, http: &http.Client{Transport: transport, Timeout: askTimeout}}
 }
 
-// ask sends a request; header are names and values.
+// ask sends a request; header holds names and values in turn.
 func (c *caller) ask(ctx context.Context, method, path, body string, header ...string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *caller) ask(ctx context.Context, method, path, body string, header ...s
 	return answer{resp.StatusCode, resp.Header, string(raw), time.Since(began)}, err
 }
 
-// login tries a password; forwarded is what a proxy would say of the client, empty for nothing.
+// login tries a password; forwarded is the X-Forwarded-For header, empty for none.
 func (c *caller) login(ctx context.Context, user, pass, forwarded string) (answer, error) {
 	body, err := json.Marshal(map[string]string{"username": user, "password": pass})
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *caller) login(ctx context.Context, user, pass, forwarded string) (answe
 	return c.ask(ctx, http.MethodPost, "/api/auth/login", string(body), "X-Forwarded-For", forwarded)
 }
 
-// signIn is a login that must succeed.
+// signIn signs in as admin, which must succeed.
 func (c *caller) signIn(t testing.TB, s *testenv.Stand, forwarded string) answer {
 	t.Helper()
 	a, err := c.login(t.Context(), "admin", s.Password.Reveal(), forwarded)
@@ -141,5 +141,5 @@ func (c *caller) refresh(ctx context.Context, cookie string) (answer, error) {
 	return c.ask(ctx, http.MethodPost, "/api/auth/refresh", "", "Cookie", cookieName+"="+cookie)
 }
 
-// client is the nth of many client addresses.
+// client returns the nth of many client addresses.
 func client(n int) string { return fmt.Sprintf("198.18.%d.%d", n/250, 1+n%250) }

@@ -14,21 +14,21 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// told is an answer as it came.
+// told is a response.
 type told struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// fields are the names of a JSON object's members with their values.
+// fields returns the members of the JSON object in the body.
 func (a told) fields(t *testing.T) (out map[string]any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(a.body), &out), a.body)
 	return out
 }
 
-// say sends a request; the bearer may be empty.
+// say sends a request; bearer may be empty.
 func say(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body, bearer string) told {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
@@ -47,8 +47,8 @@ func say(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body
 	return told{status: res.StatusCode, header: res.Header, body: string(raw)}
 }
 
-// othersPages is what a page of somebody else can have its visitor's browser do: nothing, whether it names
-// itself or has its name resolve to the installation. A flow that it began would show the visitor's own address.
+// othersPages sends what a page of another site can make its visitor's browser send. Every request is rejected, whether
+// the page uses its own name or rebinds it to the installation: a flow begun there would show the visitor's own address.
 func othersPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	poll := "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&client_id=signalbox-cli&device_code=x"
@@ -73,7 +73,7 @@ func othersPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// jsonFace walks through the device flow by the routes of the specification, whose bodies are its own.
+// jsonFace runs the device flow through the JSON routes of the specification.
 func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
 	t.Helper()
 	begun := say(ctx, t, s, http.MethodPost, "/api/cli/device/code", `{"client_name":"laptop"}`, "")
@@ -89,11 +89,11 @@ func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string
 	}
 	first := poll()
 	require.Equal(t, http.StatusBadRequest, first.status)
-	require.Equal(t, `{"detail":"authorization_pending","error":"authorization_pending"}`, strings.TrimSpace(first.body), "to the letter")
+	require.Equal(t, `{"detail":"authorization_pending","error":"authorization_pending"}`, strings.TrimSpace(first.body), "the body must match exactly")
 
 	request := "/api/cli/device/requests/" + codes["user_code"].(string)
-	require.Equal(t, http.StatusUnauthorized, say(ctx, t, s, http.MethodGet, request, "", "").status, "a person must be signed in")
-	for range 2 { // a page that is loaded twice, or ahead of its person
+	require.Equal(t, http.StatusUnauthorized, say(ctx, t, s, http.MethodGet, request, "", "").status, "the user must be signed in")
+	for range 2 { // the page may be loaded twice, or prefetched
 		asked := say(ctx, t, s, http.MethodGet, request, "", person)
 		require.Equal(t, http.StatusOK, asked.status, asked.body)
 		require.Equal(t, []any{"laptop", "pending"}, []any{asked.fields(t)["client_name"], asked.fields(t)["state"]})
@@ -108,9 +108,9 @@ func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string
 	require.Equal(t, []any{"Bearer", 8 * 3600.0}, []any{given["token_type"], given["expires_in"]})
 	require.Equal(t, http.StatusOK, say(ctx, t, s, http.MethodGet, "/api/auth/me", "", given["access_token"].(string)).status)
 	require.Equal(t, "invalid_grant", poll().fields(t)["error"])
-	require.Empty(t, token.header.Values("Set-Cookie"), "a device has no refresh token")
+	require.Empty(t, token.header.Values("Set-Cookie"), "a device must not get a refresh token")
 
-	// The twenty-first poll of this minute at the latest.
+	// The limit is 20 polls per minute, and some are used up.
 	for n := 0; ; n++ {
 		require.Less(t, n, 20)
 		if a := poll(); a.status != http.StatusBadRequest {

@@ -19,7 +19,7 @@ import (
 
 const (
 	forgeries = 10_000
-	// headerCap is what the server reads of a request's head; beyond it there is no credential to judge.
+	// headerCap is the limit of the server for a request's headers; beyond it there is no credential to judge.
 	headerCap = 60 << 10
 )
 
@@ -36,7 +36,7 @@ func TestForgedTokensOpenNothing(t *testing.T) {
 	for n := range tokens {
 		tokens[n] = f.next(n)
 	}
-	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(tokens)))), forgeries/2, "they are different ones")
+	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(tokens)))), forgeries/2, "the forgeries must differ")
 	statuses := present(t, c, good, tokens)
 	t.Logf("%d forgeries of %d kinds: %v", forgeries, len(f.kinds), statuses)
 	require.Zero(t, statuses[http.StatusOK])
@@ -45,10 +45,10 @@ func TestForgedTokensOpenNothing(t *testing.T) {
 	}
 	a, err := c.ask(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+good)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, a.status, "the one that they were made from still holds")
+	require.Equal(t, http.StatusOK, a.status, "the token that they were made from is still valid")
 }
 
-// present shows each token on a route that it would open, and counts the answers by status.
+// present sends each token to a route that the valid token opens, and counts the responses by status.
 func present(t *testing.T, c *caller, good string, tokens []string) map[int]int {
 	t.Helper()
 	paths := []string{"/api/auth/me", "/api/admin/keys", "/api/jobs", "/api/projects"}
@@ -67,7 +67,7 @@ func present(t *testing.T, c *caller, good string, tokens []string) map[int]int 
 				token := tokens[n]
 				a, err := c.ask(t.Context(), http.MethodGet, paths[n%len(paths)], "", "Authorization", "Bearer "+token)
 				if err != nil && len(token) > headerCap {
-					continue // the server hung up on the head
+					continue // the server rejected the headers and closed the connection
 				}
 				if err != nil || len(token) <= headerCap && a.status != http.StatusUnauthorized {
 					t.Errorf("%v %d %s for %.300s", err, a.status, a.body, token)
@@ -88,13 +88,13 @@ func present(t *testing.T, c *caller, good string, tokens []string) map[int]int 
 
 type object = map[string]any
 
-// forger makes tokens that look like a good one and are not.
+// forger makes tokens that resemble a valid one.
 type forger struct {
 	draw           *rand.Rand
 	good           string
 	header, claims object
 	kid            string
-	public         []byte // of the key that the good one was signed with, as published
+	public         []byte // public key of the valid token, as published
 	jwks           string
 	kinds          []func() string
 }
@@ -117,7 +117,7 @@ func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
 	}
 	f.kid, _ = f.header["kid"].(string)
 	at := slices.IndexFunc(set.Keys, func(k map[string]string) bool { return k["kid"] == f.kid })
-	require.GreaterOrEqual(t, at, 0, "the key is published")
+	require.GreaterOrEqual(t, at, 0, "the token's key must be published")
 	f.public, err = base64.RawURLEncoding.DecodeString(set.Keys[at]["x"])
 	require.NoError(t, err)
 	f.kinds = []func() string{
@@ -127,7 +127,7 @@ func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
 	return f
 }
 
-// next is the nth forgery.
+// next returns the nth forgery.
 func (f *forger) next(n int) string {
 	for {
 		if token := f.kinds[n%len(f.kinds)](); token != f.good {
@@ -136,7 +136,7 @@ func (f *forger) next(n int) string {
 	}
 }
 
-// with is the object with some names changed; nil takes a name away.
+// with returns a copy of the object with some members changed; nil removes a member.
 func with(o, changes object) object {
 	out := maps.Clone(o)
 	for k, v := range changes {
@@ -147,7 +147,7 @@ func with(o, changes object) object {
 	return out
 }
 
-// pick draws one.
+// pick draws one element.
 func pick[T any](f *forger, list ...T) T { return list[f.draw.IntN(len(list))] }
 
 func segment(v any) string {

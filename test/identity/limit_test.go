@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// attempts is the specification's limit of logins by address and minute.
+// attempts is the specification's limit of logins per address and minute.
 const attempts = 10
 
-// replicas starts two more of auth, and as many gateways as there are then replicas, each before one of
-// them. The gateways take no proxy's word. It answers their addresses.
+// replicas starts two more replicas of auth, and a gateway in front of each replica. The gateways trust no proxy.
+// It returns the URLs of the gateways.
 func replicas(t *testing.T, s *testenv.Stand) []string {
 	t.Helper()
 	peers := s.Processes["gateway"].Setting("SERVICE_PEERS")
@@ -43,7 +43,7 @@ func replicas(t *testing.T, s *testenv.Stand) []string {
 	return urls
 }
 
-// addressOf is a service's in SERVICE_PEERS.
+// addressOf returns the address of a service in SERVICE_PEERS.
 func addressOf(t *testing.T, peers, name string) string {
 	t.Helper()
 	for pair := range strings.SplitSeq(peers, ",") {
@@ -57,7 +57,7 @@ func addressOf(t *testing.T, peers, name string) string {
 	return ""
 }
 
-// limited demands that the answer is the limit's own.
+// limited requires a response of the rate limit.
 func limited(t *testing.T, a answer, what string) {
 	t.Helper()
 	require.Equal(t, http.StatusTooManyRequests, a.status, "%s: %s", what, a.body)
@@ -67,8 +67,8 @@ func limited(t *testing.T, a answer, what string) {
 	require.Contains(t, a.body, `"detail"`)
 }
 
-// theLimitIsOneOverReplicas takes one address after the other through ten attempts, spread over the
-// replicas and each under another lie about where it comes from: the eleventh is refused on all of them.
+// theLimitIsOneOverReplicas makes ten attempts from each of several addresses, spread over the replicas and each with
+// another forged client address: the eleventh attempt is rejected on every replica.
 func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Stand, urls []string) {
 	t.Helper()
 	refused := 0
@@ -91,13 +91,13 @@ func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Stand, urls []string) {
 		}
 		refused++
 	}
-	t.Logf("the 11th attempt was refused for %d of %d addresses, on each of %d replicas", refused, addresses, len(urls))
+	t.Logf("the 11th attempt was rejected for %d of %d addresses, on each of %d replicas", refused, addresses, len(urls))
 	a, err := from(t, urls[0], "127.2.0.1").login(t.Context(), "admin", s.Password.Reveal(), "")
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, a.status, "another address is not concerned: %s", a.body)
+	require.Equal(t, http.StatusOK, a.status, "another address must not be limited: %s", a.body)
 }
 
-// lie is what somebody says of where he comes from who is no proxy.
+// lie returns an X-Forwarded-For header of a client that is not a trusted proxy.
 func lie() string {
 	octet := func() int { return rand.IntN(256) }
 	v4 := fmt.Sprintf("%d.%d.%d.%d", 1+rand.IntN(223), octet(), octet(), octet())
@@ -105,8 +105,8 @@ func lie() string {
 	return lies[rand.IntN(len(lies))]
 }
 
-// aProxysWordCountsFromTheRight has a trusted proxy in front, and clients that forge what stands left of its
-// word; clients of one IPv6 network are one.
+// aProxysWordCountsFromTheRight sends requests as a trusted proxy would, for clients that forge the addresses to the
+// left of the proxy's own entry. Clients of one IPv6 network share a limit.
 func aProxysWordCountsFromTheRight(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	c := from(t, s.URL, "")
@@ -121,7 +121,7 @@ func aProxysWordCountsFromTheRight(t *testing.T, s *testenv.Stand) {
 		limited(t, a, name)
 	}
 	fill("forged on the left", func(i int) string { return fmt.Sprintf("10.9.8.%d, 203.0.113.77", i) })
-	fill("a network of IPv6", func(i int) string { return fmt.Sprintf("2001:db8:7:7:%x::%x", i*77, i) })
+	fill("one IPv6 network", func(i int) string { return fmt.Sprintf("2001:db8:7:7:%x::%x", i*77, i) })
 	for name, address := range map[string]string{"another network": "2001:db8:7:8::1", "another client": "203.0.113.78"} {
 		a, err := c.login(t.Context(), "admin", s.Password.Reveal(), address)
 		require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// catalog makes an environment, a rubric, a solution and an application of it in a project, as its owner.
+// catalog creates an environment, a rubric, a solution and an application of it in a project, as its owner.
 func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	of := func(name string) string { return name + "-" + o["project"] }
@@ -68,7 +68,7 @@ func (w *world) packed(ctx context.Context, t *testing.T, p *person, project str
 	return made.ID
 }
 
-// environment makes the version v1 of an environment, and waits until it is ready.
+// environment creates version v1 of an environment and waits until it is ready.
 func (w *world) environment(ctx context.Context, t *testing.T, p *person, id string) {
 	t.Helper()
 	tasks := []byte(`{"prompt": "of ` + id + `"}` + "\n")
@@ -90,7 +90,7 @@ func (w *world) environment(ctx context.Context, t *testing.T, p *person, id str
 	}, time.Minute, 50*time.Millisecond, "the version does not become ready")
 }
 
-// waitingVersion is one whose bytes never come.
+// waitingVersion creates a version whose bytes are never uploaded.
 func (w *world) waitingVersion(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()

@@ -18,20 +18,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// cell is one question of the matrix: this route, asked by this relation.
+// cell is one case of the matrix: a route called by a caller in a relation to its object.
 type cell struct {
 	row
 	relation string
 	want     string
 }
 
-// variable finds the variables of a path.
+// variable matches the parameters of a path.
 var variable = regexp.MustCompile(`\{([a-z_]+)(\.\.\.)?\}`)
 
-// named finds what a body names: the object of a route whose path has none.
+// named matches the object in a body, for a route whose path names none.
 var named = regexp.MustCompile(`<(project|team|job)>`)
 
-// object is the variable of a path that names what the rule speaks of; empty where there is none.
+// object returns the path parameter that names the object of the rule, or "" if there is none.
 func (r row) object() string {
 	for _, m := range variable.FindAllStringSubmatch(r.path, -1) {
 		if m[1] != "subject_kind" && m[2] == "" {
@@ -41,7 +41,7 @@ func (r row) object() string {
 	return ""
 }
 
-// cells are the questions that the table has about a route.
+// cells returns the cases that the table defines for a route.
 func (b table) cells(r row) []cell {
 	var out []cell
 	for _, relation := range relations() {
@@ -54,7 +54,7 @@ func (b table) cells(r row) []cell {
 	return out
 }
 
-// caller is who stands in the relation.
+// caller returns the person with the relation.
 func (w *world) caller(relation string) *person {
 	switch relation {
 	case "seen", "hidden", "absent":
@@ -66,7 +66,7 @@ func (w *world) caller(relation string) *person {
 	}
 }
 
-// set is what the relation is asked about.
+// set returns the objects to which the relation applies.
 func (w *world) set(relation string) objects {
 	if relation == "seen" {
 		return w.open
@@ -74,7 +74,7 @@ func (w *world) set(relation string) objects {
 	return w.hidden
 }
 
-// absent is a value of the same form that nothing has.
+// absent returns a value of the same form that does not exist.
 func absent(name, value string) string {
 	prefix, _, id := strings.Cut(value, "_")
 	switch {
@@ -87,7 +87,7 @@ func absent(name, value string) string {
 	}
 }
 
-// ask puts the question of a cell and answers the answer, and what stood for the object.
+// ask makes the request of a cell. It returns the response and the name of the object in the request.
 func (w *world) ask(ctx context.Context, t *testing.T, c cell) (answer, string) {
 	t.Helper()
 	o := w.prepared(ctx, t, c)
@@ -110,8 +110,8 @@ func (w *world) ask(ctx context.Context, t *testing.T, c cell) (answer, string) 
 	switch {
 	case c.path == "/api/runs":
 		path += "?state=all&limit=500"
-	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // that one has pages of one length
-		path += "?limit=500" // what others made meanwhile must not hide what is looked for
+	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // its page length is fixed
+		path += "?limit=500" // objects of other cells must not push the wanted ones off the page
 	}
 	p := w.caller(c.relation)
 	a := p.call(ctx, t, w.Stand, c.method, path, w.body(c, p, o, project))
@@ -130,7 +130,7 @@ func (w *world) ask(ctx context.Context, t *testing.T, c cell) (answer, string) 
 	return a, object
 }
 
-// body is what is sent along with a question.
+// body returns the body of a cell's request.
 func (w *world) body(c cell, p *person, o objects, project string) string {
 	unique := w.unique()
 	job := strings.NewReplacer("<command>", "true", "<unique>", unique, "<project>", project).Replace(w.job)
@@ -143,7 +143,7 @@ func (w *world) body(c cell, p *person, o objects, project string) string {
 	).Replace(c.body)
 }
 
-// afterwards signs a person in again whose session a question has ended.
+// afterwards signs the person in again if the request ended the session.
 func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person) {
 	t.Helper()
 	switch c.path {
@@ -161,7 +161,7 @@ func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person)
 	}
 }
 
-// signIn signs a person in again, from another address: each may try ten times a minute.
+// signIn signs a person in again from another address: an address may try ten times a minute.
 func (w *world) signIn(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	w.made++
@@ -169,13 +169,13 @@ func (w *world) signIn(ctx context.Context, t *testing.T, p *person) {
 	p.login(ctx, t, w.Stand)
 }
 
-// unique is a name that nothing has yet.
+// unique returns a name that is not used yet.
 func (w *world) unique() string {
 	w.made++
 	return fmt.Sprintf("made-%d", w.made)
 }
 
-// forged is a token of a kind with the right checksum, which nobody was given.
+// forged returns a token with a correct checksum that was never issued.
 func forged(kind string) string {
 	token, err := secret.Mint(rand.Reader, kind)
 	if err != nil {
@@ -184,7 +184,7 @@ func forged(kind string) string {
 	return token.Reveal()
 }
 
-// fault says what is wrong with an answer, or nothing.
+// fault returns what is wrong with a response, or "".
 func (w *world) fault(c cell, a answer) string {
 	bad := ""
 	if c.path == "/api/submit/preflight" && a.status == http.StatusOK {
@@ -223,13 +223,13 @@ func detailed(a answer) bool {
 	return json.Unmarshal(a.body, &fault) == nil && (len(fault.Detail) > 2 || len(fault.Gates) > 0)
 }
 
-// foresight is what a preflight says of one gate.
+// foresight is a preflight's result for one gate.
 type foresight struct {
 	Gate    string `json:"gate"`
 	Refusal int    `json:"refusal"`
 }
 
-// foretold is the status that the project's gate would refuse a submission with, and 200 where it would not.
+// foretold returns the status with which the project gate would reject the submission, or 200 if it would not.
 func foretold(body []byte) int {
 	var report struct {
 		Gates []foresight `json:"gates"`
@@ -245,7 +245,7 @@ func foretold(body []byte) int {
 	return http.StatusOK
 }
 
-// listed holds a list, and the count of it, against who may see what.
+// listed checks a list and its count against what the caller may see.
 func (w *world) listed(c cell, a answer) string {
 	var rows []struct {
 		ID string `json:"id"`
@@ -282,7 +282,7 @@ func (w *world) listed(c cell, a answer) string {
 	return ""
 }
 
-// items are the rows of a list: of the one that wraps them, too.
+// items returns the rows of a list, wrapped or not.
 func items(body []byte) []byte {
 	var wrapped struct {
 		Items json.RawMessage `json:"items"`
@@ -293,7 +293,7 @@ func items(body []byte) []byte {
 	return body
 }
 
-// plain is an answer without what differs from call to call, and with the object's name taken out.
+// plain returns a response without what differs from call to call, and with the object's name replaced.
 func plain(a answer, object string) string {
 	var out strings.Builder
 	fmt.Fprintln(&out, a.status)

@@ -18,17 +18,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
-// credentialTable is the hand-written table of what opens what.
+// credentialTable is the hand-written table of which credential opens which routes.
 //
 //go:embed testdata/credentials.txt
 var credentialTable string
 
-// places are where a credential can be put, in the order of the table's columns.
+// places returns where a credential can be put, in the order of the table's columns.
 func places() []string {
 	return []string{"bearer", "token", "both", "other", "twice", "basic", "query", "cookie", "key"}
 }
 
-// opens tells which credential opens a class of routes, and from where.
+// opens returns which credential opens a class of routes, and in which places.
 func opens(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	out := map[string]map[string]bool{}
@@ -50,7 +50,7 @@ func opens(t *testing.T) map[string]map[string]bool {
 	return out
 }
 
-// class is whom a route is for.
+// class returns which callers a route is for.
 func (r row) class() string {
 	if slices.Contains([]string{"public", "run-token", "deployment-token", "cookie", "join-token", "signature"}, r.rule) {
 		return r.rule
@@ -58,8 +58,8 @@ func (r row) class() string {
 	return "person"
 }
 
-// reads tells whether a route that no bearer opens reads what lies there as something else: a query that it
-// does not know, or the name of an OAuth client.
+// reads reports whether a route without bearer authentication uses this place for something else: a query parameter that
+// it does not know, or the name of an OAuth client.
 func (r row) reads(place string) bool {
 	switch r.class() {
 	case "public":
@@ -71,7 +71,7 @@ func (r row) reads(place string) bool {
 	}
 }
 
-// lay puts a credential where the place says.
+// lay puts a credential into the place of a request.
 func lay(r *http.Request, place, credential, another, cookie string) {
 	switch place {
 	case "bearer":
@@ -103,14 +103,14 @@ func lay(r *http.Request, place, credential, another, cookie string) {
 	}
 }
 
-// presented are the credentials of the matrix by kind; a good one of each, and those that nobody was given.
+// presented holds the credentials of the matrix by kind: a valid one of each, and some that were never issued.
 type presented struct {
 	kinds  map[string]string
 	cookie string // the name of the refresh cookie
 	admin  *person
 }
 
-// swapped asks every route with every credential in every place.
+// swapped calls every route with every credential in every place.
 func (w *world) swapped(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := w.present(ctx, t)
@@ -129,11 +129,11 @@ func (w *world) swapped(ctx context.Context, t *testing.T) {
 	if draw.Whole() {
 		require.Greater(t, asked.Load(), int64(20000))
 	}
-	t.Run("a deployment's token on another one", func(t *testing.T) { w.crossed(ctx, t) })
-	t.Logf("%d questions", asked.Load())
+	t.Run("deployment token on another deployment", func(t *testing.T) { w.crossed(ctx, t) })
+	t.Logf("%d requests", asked.Load())
 }
 
-// crossed presents good deployment tokens where they do not belong.
+// crossed calls deployments with valid tokens of other deployments.
 func (w *world) crossed(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, c := range []struct {
@@ -152,7 +152,7 @@ func (w *world) crossed(ctx context.Context, t *testing.T) {
 	}
 }
 
-// shown asks a route with every credential in every place, and answers how often.
+// shown calls a route with every credential in every place, and returns the number of calls.
 func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (asked int64) {
 	t.Helper()
 	table, plainly := opens(t), w.show(ctx, t, r, func(*http.Request) {}).status
@@ -173,7 +173,7 @@ func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (as
 	return asked
 }
 
-// other is a good credential of another kind, such as the other header would carry.
+// other returns a valid credential of another kind, for the second header.
 func (p presented) other(kind string) string {
 	if kind == "deployment" {
 		return p.kinds["access"]
@@ -181,7 +181,7 @@ func (p presented) other(kind string) string {
 	return p.kinds["deployment"]
 }
 
-// verdict says what is wrong with an answer.
+// verdict returns what is wrong with a response, or "".
 func verdict(r row, a answer, plainly int, open bool) string {
 	refused := a.status == http.StatusUnauthorized || r.class() == "signature" && a.status == http.StatusForbidden
 	switch {
@@ -199,7 +199,7 @@ func verdict(r row, a answer, plainly int, open bool) string {
 	return ""
 }
 
-// show sends a request about nothing in particular to a route: its ids are well formed and nobody's.
+// show calls a route with well-formed ids that do not exist.
 func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http.Request)) answer {
 	t.Helper()
 	path := variable.ReplaceAllStringFunc(r.path, func(v string) string {
@@ -235,7 +235,7 @@ func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http
 	}
 	who := w.people["presenter"]
 	if strings.Contains(r.path, "/device") {
-		who = at(int(5000 + w.devices.Add(1))) // an address may ask ever so often
+		who = at(int(5000 + w.devices.Add(1))) // an address may call only so often
 	}
 	return who.send(ctx, t, w.Stand, r.method, path, body, change)
 }

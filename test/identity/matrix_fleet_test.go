@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// fleetNeeds are the needs of the routes of fleets, of the cluster and of public links.
+// fleetNeeds returns the preparations for the routes of fleets, of the cluster and of public links.
 func (w *world) fleetNeeds() map[string]preparation {
 	return map[string]preparation{
 		"PATCH /api/fleets/{fleet_id}":                              w.fleet,
@@ -29,14 +29,14 @@ func (w *world) fleetNeeds() map[string]preparation {
 	}
 }
 
-// joinToken is one of a fleet of its own.
+// joinToken creates a join token in a new fleet.
 func (w *world) joinToken(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.fleet(ctx, t, o)
 	w.creates("join_token_id", http.MethodPost, "/api/fleets/{fleet_id}/join-tokens", map[string]any{})(ctx, t, o)
 }
 
-// node is one that has joined a fleet of its own and never came: nothing runs there.
+// node joins a node to a new fleet; no agent ever connects, so nothing runs there.
 func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.fleet(ctx, t, o)
@@ -54,7 +54,7 @@ func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 	o["node_id"] = node.ID
 }
 
-// share is a link of the owner's that opens all that a link can open.
+// share creates a public link of the owner's with every field.
 func (w *world) share(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct{ ID, Token string }

@@ -58,13 +58,13 @@ func (w *world) present(ctx context.Context, t *testing.T) presented {
 	return p
 }
 
-// otherAudience is an access token that the person let a program have for the MCP resource.
+// otherAudience returns an access token for the MCP resource that the person granted to an OAuth client.
 func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) string {
 	t.Helper()
 	const redirect, verifier = "http://127.0.0.1/back", "a-verifier-of-forty-three-characters-or-more"
 	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at)
 		VALUES ('program', 'Program', $1, now())`, []string{redirect})
-	require.NoError(t, err) // there is no route that registers one yet
+	require.NoError(t, err) // no route registers a client yet
 	challenge := sha256.Sum256([]byte(verifier))
 	resource := w.URL + "/api/mcp"
 	if public := w.Processes["gateway"]; public != nil {
@@ -93,7 +93,7 @@ func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) stri
 	return issued.Token
 }
 
-// parts are the header and the claims of a token.
+// parts returns the header and the claims of a token.
 func parts(t *testing.T, token string) (header, claims map[string]any) {
 	t.Helper()
 	segments := strings.Split(token, ".")
@@ -117,7 +117,7 @@ func joined(t *testing.T, header, claims map[string]any) string {
 	return strings.Join(segments, ".")
 }
 
-// unsigned is the token with the algorithm `none`.
+// unsigned returns the token with the algorithm `none`.
 func unsigned(t *testing.T, token string) string {
 	t.Helper()
 	header, claims := parts(t, token)
@@ -125,7 +125,7 @@ func unsigned(t *testing.T, token string) string {
 	return joined(t, header, claims) + "." + base64.RawURLEncoding.EncodeToString([]byte("-"))
 }
 
-// expired is the token as it was issued a day before, signed by the installation's own key.
+// expired returns the token as if issued a day earlier, signed with the installation's own key.
 func (w *world) expired(ctx context.Context, t *testing.T, token string) string {
 	t.Helper()
 	header, claims := parts(t, token)
@@ -149,7 +149,7 @@ func (w *world) expired(ctx context.Context, t *testing.T, token string) string 
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key.Private, []byte(text)))
 }
 
-// inside is where a part of the installation lies: below the data folder of the one process, or where the units
+// inside returns where a part of the installation lies: below the data folder of signalboxd, or where the units
 // of deploy/ put it.
 func (w *world) inside(single, split string) string {
 	if w.Processes["signalboxd"] != nil {
@@ -158,7 +158,7 @@ func (w *world) inside(single, split string) string {
 	return filepath.Join(w.Dir, split)
 }
 
-// database opens the installation's Postgres, for what no route gives away.
+// database opens the installation's Postgres, for what no route exposes.
 func (w *world) database(ctx context.Context, t *testing.T) *pgx.Conn {
 	t.Helper()
 	dir := w.inside("postgres", "postgres")

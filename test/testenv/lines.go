@@ -82,7 +82,7 @@ echo "$0 ends at $n"`
 func (s *Stand) Count(ctx context.Context, beside *e2eflow.Loop) *Counter {
 	s.T.Helper()
 	c := &Counter{s: s, l: &e2eflow.Loop{
-		Client: beside.Client, Clock: beside.Clock, Patience: beside.Patience, Name: beside.Name + "-counter",
+		Client: beside.Client, Clock: beside.Clock, Timeout: beside.Timeout, Name: beside.Name + "-counter",
 	}}
 	require.NoError(s.T, c.l.Submit(ctx, Command(ctx, s, c.l, "sh", "-c", counting, c.l.Name)))
 	return c

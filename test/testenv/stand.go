@@ -108,7 +108,7 @@ func (s *Stand) Loop(ctx context.Context) *e2eflow.Loop {
 	_, err := rand.Read(raw[:])
 	require.NoError(s.T, err)
 	l := &e2eflow.Loop{
-		Client: client.New(s.URL, nil), Clock: clock.Real(), Name: "walk-" + hex.EncodeToString(raw[:]), Patience: Patience,
+		Client: client.New(s.URL, nil), Clock: clock.Real(), Name: "walk-" + hex.EncodeToString(raw[:]), Timeout: Patience,
 	}
 	require.NoError(s.T, l.Login(ctx, "admin", s.Password), s.Tail())
 	return l

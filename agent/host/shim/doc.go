@@ -7,4 +7,7 @@
 // The files of a folder are its complete state: start.json (what to run), lock (held while
 // the shim runs), run.json (what is running), stop.json (the grace period of a stop) and
 // exit.json (how it ended). If the shim is gone without an exit.json, its work is lost.
+//
+// Identity (procid.go) names a process by pid, start time and boot, so that a reused pid is never mistaken for an
+// earlier process.
 package shim

@@ -13,7 +13,7 @@ import (
 )
 
 // Frame sets the headers that every response carries.
-type Frame struct {
+type Headers struct {
 	// Headers sets the security headers for browsers.
 	Headers func(http.Header)
 	// NewID returns a new request id.
@@ -21,10 +21,10 @@ type Frame struct {
 }
 
 // OpenAPI returns a handler that serves the OpenAPI document.
-func (f Frame) OpenAPI() http.Handler { return f.document("application/json", openapi.Document) }
+func (f Headers) OpenAPI() http.Handler { return f.document("application/json", openapi.Document) }
 
 // document returns a handler that serves data, which changes only with the build.
-func (f Frame) document(typ string, data []byte) http.Handler {
+func (f Headers) document(typ string, data []byte) http.Handler {
 	sum := sha256.Sum256(data)
 	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

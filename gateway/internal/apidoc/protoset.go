@@ -17,7 +17,7 @@ import (
 
 // Protoset returns a handler that serves the descriptors of the calls in table, in the form that grpcurl's
 // -protoset and buf read.
-func (f Frame) Protoset(table []route.Route) (http.Handler, error) {
+func (f Headers) Protoset(table []route.Route) (http.Handler, error) {
 	data, err := protoset(table)
 	if err != nil {
 		return nil, err

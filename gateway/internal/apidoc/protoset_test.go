@@ -19,7 +19,7 @@ import (
 
 func served(t *testing.T, table []route.Route) *descriptorpb.FileDescriptorSet {
 	t.Helper()
-	h, err := Frame{Headers: func(http.Header) {}, NewID: func() string { return "req_1" }}.Protoset(table)
+	h, err := Headers{Headers: func(http.Header) {}, NewID: func() string { return "req_1" }}.Protoset(table)
 	require.NoError(t, err)
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/api/protoset", nil))
@@ -62,6 +62,6 @@ func TestProtosetMatchesTable(t *testing.T) {
 
 func TestProtosetErrorNamesUnknownCall(t *testing.T) {
 	t.Parallel()
-	_, err := Frame{}.Protoset([]route.Route{{RPC: "signalbox.nope.v1.Nope/Get"}})
+	_, err := Headers{}.Protoset([]route.Route{{RPC: "signalbox.nope.v1.Nope/Get"}})
 	require.ErrorContains(t, err, "signalbox.nope.v1.Nope")
 }

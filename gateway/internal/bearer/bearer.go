@@ -26,21 +26,21 @@ const (
 
 // CodeReach marks the end of a stream whose caller's access has changed since it was opened. The client opens it
 // again, and the service then decides with the new access.
-const CodeReach = "reach_changed"
+const CodeAccessChanged = "reach_changed"
 
 // Vouch is the part of auth that checks credentials.
-type Vouch interface {
+type Authenticator interface {
 	Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest, opts ...grpc.CallOption) (*authpeerv1.AuthenticateResponse, error)
 }
 
 // Checker checks the credentials of requests.
 type Checker struct {
-	auth Vouch
+	auth Authenticator
 	clk  clock.Clock
 }
 
 // NewChecker returns a checker that calls auth.
-func NewChecker(auth Vouch, clk clock.Clock) *Checker { return &Checker{auth: auth, clk: clk} }
+func NewChecker(auth Authenticator, clk clock.Clock) *Checker { return &Checker{auth: auth, clk: clk} }
 
 // User returns the access token of a request.
 func User(h http.Header) (string, *fault.Error) {
@@ -96,7 +96,7 @@ func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, err
 
 // Again returns the repeated check of a stream that was opened with ctx, which Caller returned for the same claim.
 // The check fails if auth refuses the caller, and with CodeReach if the caller's access has changed.
-func (c *Checker) Again(ctx context.Context, claim Claim) func(context.Context) error {
+func (c *Checker) Recheck(ctx context.Context, claim Claim) func(context.Context) error {
 	opened, read := c.reach(ctx)
 	return func(ctx context.Context) error {
 		ctx, err := c.Caller(ctx, claim)
@@ -104,7 +104,7 @@ func (c *Checker) Again(ctx context.Context, claim Claim) func(context.Context) 
 			return err
 		}
 		if now, ok := c.reach(ctx); !ok || !read || now != opened {
-			return fault.New(fault.Unavailable, CodeReach, "the caller's access has changed; open the stream again")
+			return fault.New(fault.Unavailable, CodeAccessChanged, "the caller's access has changed; open the stream again")
 		}
 		return nil
 	}

@@ -96,7 +96,7 @@ func TestAgainDetectsChangedAccess(t *testing.T) {
 	checker := bearer.NewChecker(auth, clk)
 	opened, err := checker.Caller(t.Context(), bearer.Claim{Credential: "a.b.c"})
 	require.NoError(t, err)
-	again := checker.Again(opened, bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7"})
+	again := checker.Recheck(opened, bearer.Claim{Credential: "a.b.c", Client: "203.0.113.7"})
 	clk.Advance(time.Hour)
 	auth.token = sign(authn.RoleOperator, member)
 	require.NoError(t, again(t.Context()))
@@ -104,7 +104,7 @@ func TestAgainDetectsChangedAccess(t *testing.T) {
 	for _, token := range []string{sign(authn.RoleOperator), sign(authn.RoleAdmin, member), "unreadable"} {
 		auth.token = token
 		err := again(t.Context())
-		require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, bearer.CodeReach), "%v", err)
+		require.True(t, fault.Is(err, fault.Unavailable) && fault.HasCode(err, bearer.CodeAccessChanged), "%v", err)
 	}
 	auth.err = fault.New(fault.Unauthenticated, "token_revoked", "Could not validate credentials")
 	require.ErrorIs(t, again(t.Context()), auth.err)

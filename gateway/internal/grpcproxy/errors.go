@@ -23,7 +23,7 @@ func markMissing(rpc string, request frame, err error) error {
 	if m == nil { // the service could not read it either
 		return err
 	}
-	return middleware.Gated(rpc, f.MarkMissing(func(loc []any) bool { return unset(m, loc) }))
+	return middleware.WithGateCode(rpc, f.MarkMissing(func(loc []any) bool { return unset(m, loc) }))
 }
 
 // read returns the request message of a call, or nil if it cannot be decoded.

@@ -39,23 +39,23 @@ func TestPlacedPrefixesFieldLocation(t *testing.T) {
 		"a field named path": {whole, []any{"path"}, []any{"body", "path"}},
 	}
 	for name, tc := range cases {
-		f := middleware.Placed(&middleware.Call{Match: tc.m}, fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", tc.loc...)))
+		f := middleware.WithLocations(&middleware.Call{Match: tc.m}, fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", tc.loc...)))
 		require.Equal(t, tc.want, f.Fields[0].Loc, name)
 	}
 	behind := fault.InvalidFields(fault.At(fault.TypeLessThanEqual, "Input should be less", "after"))
-	require.Equal(t, []any{"query", "after"}, middleware.Placed(&middleware.Call{Match: none}, behind).Fields[0].Loc)
-	require.Equal(t, []any{"header", "last-event-id"}, middleware.Placed(&middleware.Call{Match: none, Resumed: true}, behind).Fields[0].Loc)
-	require.Equal(t, fault.Absent, middleware.Placed(&middleware.Call{Match: none}, fault.Absentf("job", "x")).Kind)
+	require.Equal(t, []any{"query", "after"}, middleware.WithLocations(&middleware.Call{Match: none}, behind).Fields[0].Loc)
+	require.Equal(t, []any{"header", "last-event-id"}, middleware.WithLocations(&middleware.Call{Match: none, Resumed: true}, behind).Fields[0].Loc)
+	require.Equal(t, fault.Absent, middleware.WithLocations(&middleware.Call{Match: none}, fault.Absentf("job", "x")).Kind)
 }
 
 func TestPlacedAddsSchemaCodeToSubmission(t *testing.T) {
 	t.Parallel()
 	submit := &middleware.Call{Match: &router.Match{Route: &router.Route{Route: route.Route{RPC: "signalbox.jobs.v1.JobService/SubmitJob", Body: "*"}}}}
 	bad := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec"))
-	require.Equal(t, "schema", middleware.Placed(submit, bad).Code)
-	require.Equal(t, "quota", middleware.Placed(submit, fault.New(fault.Forbidden, "quota", "quota: too much")).Code)
+	require.Equal(t, "schema", middleware.WithLocations(submit, bad).Code)
+	require.Equal(t, "quota", middleware.WithLocations(submit, fault.New(fault.Forbidden, "quota", "quota: too much")).Code)
 	other := &middleware.Call{Match: &router.Match{Route: routeOf("", "/x", "*")}}
-	require.Empty(t, middleware.Placed(other, bad).Code)
+	require.Empty(t, middleware.WithLocations(other, bad).Code)
 }
 
 func TestPlacedMarksOmittedFieldsMissing(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPlacedMarksOmittedFieldsMissing(t *testing.T) {
 	body := restjson.NewBody(io.NopCloser(strings.NewReader(`{"resources": {"pools": [{"pool": ""}]}}`)), "id")
 	require.NoError(t, restjson.New().NewDecoder(body).Decode(&jobsv1.JobSpec{}))
 	long := fault.At(fault.TypeStringLong, "String should have at most 3 characters", "name")
-	f := middleware.Placed(&middleware.Call{Match: m, Body: body}, fault.InvalidFields(
+	f := middleware.WithLocations(&middleware.Call{Match: m, Body: body}, fault.InvalidFields(
 		fault.Field{Loc: []any{"name"}, Type: fault.TypeStringShort, Msg: "String should have at least 1 characters", Ctx: map[string]any{"min_length": 1}},
 		fault.At(fault.TypeStringPattern, "String should match", "name"),
 		fault.Field{Loc: []any{"priority"}, Type: fault.TypeEnum, Msg: "must not be in list [0]", Input: 0},
@@ -78,6 +78,6 @@ func TestPlacedMarksOmittedFieldsMissing(t *testing.T) {
 		fault.At(fault.TypeStringPattern, "String should be an id", "path", "id"),
 		fault.At(fault.TypeStringLong, "String should have at most 3 characters", "body", "name"),
 	}, f.Fields)
-	none := middleware.Placed(&middleware.Call{Match: m}, fault.InvalidFields(fault.At(fault.TypeStringShort, "short", "name")))
+	none := middleware.WithLocations(&middleware.Call{Match: m}, fault.InvalidFields(fault.At(fault.TypeStringShort, "short", "name")))
 	require.Equal(t, fault.TypeStringShort, none.Fields[0].Type, "without a body no field counts as left out")
 }

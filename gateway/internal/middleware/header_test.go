@@ -152,7 +152,7 @@ func TestBodySizeIsBounded(t *testing.T) {
 		if f == nil {
 			var s []byte
 			if err := codec.NewDecoder(body).Decode(&s); err != nil {
-				f = middleware.Placed(&middleware.Call{Match: m, Body: body}, err)
+				f = middleware.WithLocations(&middleware.Call{Match: m, Body: body}, err)
 			}
 		}
 		if tc.fits {
@@ -175,7 +175,7 @@ func TestBodyReadErrorCodes(t *testing.T) {
 		body, f := middleware.Body(httptest.NewRecorder(), r, m, codec)
 		require.Nil(t, f)
 		var raw []byte
-		f = middleware.Placed(&middleware.Call{Match: m, Body: body}, codec.NewDecoder(body).Decode(&raw))
+		f = middleware.WithLocations(&middleware.Call{Match: m, Body: body}, codec.NewDecoder(body).Decode(&raw))
 		require.Equal(t, []any{fault.Refused, code}, []any{f.Kind, f.Code}, "%v", cause)
 	}
 }

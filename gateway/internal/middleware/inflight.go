@@ -4,7 +4,7 @@ import "sync"
 
 // Hold counts the running requests, including tunnels that net/http no longer tracks, so that a draining
 // gateway knows when the last one has finished.
-type Hold struct {
+type InFlight struct {
 	mu       sync.Mutex
 	held     int
 	draining bool
@@ -12,10 +12,10 @@ type Hold struct {
 }
 
 // NewHold returns a Hold that is not draining.
-func NewHold() *Hold { return &Hold{empty: make(chan struct{})} }
+func NewHold() *InFlight { return &InFlight{empty: make(chan struct{})} }
 
 // Enter counts a request until Leave is called. Once draining has begun it counts nothing and returns false.
-func (h *Hold) Enter() bool {
+func (h *InFlight) Enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.draining {
@@ -25,7 +25,7 @@ func (h *Hold) Enter() bool {
 }
 
 // Leave ends a request that Enter counted.
-func (h *Hold) Leave() {
+func (h *InFlight) Leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.held--; h.draining && h.held == 0 {
@@ -34,7 +34,7 @@ func (h *Hold) Leave() {
 }
 
 // Drain makes Enter return false from now on.
-func (h *Hold) Drain() {
+func (h *InFlight) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.draining && h.held == 0 {
@@ -44,4 +44,4 @@ func (h *Hold) Drain() {
 }
 
 // Empty returns a channel that is closed once draining has begun and no request is left.
-func (h *Hold) Empty() <-chan struct{} { return h.empty }
+func (h *InFlight) Empty() <-chan struct{} { return h.empty }

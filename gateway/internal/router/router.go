@@ -1,6 +1,10 @@
-// Package router finds the route of a request in the route table. It first refuses paths that two
-// parsers could read differently. It never redirects. For a path that exists only under other methods it
-// returns those methods.
+// Package router finds the route of a request in the route table, and reads what the route takes from the path and the
+// query.
+//
+// It first refuses paths that two parsers could read differently. It never redirects. For a path that exists only
+// under other methods it returns those methods. The query may set the fields of the request message that neither the
+// body nor the path sets, and is read as strictly as a body: known names, each once, values of the field's type. Every
+// fault names its location.
 package router
 
 import (

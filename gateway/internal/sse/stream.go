@@ -129,7 +129,7 @@ func (w watch) placed(err error) *fault.Error {
 	if w.call == nil {
 		return fault.From(err)
 	}
-	return middleware.Placed(w.call, err)
+	return middleware.WithLocations(w.call, err)
 }
 
 func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan struct{}, beside watch) {
@@ -170,7 +170,7 @@ func Revoked(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	err := check(ctx)
-	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) || fault.HasCode(err, bearer.CodeReach) ||
+	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) || fault.HasCode(err, bearer.CodeAccessChanged) ||
 		fault.HasCode(err, fault.CodeMaintenance) {
 		return err
 	}

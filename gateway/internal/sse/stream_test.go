@@ -202,7 +202,7 @@ func TestCallerIsRechecked(t *testing.T) {
 func TestChangedAccessClosesStream(t *testing.T) {
 	t.Parallel()
 	r := logsRig(t, waiting(nil))
-	r.check = func(context.Context) error { return fault.New(fault.Unavailable, bearer.CodeReach, "changed") }
+	r.check = func(context.Context) error { return fault.New(fault.Unavailable, bearer.CodeAccessChanged, "changed") }
 	got := r.get(t)
 	require.Equal(t, "retry: 2000", got.next())
 	require.NoError(t, r.clk.Await(t.Context(), 2))

@@ -1,4 +1,5 @@
-// Package objectstore opens the object store selected by the settings.
+// Package objectstore owns the object stores that the settings can select: a shared folder (FileStore) and a bucket of
+// an S3 server (S3Store).
 package objectstore
 
 import (

@@ -39,6 +39,10 @@ type FileConfig struct {
 }
 
 // Store implements blob.Store on a folder.
+//
+// All processes of the installation share the folder. The object a/b is a file in the folder "a/b@", named by its
+// SHA-256 and holding exactly its bytes. A new object is written to a staging folder, synced, and published by
+// renaming its folder. The rename is atomic and never replaces another object.
 type FileStore struct {
 	config FileConfig
 	root   *os.Root

@@ -39,6 +39,10 @@ type S3Config struct {
 }
 
 // Store implements blob.Store on a bucket.
+//
+// Each object is uploaded with a single PUT that carries its SHA-256, which the server checks and stores. If a server
+// does not return the checksum later, the store reads the object once and computes it. S3 allows at most 5 GiB per
+// PUT, so that is the maximum object size.
 type S3Store struct {
 	config S3Config
 	core   minio.Core

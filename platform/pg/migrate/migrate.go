@@ -1,8 +1,10 @@
-// Package migrate owns schema migrations: it updates the schema of a service to the version of this binary,
-// first the tables of every schema (event, audit, idempotency, River's), then those of the service.
+// Package migrate owns what an installation needs in Postgres before its services start: the database and the roles
+// (role.go), and the migrations that bring the schema of a service to the version of this binary, first the tables of
+// every schema (event, audit, idempotency, River's), then those of the service.
 //
-// It promises that migrations may run again at any time, concurrently and after a crash, and that a server
-// can check with read-only access whether its schema is complete.
+// It promises that Bootstrap and Up may run again at any time, concurrently and after a crash; that a server can check
+// with read-only access whether its schema is complete; that equal seeds give equal passwords, of which the server
+// receives only the verifier; and that a role has access to its own schema only.
 package migrate
 
 import (

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// Services in processes of their own tell auth their part of the audit; where one is away there is no list
-// and no report, and the answer names it.
+// TestTheAuditOfServicesApart runs the services as separate processes. Each sends auth its part of the audit; while one
+// is down there is neither a list nor a report, and the error names the service.
 func TestTheAuditOfServicesApart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -22,7 +22,7 @@ func TestTheAuditOfServicesApart(t *testing.T) {
 	for _, r := range rows {
 		services[r.Service] = true
 	}
-	require.True(t, services["auth"] && services["jobs"], "a login, and a fleet: %v", services)
+	require.True(t, services["auth"] && services["jobs"], "auth and jobs must have rows: %v", services)
 	out := ""
 	h.Until(ctx, "the audit is whole", func() bool { text, code := h.verified(ctx, t); out = text; return code == 0 })
 	for _, service := range []string{"auth", "jobs", "ingest", "registry", "inference"} {

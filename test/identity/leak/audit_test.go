@@ -21,17 +21,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// unaudited are the routes of people that change something and leave no row, or change nothing, and why.
+// unaudited returns the user routes with a changing method that leave no audit row, with the reason.
 func unaudited() map[string]string {
 	return map[string]string{
-		"POST /api/admin/audit/verify":                                    "it reads",
-		"POST /api/submit/preflight":                                      "it reads: nothing is submitted",
-		"POST /api/datasets/{dataset_id}/versions/{version}/download-url": "it reads: what is signed may be read by the caller anyway",
-		"POST /api/environments/{environment_id}/upload-url":              "it changes nothing: no version has the bytes before one is made, which has its row",
+		"POST /api/admin/audit/verify":                                    "it only reads",
+		"POST /api/submit/preflight":                                      "it only reads; nothing is submitted",
+		"POST /api/datasets/{dataset_id}/versions/{version}/download-url": "it only reads; the caller may read the signed object anyway",
+		"POST /api/environments/{environment_id}/upload-url":              "no version has the bytes yet; creating one leaves a row",
 	}
 }
 
-// changing are the routes by which people change something.
+// changing returns the routes by which users change something.
 func changing() []route.Route {
 	var all []route.Route
 	for _, rt := range route.Table() {
@@ -42,7 +42,7 @@ func changing() []route.Route {
 	return all
 }
 
-// matches tells whether a path is of a pattern, and by how many of its own words.
+// matches reports whether a path matches a pattern, and how many literal segments match.
 func matches(pattern, path string) (literal int, ok bool) {
 	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(want) != len(have) {
@@ -60,7 +60,7 @@ func matches(pattern, path string) (literal int, ok bool) {
 	return literal, true
 }
 
-// routeOf is the changing route that a call was of; empty for all others.
+// routeOf returns the changing route of a call, or "" for any other call.
 func routeOf(c call) string {
 	best, most := "", -1
 	for _, rt := range changing() {
@@ -71,7 +71,7 @@ func routeOf(c call) string {
 	return best
 }
 
-// auditRow is a row as the API shows it.
+// auditRow is a row of the audit as the API shows it.
 type auditRow struct {
 	ID        string  `json:"id"`
 	At        string  `json:"at"`
@@ -82,7 +82,7 @@ type auditRow struct {
 	RequestID *string `json:"request_id"`
 }
 
-// auditRows are all rows, page by page.
+// auditRows returns all rows, page by page.
 func (h *house) auditRows(ctx context.Context, t *testing.T) []auditRow {
 	t.Helper()
 	var all []auditRow
@@ -95,15 +95,15 @@ func (h *house) auditRows(ctx context.Context, t *testing.T) []auditRow {
 	}
 }
 
-// everyChangeLeftARow holds each call that changed something to a row that names the request and the caller,
-// and demands that every route by which people change something was called.
+// everyChangeLeftARow requires an audit row for each call that changed something, with the request id and the caller,
+// and requires that every changing route was called.
 func (h *house) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 	t.Helper()
 	byRequest := map[string][]auditRow{}
 	rows := h.auditRows(ctx, t)
 	seen := map[string]bool{}
 	for i, r := range rows {
-		require.False(t, seen[r.ID], "no row is shown twice")
+		require.False(t, seen[r.ID], "a row is shown twice")
 		seen[r.ID] = true
 		if i > 0 {
 			require.True(t, rows[i-1].At >= r.At, "newest first")
@@ -132,7 +132,7 @@ func (h *house) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 			missing = append(missing, name)
 		}
 	}
-	require.Empty(t, missing, "each is called once with success; these were: %v", slices.Sorted(maps.Keys(called)))
+	require.Empty(t, missing, "each must be called once with success; called were: %v", slices.Sorted(maps.Keys(called)))
 	services := map[string]bool{}
 	for _, r := range rows {
 		services[r.Service] = true
@@ -140,7 +140,7 @@ func (h *house) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 	require.Subset(t, slices.Collect(maps.Keys(services)), []string{"auth", "jobs", "registry"})
 }
 
-// change calls what the walk does not: everything else by which people change something.
+// change calls the changing routes that the walk does not call.
 func (h *house) change(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	ada := h.newcomer(ctx, t)
@@ -194,11 +194,11 @@ func (h *house) adminID(ctx context.Context, t *testing.T) string {
 			return u.ID
 		}
 	}
-	require.FailNow(t, "there is no admin")
+	require.FailNow(t, "the user admin does not exist")
 	return ""
 }
 
-// groups makes a team and a project, changes them and their members, and takes a team away.
+// groups creates a team and a project, changes them and their members, and deletes the team.
 func (h *house) groups(ctx context.Context, t *testing.T, member string) {
 	t.Helper()
 	for kind, role := range map[string]string{"teams": "member", "projects": "viewer"} {
@@ -215,7 +215,7 @@ func (h *house) groups(ctx context.Context, t *testing.T, member string) {
 	}
 }
 
-// newcomer is a user whom an admin made, with a password of his own.
+// newcomer is a user created by an admin, with a password that the user has set.
 type newcomer struct {
 	id, name, password string
 	hook               *hook
@@ -248,7 +248,7 @@ func (n *newcomer) again(ctx context.Context, t *testing.T, h *house) *client.Cl
 	return c.With(secret.New(in.Token))
 }
 
-// claimed is whom an access token is of.
+// claimed returns the subject of an access token.
 func claimed(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -264,7 +264,7 @@ func claimed(token string) string {
 	return claims.Subject
 }
 
-// grant lets a client in and takes its tokens, as the client would.
+// grant registers an OAuth client, approves it and takes its tokens as the client would.
 func (h *house) grant(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	const id, redirect = "https://program.example/client", "http://127.0.0.1:1/back"

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// do is a call of the admin's that must succeed.
+// do calls a route as the admin; the call must succeed.
 func (h *house) do(ctx context.Context, t *testing.T, method, path string, body, out any) {
 	t.Helper()
 	require.NoError(t, h.admin.Do(ctx, method, path, body, out), "%s %s", method, path)
 }
 
-// made creates something, and answers its id.
+// made creates something and returns its id.
 func (h *house) made(ctx context.Context, t *testing.T, path string, body map[string]any) string {
 	t.Helper()
 	var out struct{ ID string }
@@ -32,7 +32,7 @@ func (h *house) made(ctx context.Context, t *testing.T, path string, body map[st
 	return out.ID
 }
 
-// upload brings bytes in as a signed URL wants them.
+// upload is the request to send to a signed URL.
 type upload struct {
 	URL, Method string
 	Headers     map[string]string
@@ -53,7 +53,7 @@ func (h *house) catalog(ctx context.Context, t *testing.T) {
 	t.Helper()
 	refs := map[string]string{}
 	for _, split := range []string{"train", "held"} {
-		l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Patience: testenv.Patience, Name: h.loop.Name + "-" + split}
+		l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-" + split}
 		pushed, err := l.PushDataset(ctx, "v1", "a.jsonl", []byte(`{"question": "to be `+split+`"}`+"\n"))
 		require.NoError(t, err)
 		refs[split], refs["dataset"] = pushed.Ref, pushed.ID
@@ -79,7 +79,7 @@ func (h *house) catalog(ctx context.Context, t *testing.T) {
 	h.packed(ctx, t)
 }
 
-// environment makes an environment with a version that is ready, and answers its path; another one it takes away.
+// environment creates an environment with a ready version and returns its path; it also creates and deletes another one.
 func (h *house) environment(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	at := "/api/environments/" + h.made(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name})
@@ -101,7 +101,7 @@ func (h *house) environment(ctx context.Context, t *testing.T) string {
 	return at
 }
 
-// packed brings the package of a job in.
+// packed uploads and commits the package of a job.
 func (h *house) packed(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var b bytes.Buffer
@@ -117,7 +117,7 @@ func (h *house) packed(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodPost, "/api/submit/packages/"+made.ID+"/commit", nil, nil)
 }
 
-// served changes a model and a deployment of its own, and opens a session of the playground.
+// served changes a new model and a new deployment, and opens a playground session.
 func (h *house) served(ctx context.Context, t *testing.T) {
 	t.Helper()
 	version := map[string]any{"source": map[string]string{"run_id": h.loop.Job.RunID, "artifact_id": h.artifact}}
@@ -144,10 +144,10 @@ func (h *house) served(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodDelete, "/api/models/"+gone, nil, nil)
 }
 
-// deployed walks a deployment through everything that can be done to one.
+// deployed calls every route that changes a deployment.
 func (h *house) deployed(ctx context.Context, t *testing.T, model string) {
 	t.Helper()
-	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Patience: testenv.Patience, Name: h.loop.Name + "-kept"}
+	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-kept"}
 	of, serving := e2eflow.ModelVersion{ModelID: model, Version: 1}, map[string]any{"engine": "command", "command": fixtures.Engine()}
 	require.NoError(t, l.Deploy(ctx, l.Name, of, serving))
 	at := "/api/model-deployments/" + l.Deployment.ID

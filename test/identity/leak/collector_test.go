@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collector takes the spans of an installation, as an OTLP collector does.
+// collector receives the spans of an installation, as an OTLP collector does.
 type collector struct {
 	collectorv1.UnimplementedTraceServiceServer
 
@@ -21,7 +21,7 @@ type collector struct {
 
 	mu    sync.Mutex
 	spans int
-	text  []byte // all that was sent, as bytes and as text
+	text  []byte // everything received, as protobuf and as text
 }
 
 func collect(t *testing.T) *collector {
@@ -58,7 +58,7 @@ func (c *collector) Export(_ context.Context, in *collectorv1.ExportTraceService
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// held is what was sent so far, and of how many spans.
+// held returns what was received so far, and the number of spans.
 func (c *collector) held() ([]byte, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// orders changes fleets, nodes, hardware and public links, as an admin.
+// orders changes fleets, nodes, hardware and public links as an admin.
 func (h *house) orders(ctx context.Context, t *testing.T) {
 	t.Helper()
 	do := func(method, path string, body, out any) {

@@ -1,6 +1,6 @@
-// Package leak searches an installation that was used for the credentials that it made: what a dump of its
-// database holds, its logs, its traces and the arguments of its processes. It also holds each change by a
-// person to its row in the audit.
+// Package leak searches an installation after use for the credentials that it issued: in a dump of its
+// database, its logs, its traces and the arguments of its processes. It also requires an audit row for each change
+// that a user made.
 package leak
 
 import (
@@ -13,13 +13,13 @@ import (
 	"sync"
 )
 
-// hoard are the credentials that a test has seen.
+// hoard holds the credentials that a test has seen.
 type hoard struct {
 	mu   sync.Mutex
-	kept map[string][]string // what it is called, by the credential
+	kept map[string][]string // the credential's names, by the credential
 }
 
-// shortest is the length of a text that can be told from chance.
+// shortest is the least length of a text that is not found by chance.
 const shortest = 12
 
 // add keeps a credential under a name.
@@ -37,7 +37,7 @@ func (h *hoard) add(name, credential string) {
 	}
 }
 
-// names are the kinds of what is kept, sorted.
+// names returns the names of all credentials, sorted.
 func (h *hoard) names() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,17 +49,17 @@ func (h *hoard) names() []string {
 	return slices.Compact(all)
 }
 
-// form is one way to write a credential.
+// form is one encoding of a credential.
 type form struct{ name, text string }
 
-// forms are all ways in which a credential is searched: as it is, as hexadecimal digits, and as base64 of
-// either alphabet wherever it stands in what was encoded.
+// forms returns all encodings that are searched for: plain, hexadecimal, and base64 in both alphabets at any
+// position within the encoded text.
 func forms(credential string) []form {
 	digits := hex.EncodeToString([]byte(credential))
 	all := []form{{"plain", credential}, {"hex", digits}, {"HEX", strings.ToUpper(digits)}}
 	for shift := range 3 {
 		padded := append(make([]byte, shift), credential...)
-		// The first digits are those of what stands before, the last those of what follows.
+		// Leave out the first digits, which depend on the preceding text, and the last, which depend on the following text.
 		skip := []int{0, 2, 3}[shift]
 		for name, alphabet := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
 			text := alphabet.EncodeToString(padded)
@@ -70,7 +70,7 @@ func forms(credential string) []form {
 	return all
 }
 
-// search names each credential that a place holds, and how it is written there.
+// search reports each credential that the content of a place holds, and its encoding.
 func (h *hoard) search(place string, content []byte) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,5 +87,5 @@ func (h *hoard) search(place string, content []byte) []string {
 	return found
 }
 
-// before is what stands before a find, so that it can be told where it is.
+// before returns the text before a match, so that the message shows where it is.
 func before(content []byte, at int) []byte { return content[max(0, at-80):at] }

@@ -12,31 +12,31 @@ import (
 	"sync"
 )
 
-// hook is a transport that keeps every credential which goes by, and what was changed.
+// hook is a transport that records every credential that passes through it, and every call.
 type hook struct {
 	hoard *hoard
 	calls *calls
 	next  http.RoundTripper
 }
 
-// newHook begins at an address of its own, 127.0.2.last: logins are counted by address.
+// newHook sends from its own address, 127.0.2.last, because logins are limited by address.
 func newHook(h *hoard, c *calls, last byte) *hook {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 2, last)}}
 	return &hook{hoard: h, calls: c, next: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
 }
 
-// calls are what was called so far.
+// calls are the calls so far.
 type calls struct {
 	mu   sync.Mutex
 	list []call
 }
 
-// call is a request that was answered.
+// call is a request that got a response.
 type call struct {
 	method, path string
 	status       int
 	requestID    string
-	subject      string // whose bearer it carried
+	subject      string // of the bearer token
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -78,7 +78,7 @@ func (k *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 func (k *hook) headers(h http.Header) {
 	if token, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer "); ok {
 		k.hoard.add("bearer", token)
-		// A token is as good without its signature's neighbours: the signature alone is looked for too.
+		// The signature alone must not leak either.
 		if at := strings.LastIndexByte(token, '.'); at > 0 {
 			k.hoard.add("signature of a bearer", token[at+1:])
 		}
@@ -86,14 +86,14 @@ func (k *hook) headers(h http.Header) {
 	k.hoard.add("service token", h.Get("X-Service-Token"))
 }
 
-// address keeps the signature of a signed URL.
+// address records the signature of a signed URL.
 func (k *hook) address(u *url.URL) {
 	if u != nil {
 		k.hoard.add("signature of a URL", u.Query().Get("signature"))
 	}
 }
 
-// body keeps what JSON says under the name of a credential.
+// body records the JSON members whose name is that of a credential.
 func (k *hook) body(raw []byte) {
 	var value any
 	if json.Unmarshal(raw, &value) == nil {
@@ -121,7 +121,7 @@ func (k *hook) value(name string, value any) {
 	}
 }
 
-// all are the calls so far.
+// all returns the calls so far.
 func (c *calls) all() []call {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// leastSpans is how many spans a whole walk sends at the least.
+// leastSpans is the least number of spans that the whole walk sends.
 const leastSpans = 200
 
 func TestAUsedInstallation(t *testing.T) {
@@ -42,17 +42,17 @@ func TestAUsedInstallation(t *testing.T) {
 		"key in keys/blobs", "key in postgres/password", "signing_key.sealed", "work.engine_key",
 		"secret of a setting", "authorization code", "code verifier", "JSON's refresh_token", "start of an svc-caller+jwt",
 	} {
-		require.Contains(t, h.hoard.names(), kind, "the search is for every kind")
+		require.Contains(t, h.hoard.names(), kind, "every kind of credential must be searched for")
 	}
-	t.Run("what is done to the audit is named", func(t *testing.T) { h.tampering(ctx, t, conn) })
+	t.Run("tampering with the audit is reported", func(t *testing.T) { h.tampering(ctx, t, conn) })
 	t.Run("a planted row is found", func(t *testing.T) { plantRow(ctx, t, h) })
 	require.Empty(t, h.hoard.search("the database", dump(ctx, t, s, conn)))
 	plantArgument(ctx, t, h)
 	seen := arguments.arguments()
-	require.Contains(t, string(seen), "--data", "signalboxd's own")
-	require.Greater(t, strings.Count(string(seen), "\n"), 5, "those of training and of the engine")
+	require.Contains(t, string(seen), "--data", "the arguments of signalboxd")
+	require.Greater(t, strings.Count(string(seen), "\n"), 5, "the arguments of training and of the engine")
 	require.Empty(t, h.hoard.search("the arguments", seen))
-	_, ended := s.Processes["signalboxd"].Stop(testenv.Patience) // what it has not sent yet goes now
+	_, ended := s.Processes["signalboxd"].Stop(testenv.Patience) // flushes the remaining spans
 	require.True(t, ended)
 	spans, n := traces.held()
 	require.Greater(t, n, leastSpans)
@@ -64,7 +64,7 @@ func TestAUsedInstallation(t *testing.T) {
 	t.Run("a planted line is found", func(t *testing.T) { plantLine(t, h, logged) })
 }
 
-// plantRow puts a token into a row as a careless change would, looks, and takes it back.
+// plantRow writes a token into a row, as a careless change would, searches a dump, and rolls back.
 func plantRow(ctx context.Context, t *testing.T, h *house) {
 	t.Helper()
 	conn := connect(ctx, t, h.Stand)
@@ -89,7 +89,7 @@ func plantRow(ctx context.Context, t *testing.T, h *house) {
 	require.NoError(t, err)
 }
 
-// plantArgument starts a program with a token among its arguments and demands that a watch sees it.
+// plantArgument starts a program with a token among its arguments and requires that a watch sees it.
 func plantArgument(ctx context.Context, t *testing.T, h *house) {
 	t.Helper()
 	dir := "/planted/" + draw(t)
@@ -101,15 +101,15 @@ func plantArgument(ctx context.Context, t *testing.T, h *house) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	_, err = out.Read(make([]byte, 1)) // a process that has only begun may have no arguments yet
+	_, err = out.Read(make([]byte, 1)) // a process that has just started may have no arguments yet
 	require.NoError(t, err)
 	w.look()
 	require.Contains(t, strings.Join(h.hoard.search("the arguments", w.arguments()), "\n"), "the deployment token")
 	require.NoError(t, in.Close())
-	_ = cmd.Wait() // read fails at the end of its input, as it should
+	_ = cmd.Wait() // read fails at the end of its input
 }
 
-// plantAttribute sends a span with a token, as a careless program would.
+// plantAttribute sends a span with a token in an attribute, as a careless program would.
 func plantAttribute(ctx context.Context, t *testing.T, h *house, c *collector) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(c.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -126,7 +126,7 @@ func plantAttribute(ctx context.Context, t *testing.T, h *house, c *collector) {
 	require.Contains(t, strings.Join(h.hoard.search("the traces", spans), "\n"), "the deployment token")
 }
 
-// plantLine puts a token into a line of the log, each way that it may be written.
+// plantLine adds a token in each encoding to a log line.
 func plantLine(t *testing.T, h *house, logged []byte) {
 	t.Helper()
 	token := h.loop.Token.Reveal()

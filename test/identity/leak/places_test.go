@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// admin is how the superuser reaches the database of the one process.
+// admin returns the URL by which the superuser reaches the database of signalboxd.
 func admin(t *testing.T, s *testenv.Stand) string {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
@@ -48,8 +48,8 @@ func connect(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	return conn
 }
 
-// dump is what a dump of the database holds: every row of every table of every schema, as text, and bytes
-// besides as they are. Where pg_dump is to be had, its own output follows.
+// dump returns what a dump of the database holds: every row of every table of every schema, in text and in binary
+// format, and the output of pg_dump if it is installed.
 func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) []byte {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT nspname, relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
@@ -61,7 +61,7 @@ func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) [
 		return pgx.Identifier{schema, name}, err
 	})
 	require.NoError(t, err)
-	require.Greater(t, len(tables), 30, "five schemas with their tables")
+	require.Greater(t, len(tables), 30, "tables of the five schemas")
 	var out bytes.Buffer
 	for _, table := range tables {
 		for _, form := range []string{"text", "binary"} {
@@ -74,14 +74,14 @@ func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) [
 	return out.Bytes()
 }
 
-// pgDump is the output of pg_dump, which lies beside the server where a whole Postgres is installed.
+// pgDump returns the output of pg_dump, which lies beside the server in a full Postgres installation.
 func pgDump(ctx context.Context, t *testing.T, s *testenv.Stand) []byte {
 	t.Helper()
 	bin, err := local.Find("", filepath.Join(testenv.Root(t), ".cache", "postgres"))
 	require.NoError(t, err)
 	program := filepath.Join(bin, "pg_dump")
 	if _, err := os.Stat(program); err != nil {
-		t.Logf("no pg_dump beside the server: the tables alone are searched")
+		t.Logf("pg_dump is not installed beside the server; only the tables are searched")
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, program, "--no-owner")
@@ -97,7 +97,7 @@ func pgDump(ctx context.Context, t *testing.T, s *testenv.Stand) []byte {
 	return out
 }
 
-// logs are all that the processes of the installation have logged, the database's server among them.
+// logs returns everything that the processes of the installation logged, including the database server.
 func logs(t *testing.T, s *testenv.Stand) []byte {
 	t.Helper()
 	var all bytes.Buffer
@@ -106,7 +106,7 @@ func logs(t *testing.T, s *testenv.Stand) []byte {
 	}
 	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || !strings.Contains(filepath.Base(path), "log") || strings.Contains(path, "/pg_") {
-			return nil //nolint:nilerr // what is gone meanwhile has no log
+			return nil //nolint:nilerr // a file that is gone by now holds no log
 		}
 		raw, err := os.ReadFile(path)
 		if err == nil {
@@ -118,20 +118,20 @@ func logs(t *testing.T, s *testenv.Stand) []byte {
 	return all.Bytes()
 }
 
-// watch looks at the arguments of the installation's processes until it is stopped.
+// watch records the arguments of the installation's processes until it is stopped.
 type watch struct {
 	dir  string
 	stop chan struct{}
 	done sync.WaitGroup
 
 	mu   sync.Mutex
-	seen map[string]bool // what a process was started with
+	seen map[string]bool // command lines
 }
 
 // between is the pause between two looks at the processes.
 const between = 50 * time.Millisecond
 
-// watchArguments looks at the processes whose arguments or environment name a folder.
+// watchArguments watches the processes whose arguments or environment name a folder.
 func watchArguments(t *testing.T, dir string) *watch {
 	t.Helper()
 	w := &watch{dir: dir, stop: make(chan struct{}), seen: map[string]bool{}}
@@ -150,12 +150,12 @@ func watchArguments(t *testing.T, dir string) *watch {
 	return w
 }
 
-// look keeps the arguments of every process that belongs to the installation.
+// look records the arguments of every process that belongs to the installation.
 func (w *watch) look() {
 	for _, pid := range testenv.Left(w.dir) {
 		raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if err != nil || len(raw) == 0 {
-			continue // it has ended
+			continue // the process has ended
 		}
 		w.mu.Lock()
 		w.seen[string(raw)] = true
@@ -163,7 +163,7 @@ func (w *watch) look() {
 	}
 }
 
-// arguments are all that were seen; it stops the watch.
+// arguments stops the watch and returns all arguments that it saw.
 func (w *watch) arguments() []byte {
 	close(w.stop)
 	w.done.Wait()
@@ -175,7 +175,7 @@ func (w *watch) arguments() []byte {
 	return all.Bytes()
 }
 
-// copied is one table as a dump holds it.
+// copied returns one table as a dump holds it.
 func copied(ctx context.Context, t *testing.T, conn *pgx.Conn, table string) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// verified has the command verify the audit, as an admin's program would.
+// verified runs `signalbox audit verify` as an admin.
 func (h *house) verified(ctx context.Context, t *testing.T) (out string, code int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
@@ -27,7 +27,7 @@ func (h *house) verified(ctx context.Context, t *testing.T) (out string, code in
 	return string(raw), 0
 }
 
-// tampering holds the command to what the database's master does to the audit, each thing taken back.
+// tampering changes the audit as the database's superuser, requires that verify reports it, and undoes each change.
 func (h *house) tampering(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	h.Until(ctx, "the audit is whole", func() bool { _, code := h.verified(ctx, t); return code == 0 })

@@ -25,18 +25,18 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// house is an installation that is used through a hook.
+// house is an installation whose calls go through a hook.
 type house struct {
 	*testenv.Stand
 
 	hoard  *hoard
 	calls  *calls
 	hook   *hook
-	token  string // of the admin
+	token  string // the admin's access token
 	admin  *client.Client
 	loop   *e2eflow.Loop
 	people byte
-	// version is that of the model which the walk made, of this artifact.
+	// version is the version of the model that serve registered, made from artifact.
 	version  e2eflow.ModelVersion
 	artifact string
 }
@@ -46,7 +46,7 @@ func open(ctx context.Context, t *testing.T, s *testenv.Stand) *house {
 	h := &house{Stand: s, hoard: &hoard{}, calls: &calls{}}
 	h.hook = newHook(h.hoard, h.calls, 1)
 	h.hoard.add("first password", s.Password.Reveal())
-	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Patience: testenv.Patience}
+	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Timeout: testenv.Patience}
 	var in struct{ Token string }
 	require.NoError(t, h.loop.Client.Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": s.Password.Reveal()}, &in), s.Tail())
 	h.token, h.admin = in.Token, h.loop.Client.With(secret.New(in.Token))
@@ -62,7 +62,7 @@ func draw(t *testing.T) string {
 	return hex.EncodeToString(raw[:])
 }
 
-// serve walks from a dataset to an answer of a deployed model.
+// serve runs the loop from a dataset to a reply of a deployed model.
 func (h *house) serve(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l, lesson := h.loop, e2eflow.OneDigit()
@@ -116,14 +116,14 @@ func (h *house) identities(ctx context.Context, t *testing.T) {
 	var made struct{ User struct{ ID string } }
 	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": "ada-" + draw(t), "role": "operator"}, &made))
 	require.NoError(t, h.admin.Post(ctx, "/api/admin/users/"+made.User.ID+"/reset-password", map[string]any{}, nil))
-	// What is wrong is a secret too: it may be the right one of another account.
+	// A wrong password is a secret too: it may be the correct one of another account.
 	err = client.New(h.URL, h.hook).Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": "wrong-" + draw(t)}, nil)
 	require.Error(t, err)
 	_, err = client.New(h.URL, h.hook).With(secret.New("rft_"+draw(t)+draw(t)+draw(t)+draw(t))).Call(ctx, http.MethodGet, "/api/jobs", nil)
 	require.NoError(t, err)
 }
 
-// device signs a command line in.
+// device signs a command line in through the device flow.
 func (h *house) device(ctx context.Context, t *testing.T) {
 	t.Helper()
 	anyone := client.New(h.URL, h.hook)
@@ -140,10 +140,10 @@ func (h *house) device(ctx context.Context, t *testing.T) {
 	require.NotEmpty(t, granted.Token)
 }
 
-// ingest runs a command that gives the token of its run away.
+// ingest runs a command that reveals the token of its run.
 func (h *house) ingest(ctx context.Context, t *testing.T) {
 	t.Helper()
-	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Patience: testenv.Patience, Name: h.loop.Name + "-own"}
+	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-own"}
 	const name = "given-away"
 	spec := testenv.Command(ctx, h.Stand, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
 		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
@@ -152,7 +152,7 @@ func (h *house) ingest(ctx context.Context, t *testing.T) {
 	within["checkpoint"] = map[string]any{"grace_s": 1, "required_for_pause": false}
 	require.NoError(t, l.Submit(ctx, spec))
 	token := ""
-	h.Until(ctx, "the command gives its token away", func() bool {
+	h.Until(ctx, "the command reveals its token", func() bool {
 		path := h.Find(name, func(string) bool { return true })
 		raw, err := os.ReadFile(path)
 		token = string(raw)
@@ -165,7 +165,7 @@ func (h *house) ingest(ctx context.Context, t *testing.T) {
 	h.moved(ctx, t, l)
 }
 
-// report is a call of a run's.
+// report calls a route with a run's token.
 func (h *house) report(ctx context.Context, t *testing.T, token, method, path, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, h.URL+path, strings.NewReader(body))
@@ -178,7 +178,7 @@ func (h *house) report(ctx context.Context, t *testing.T, token, method, path, b
 	require.Equal(t, http.StatusOK, resp.StatusCode, path)
 }
 
-// moved pauses a job that runs, lets it go on, stops it, and has it twice more.
+// moved pauses a running job, resumes and stops it, and then retries and clones it.
 func (h *house) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	at := "/api/jobs/" + l.Job.ID
@@ -193,19 +193,19 @@ func (h *house) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 		if way == "/clone" {
 			body = map[string]any{}
 		}
-		again := &e2eflow.Loop{Client: l.Client, Clock: l.Clock, Patience: l.Patience}
+		again := &e2eflow.Loop{Client: l.Client, Clock: l.Clock, Timeout: l.Timeout}
 		h.do(ctx, t, http.MethodPost, at+way, body, &again.Job)
 		h.do(ctx, t, http.MethodPost, "/api/jobs/"+again.Job.ID+"/stop?force=true", nil, nil)
 		require.NoError(t, again.AwaitState(ctx, "stopped"), h.Tail())
 	}
 }
 
-// keys keeps what the installation keeps in its folder, and what it keeps sealed in its database.
+// keys records the keys in the installation's folder and the sealed keys in its database.
 func (h *house) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	err := filepath.WalkDir(h.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || d.Name() == "lock" {
-			return nil //nolint:nilerr // what is gone meanwhile is no key
+			return nil //nolint:nilerr // a file that is gone by now holds no key
 		}
 		in := filepath.Base(filepath.Dir(path))
 		if in != "keys" && in != "ca" && in != "node" && d.Name() != "password" {
@@ -243,8 +243,8 @@ func (h *house) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// starts keeps how every token begins that a key of the installation signed: those that travel between the services
-// alone are seen by no client, and nothing that may be kept begins like one.
+// starts records the header of every kind of token signed by the installation's keys: no client sees the tokens that
+// travel only between the services, and nothing that may be stored begins like one.
 func (h *house) starts(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT kid FROM auth.signing_key`)
@@ -259,7 +259,7 @@ func (h *house) starts(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 			own = own || strings.HasPrefix(h.token, start+".")
 		}
 	}
-	require.True(t, own, "tokens begin so")
+	require.True(t, own, "the admin's token must begin with one of the headers")
 }
 
 // patience bounds a test of this package.

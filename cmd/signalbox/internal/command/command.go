@@ -1,5 +1,11 @@
-// Package command owns the choice of the command that an argument list names. It promises that an unknown command
-// runs nothing and shows the usage of all commands instead.
+// Package command owns the commands of signalbox: demo and audit. It promises that an unknown command runs nothing and
+// shows the usage of all commands instead.
+//
+// demo starts a server on this machine and runs the whole loop with it, with every part real: it trains a small model,
+// deploys it and sends it a question that was not in its training data. It fails if the model has not learned, if its
+// response is wrong, or if the untrained weights give the right response in the same engine too. audit verifies an
+// installation's audit through the same API as any admin. It fails if any row was edited, removed, moved or inserted,
+// and if a service could not be reached.
 package command
 
 import (

@@ -51,7 +51,7 @@ func RunDemo(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
-	if err := held.Tell(server.Address); err != nil {
+	if err := held.SetAddress(server.Address); err != nil {
 		return err
 	}
 	d.say("server", "%s, data in %s", server.Address, o.Data)
@@ -60,7 +60,7 @@ func RunDemo(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	d.loop = &e2eflow.Loop{Client: client.New(server.Address, nil), Clock: o.Clock, Name: name, Patience: demoPatience}
+	d.loop = &e2eflow.Loop{Client: client.New(server.Address, nil), Clock: o.Clock, Name: name, Timeout: demoPatience}
 	if err := d.loop.Login(ctx, "admin", password.text); err != nil {
 		return err
 	}

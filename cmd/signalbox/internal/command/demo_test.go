@@ -23,7 +23,7 @@ func walker(w *world) *demo {
 	clk := clock.Real()
 	return &demo{
 		Options: Options{Out: &bytes.Buffer{}, Clock: clk, Data: "data"}, began: clk.Now(),
-		loop: &e2eflow.Loop{Client: client.New(w.URL, nil).With(secret.New("access")), Clock: clk, Name: "walk", Patience: 5 * time.Second},
+		loop: &e2eflow.Loop{Client: client.New(w.URL, nil).With(secret.New("access")), Clock: clk, Name: "walk", Timeout: 5 * time.Second},
 	}
 }
 
@@ -256,7 +256,7 @@ func TestDemo_walk_failedJobEndsStreams(t *testing.T) {
 	w.job = `"state":"failed","end_reason":"exit","message":"ended with 1"`
 	w.held = true
 	d := walker(w)
-	d.loop.Patience = time.Minute
+	d.loop.Timeout = time.Minute
 	began := time.Now()
 	require.ErrorContains(t, d.walk(t.Context()), "ended with 1")
 	require.Less(t, time.Since(began), 30*time.Second, "open streams are cancelled")

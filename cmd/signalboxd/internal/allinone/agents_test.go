@@ -108,7 +108,7 @@ func TestIssued_Current_renewsInLastThird(t *testing.T) {
 }
 
 // mint creates a fleet and requests a join token for it.
-func mint(t *testing.T, c *client.Client) *client.Answer {
+func mint(t *testing.T, c *client.Client) *client.Response {
 	t.Helper()
 	var fleet struct{ ID string }
 	require.NoError(t, c.Post(t.Context(), "/api/fleets", map[string]any{"name": "far", "kind": "agent", "pools": []string{"far"}}, &fleet))

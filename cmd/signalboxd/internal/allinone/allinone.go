@@ -122,7 +122,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		Ready: func(ctx context.Context) error { return d.announce(ctx) },
 	}
 	common := s.Common
-	if err := boot.Attend(ctx, host, common.Obs.AdminListen, d.obs, d.clock, loaded, common.Stop.DrainDelay); err != nil {
+	if err := boot.AddAdmin(ctx, host, common.Obs.AdminListen, d.obs, d.clock, loaded, common.Stop.DrainDelay); err != nil {
 		return err
 	}
 	return host.Run(ctx)
@@ -172,7 +172,7 @@ func (d *daemon) forget() error {
 // atomically, so it is never seen half-written.
 func (d *daemon) announce(ctx context.Context) error {
 	d.obs.Log.InfoContext(ctx, "serving", "address", d.url(), "listen", d.listener.Addr().String(), "agents", d.agentAddress(), "data", d.folder.path, "version", version.Server())
-	if err := d.folder.hold.Tell(d.url()); err != nil {
+	if err := d.folder.hold.SetAddress(d.url()); err != nil {
 		return err
 	}
 	if d.options.ReadyFile == "" {

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/admin.proto
 
-// The installation's settings and its audit, for admins.
+// The installation's settings and its audit log, for admins.
 
 package authv1
 
@@ -36,9 +36,9 @@ type Setting struct {
 	// The value in force; null for a secret.
 	Value   []byte `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
 	Default []byte `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
-	// Whether a value was stored; all that is told of a secret.
+	// Whether a value is stored. This is all that is shown of a secret.
 	Set bool `protobuf:"varint,6,opt,name=set,proto3" json:"set,omitempty"`
-	// Counts the stored values; 0 while the default holds.
+	// Counts the stored values; 0 while the default is in force.
 	Version       int32                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
 	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	ChangedBy     *string                `protobuf:"bytes,9,opt,name=changed_by,json=changedBy,proto3,oneof" json:"changed_by,omitempty"`
@@ -282,9 +282,9 @@ func (x *GetSettingRequest) GetKey() string {
 type PutSettingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Null puts the default back.
+	// Null restores the default.
 	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// The version that the change is meant for.
+	// The version that the change is based on.
 	Version       int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -900,7 +900,7 @@ type AuditChain struct {
 	Ok          bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
 	Rows        int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	Checkpoints int64                  `protobuf:"varint,4,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
-	// What is wrong, in words that name the row or the checkpoint; null where nothing is.
+	// What is wrong, with the row or the checkpoint; null if nothing is.
 	Fault         *string `protobuf:"bytes,5,opt,name=fault,proto3,oneof" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

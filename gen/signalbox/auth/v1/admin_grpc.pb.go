@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/admin.proto
 
-// The installation's settings and its audit, for admins.
+// The installation's settings and its audit log, for admins.
 
 package authv1
 
@@ -31,14 +31,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SettingService holds the settings that change without a restart: typed, versioned, secrets write-only.
+// SettingService manages the settings that change without a restart. They are typed and versioned; secrets are
+// write-only.
 type SettingServiceClient interface {
-	// ListSettings lists the settings in the order in which the program knows them.
+	// ListSettings lists the settings in the program's own order.
 	ListSettings(ctx context.Context, in *ListSettingsRequest, opts ...grpc.CallOption) (*ListSettingsResponse, error)
 	GetSetting(ctx context.Context, in *GetSettingRequest, opts ...grpc.CallOption) (*Setting, error)
-	// PutSetting stores a value of the setting's type. A `version` that is not the stored one is 409.
+	// PutSetting stores a value of the setting's type. If `version` is not the stored version, it fails with 409.
 	PutSetting(ctx context.Context, in *PutSettingRequest, opts ...grpc.CallOption) (*Setting, error)
-	// ListSettingVersions shows how a setting changed, newest first; values of secrets are not shown.
+	// ListSettingVersions shows how a setting changed, newest first. Values of secrets are not shown.
 	ListSettingVersions(ctx context.Context, in *ListSettingVersionsRequest, opts ...grpc.CallOption) (*ListSettingVersionsResponse, error)
 }
 
@@ -94,14 +95,15 @@ func (c *settingServiceClient) ListSettingVersions(ctx context.Context, in *List
 // All implementations must embed UnimplementedSettingServiceServer
 // for forward compatibility.
 //
-// SettingService holds the settings that change without a restart: typed, versioned, secrets write-only.
+// SettingService manages the settings that change without a restart. They are typed and versioned; secrets are
+// write-only.
 type SettingServiceServer interface {
-	// ListSettings lists the settings in the order in which the program knows them.
+	// ListSettings lists the settings in the program's own order.
 	ListSettings(context.Context, *ListSettingsRequest) (*ListSettingsResponse, error)
 	GetSetting(context.Context, *GetSettingRequest) (*Setting, error)
-	// PutSetting stores a value of the setting's type. A `version` that is not the stored one is 409.
+	// PutSetting stores a value of the setting's type. If `version` is not the stored version, it fails with 409.
 	PutSetting(context.Context, *PutSettingRequest) (*Setting, error)
-	// ListSettingVersions shows how a setting changed, newest first; values of secrets are not shown.
+	// ListSettingVersions shows how a setting changed, newest first. Values of secrets are not shown.
 	ListSettingVersions(context.Context, *ListSettingVersionsRequest) (*ListSettingVersionsResponse, error)
 	mustEmbedUnimplementedSettingServiceServer()
 }
@@ -255,11 +257,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AuditService shows the merged audit of all services.
+// AuditService shows the merged audit log of all services.
 type AuditServiceClient interface {
-	// ListAudit answers the newest rows first.
+	// ListAudit returns the rows, newest first.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
-	// VerifyAudit walks the chains of all services and names each break.
+	// VerifyAudit checks the hash chains of all services and reports each break.
 	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*AuditReport, error)
 }
 
@@ -295,11 +297,11 @@ func (c *auditServiceClient) VerifyAudit(ctx context.Context, in *VerifyAuditReq
 // All implementations must embed UnimplementedAuditServiceServer
 // for forward compatibility.
 //
-// AuditService shows the merged audit of all services.
+// AuditService shows the merged audit log of all services.
 type AuditServiceServer interface {
-	// ListAudit answers the newest rows first.
+	// ListAudit returns the rows, newest first.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
-	// VerifyAudit walks the chains of all services and names each break.
+	// VerifyAudit checks the hash chains of all services and reports each break.
 	VerifyAudit(context.Context, *VerifyAuditRequest) (*AuditReport, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }

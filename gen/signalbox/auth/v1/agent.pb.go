@@ -63,21 +63,21 @@ func (*TestAgentModelRequest) Descriptor() ([]byte, []int) {
 
 type AgentModelTest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether all three settings are there.
+	// Whether all three settings have values.
 	Configured bool `protobuf:"varint,1,opt,name=configured,proto3" json:"configured,omitempty"`
-	// Whether the model answered.
+	// Whether the model responded.
 	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	// What the upstream says it used; until it has answered, what the settings name.
+	// The model that the upstream reports; before it has responded, the configured one.
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	// The address that was called, empty where none could be made.
+	// The address that was called; empty if no address could be built.
 	Endpoint string `protobuf:"bytes,4,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// Why it is not ok, with the key masked; empty where it is.
+	// Why `ok` is false, with the key masked; empty otherwise.
 	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
-	// How the model's answer begins.
+	// The beginning of the model's response.
 	Sample string `protobuf:"bytes,6,opt,name=sample,proto3" json:"sample,omitempty"`
 	// Whether function calling works.
 	ToolsOk bool `protobuf:"varint,7,opt,name=tools_ok,json=toolsOk,proto3" json:"tools_ok,omitempty"`
-	// Why it does not, with the key masked; empty where it does.
+	// Why `tools_ok` is false, with the key masked; empty otherwise.
 	ToolsError    string `protobuf:"bytes,8,opt,name=tools_error,json=toolsError,proto3" json:"tools_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

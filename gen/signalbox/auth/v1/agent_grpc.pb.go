@@ -28,11 +28,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AgentService looks after the diagnosis agent.
+// AgentService tests the configuration of the diagnosis agent.
 type AgentServiceClient interface {
-	// TestAgentModel calls the language model of the settings `agent.base_url`, `agent.model` and
-	// `agent.api_key` as the agent would, and tells the first thing that is wrong in the upstream's own words.
-	// It answers 200 whatever it finds. One test runs at a time; a second one waits for its turn.
+	// TestAgentModel calls the language model of the settings `agent.base_url`, `agent.model` and `agent.api_key` as
+	// the agent would, and reports the first problem in the upstream's own words. The status is 200 whatever the
+	// result. One test runs at a time; a second one waits for it.
 	TestAgentModel(ctx context.Context, in *TestAgentModelRequest, opts ...grpc.CallOption) (*AgentModelTest, error)
 }
 
@@ -58,11 +58,11 @@ func (c *agentServiceClient) TestAgentModel(ctx context.Context, in *TestAgentMo
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
 //
-// AgentService looks after the diagnosis agent.
+// AgentService tests the configuration of the diagnosis agent.
 type AgentServiceServer interface {
-	// TestAgentModel calls the language model of the settings `agent.base_url`, `agent.model` and
-	// `agent.api_key` as the agent would, and tells the first thing that is wrong in the upstream's own words.
-	// It answers 200 whatever it finds. One test runs at a time; a second one waits for its turn.
+	// TestAgentModel calls the language model of the settings `agent.base_url`, `agent.model` and `agent.api_key` as
+	// the agent would, and reports the first problem in the upstream's own words. The status is 200 whatever the
+	// result. One test runs at a time; a second one waits for it.
 	TestAgentModel(context.Context, *TestAgentModelRequest) (*AgentModelTest, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }

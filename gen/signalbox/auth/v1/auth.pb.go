@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/auth.proto
 
-// Signing in and out, and who the caller is.
+// Signing in and out, and the caller's own identity.
 
 package authv1
 
@@ -335,7 +335,7 @@ type Me struct {
 	Username string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
 	Role     string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	Email    *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
-	// The keys of the teams that the caller is in.
+	// The keys of the caller's teams.
 	Teams         []string `protobuf:"bytes,4,rep,name=teams,proto3" json:"teams,omitempty"`
 	Quota         *Quota   `protobuf:"bytes,5,opt,name=quota,proto3" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -477,14 +477,14 @@ func (x *Quota) GetGpuAvailable() int32 {
 
 type AuthConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `password`, `oidc`.
+	// `password` or `oidc`.
 	Methods    []string    `protobuf:"bytes,1,rep,name=methods,proto3" json:"methods,omitempty"`
 	Oidc       *OidcConfig `protobuf:"bytes,2,opt,name=oidc,proto3" json:"oidc,omitempty"`
 	DeviceFlow bool        `protobuf:"varint,3,opt,name=device_flow,json=deviceFlow,proto3" json:"device_flow,omitempty"`
-	// The installation's name, and what its admins tell everybody; both are settings.
+	// The installation's name and the admins' notice to all users; both are settings.
 	Installation string  `protobuf:"bytes,4,opt,name=installation,proto3" json:"installation,omitempty"`
 	Announcement *string `protobuf:"bytes,5,opt,name=announcement,proto3,oneof" json:"announcement,omitempty"`
-	// What people are told while the installation is in maintenance; null while it is not.
+	// The notice to users while the installation is in maintenance; null otherwise.
 	Maintenance   *MaintenanceNotice `protobuf:"bytes,6,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -565,7 +565,7 @@ func (x *AuthConfig) GetMaintenance() *MaintenanceNotice {
 type MaintenanceNotice struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Message string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// When it is expected to be over; null where nobody can tell.
+	// The expected end; null if it is unknown.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

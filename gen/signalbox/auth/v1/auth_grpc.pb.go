@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/auth.proto
 
-// Signing in and out, and who the caller is.
+// Signing in and out, and the caller's own identity.
 
 package authv1
 
@@ -33,15 +33,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AuthService signs people in and out.
+// AuthService signs users in and out.
 type AuthServiceClient interface {
-	// Login answers an access token and sets the refresh token as a cookie.
+	// Login returns an access token and sets the refresh token as a cookie.
 	Login(ctx context.Context, in *LoginRequest, opts ...grpc.CallOption) (*LoginResponse, error)
 	// Refresh exchanges the refresh cookie for a new access token and a new cookie.
 	Refresh(ctx context.Context, in *RefreshRequest, opts ...grpc.CallOption) (*LoginResponse, error)
 	// Logout revokes the session: its refresh tokens and its access tokens.
 	Logout(ctx context.Context, in *LogoutRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// GetMe tells who the caller is and what the account may hold.
+	// GetMe returns the caller's account and its quota.
 	GetMe(ctx context.Context, in *GetMeRequest, opts ...grpc.CallOption) (*Me, error)
 	// GetConfig lists the login methods of this installation.
 	GetConfig(ctx context.Context, in *GetConfigRequest, opts ...grpc.CallOption) (*AuthConfig, error)
@@ -109,15 +109,15 @@ func (c *authServiceClient) GetConfig(ctx context.Context, in *GetConfigRequest,
 // All implementations must embed UnimplementedAuthServiceServer
 // for forward compatibility.
 //
-// AuthService signs people in and out.
+// AuthService signs users in and out.
 type AuthServiceServer interface {
-	// Login answers an access token and sets the refresh token as a cookie.
+	// Login returns an access token and sets the refresh token as a cookie.
 	Login(context.Context, *LoginRequest) (*LoginResponse, error)
 	// Refresh exchanges the refresh cookie for a new access token and a new cookie.
 	Refresh(context.Context, *RefreshRequest) (*LoginResponse, error)
 	// Logout revokes the session: its refresh tokens and its access tokens.
 	Logout(context.Context, *LogoutRequest) (*emptypb.Empty, error)
-	// GetMe tells who the caller is and what the account may hold.
+	// GetMe returns the caller's account and its quota.
 	GetMe(context.Context, *GetMeRequest) (*Me, error)
 	// GetConfig lists the login methods of this installation.
 	GetConfig(context.Context, *GetConfigRequest) (*AuthConfig, error)

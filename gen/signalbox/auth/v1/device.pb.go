@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/device.proto
 
-// Sign-in of a command line by a person's browser: the device flow of RFC 8628.
+// Sign-in of a command line through the user's browser: the device flow of RFC 8628.
 
 package authv1
 
@@ -78,7 +78,7 @@ func (DeviceDecision) EnumDescriptor() ([]byte, []int) {
 
 type CreateDeviceCodeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The program that asks, shown on the approval page; `signalbox-cli` where absent.
+	// The requesting program, shown on the approval page; `signalbox-cli` if absent.
 	ClientName    *string `protobuf:"bytes,1,opt,name=client_name,json=clientName,proto3,oneof" json:"client_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -128,9 +128,9 @@ type DeviceCode struct {
 	UserCode                string `protobuf:"bytes,2,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
 	VerificationUri         string `protobuf:"bytes,3,opt,name=verification_uri,json=verificationUri,proto3" json:"verification_uri,omitempty"`
 	VerificationUriComplete string `protobuf:"bytes,4,opt,name=verification_uri_complete,json=verificationUriComplete,proto3" json:"verification_uri_complete,omitempty"`
-	// Seconds until both codes end.
+	// Seconds until both codes expire.
 	ExpiresIn int32 `protobuf:"varint,5,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
-	// The least seconds between two polls.
+	// The minimum number of seconds between two polls.
 	Interval      int32 `protobuf:"varint,6,opt,name=interval,proto3" json:"interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -362,7 +362,7 @@ type DeviceRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	UserCode   string                 `protobuf:"bytes,1,opt,name=user_code,json=userCode,proto3" json:"user_code,omitempty"`
 	ClientName string                 `protobuf:"bytes,2,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
-	// The address that asked for the code.
+	// The address that requested the code.
 	ClientAddress string                 `protobuf:"bytes,3,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`

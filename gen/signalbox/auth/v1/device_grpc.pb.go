@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/device.proto
 
-// Sign-in of a command line by a person's browser: the device flow of RFC 8628.
+// Sign-in of a command line through the user's browser: the device flow of RFC 8628.
 
 package authv1
 
@@ -31,15 +31,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DeviceService gives a device its code, lets a signed-in person decide on it, and answers the device's polls.
+// DeviceService issues device codes, lets a signed-in user approve or deny them, and serves the device's polls.
 type DeviceServiceClient interface {
-	// CreateDeviceCode begins a flow; its codes are bound to the address that asks.
+	// CreateDeviceCode begins a flow; its codes are bound to the client's address.
 	CreateDeviceCode(ctx context.Context, in *CreateDeviceCodeRequest, opts ...grpc.CallOption) (*DeviceCode, error)
-	// PollDeviceToken answers the access token once, after approval. Before it: 400
-	// `authorization_pending`, or `slow_down` for a poll within the interval; at most 20 polls a minute
-	// and address, then 429.
+	// PollDeviceToken returns the access token once, after approval. Before that it is 400 `authorization_pending`, or
+	// `slow_down` for a poll within the interval. An address may poll 20 times a minute; more is 429.
 	PollDeviceToken(ctx context.Context, in *PollDeviceTokenRequest, opts ...grpc.CallOption) (*DeviceToken, error)
-	// GetDeviceRequest tells a signed-in person who asks to be let in.
+	// GetDeviceRequest shows a signed-in user which program requests access.
 	GetDeviceRequest(ctx context.Context, in *GetDeviceRequestRequest, opts ...grpc.CallOption) (*DeviceRequest, error)
 	// DecideDeviceRequest approves or denies a request, once.
 	DecideDeviceRequest(ctx context.Context, in *DecideDeviceRequestRequest, opts ...grpc.CallOption) (*DeviceRequest, error)
@@ -97,15 +96,14 @@ func (c *deviceServiceClient) DecideDeviceRequest(ctx context.Context, in *Decid
 // All implementations must embed UnimplementedDeviceServiceServer
 // for forward compatibility.
 //
-// DeviceService gives a device its code, lets a signed-in person decide on it, and answers the device's polls.
+// DeviceService issues device codes, lets a signed-in user approve or deny them, and serves the device's polls.
 type DeviceServiceServer interface {
-	// CreateDeviceCode begins a flow; its codes are bound to the address that asks.
+	// CreateDeviceCode begins a flow; its codes are bound to the client's address.
 	CreateDeviceCode(context.Context, *CreateDeviceCodeRequest) (*DeviceCode, error)
-	// PollDeviceToken answers the access token once, after approval. Before it: 400
-	// `authorization_pending`, or `slow_down` for a poll within the interval; at most 20 polls a minute
-	// and address, then 429.
+	// PollDeviceToken returns the access token once, after approval. Before that it is 400 `authorization_pending`, or
+	// `slow_down` for a poll within the interval. An address may poll 20 times a minute; more is 429.
 	PollDeviceToken(context.Context, *PollDeviceTokenRequest) (*DeviceToken, error)
-	// GetDeviceRequest tells a signed-in person who asks to be let in.
+	// GetDeviceRequest shows a signed-in user which program requests access.
 	GetDeviceRequest(context.Context, *GetDeviceRequestRequest) (*DeviceRequest, error)
 	// DecideDeviceRequest approves or denies a request, once.
 	DecideDeviceRequest(context.Context, *DecideDeviceRequestRequest) (*DeviceRequest, error)

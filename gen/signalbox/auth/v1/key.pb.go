@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/key.proto
 
-// The keys that access tokens and identities between services are signed with, for admins.
+// The keys that sign access tokens and the identities between services, for admins.
 
 package authv1
 
@@ -83,9 +83,9 @@ type SigningKey struct {
 	// `published`, `signing`, `verifying`, `retired` or `revoked`.
 	State     string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it signs, or began to.
+	// When it begins or began to sign.
 	SignsAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=signs_at,json=signsAt,proto3" json:"signs_at,omitempty"`
-	// Until when what it signed may hold; null while it has no successor.
+	// Until when its signatures may be valid; null while it has no successor.
 	VerifiesUntil *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=verifies_until,json=verifiesUntil,proto3" json:"verifies_until,omitempty"`
 	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -270,7 +270,7 @@ func (x *ListKeysResponse) GetKeys() []*SigningKey {
 type RotateKeyRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Purpose KeyPurpose             `protobuf:"varint,1,opt,name=purpose,proto3,enum=signalbox.auth.v1.KeyPurpose" json:"purpose,omitempty"`
-	// Whether what was signed so far is refused from now on.
+	// Whether everything signed so far is rejected from now on.
 	Revoke        bool `protobuf:"varint,2,opt,name=revoke,proto3" json:"revoke,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

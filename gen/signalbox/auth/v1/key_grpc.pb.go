@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/key.proto
 
-// The keys that access tokens and identities between services are signed with, for admins.
+// The keys that sign access tokens and the identities between services, for admins.
 
 package authv1
 
@@ -29,12 +29,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// KeyService shows the signing keys and changes them out of turn.
+// KeyService lists the signing keys and rotates them on demand.
 type KeyServiceClient interface {
-	// ListKeys answers the newest key of each purpose first; private halves are never shown.
+	// ListKeys lists the keys of each purpose, newest first. Private keys are never shown.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
-	// RotateKey publishes a new key, which signs two minutes later; what the former one signed holds on. With
-	// `revoke`, every token of the purpose is refused from now on, on all replicas, and the new key signs at once.
+	// RotateKey publishes a new key, which begins to sign two minutes later; what the previous key signed stays valid.
+	// With `revoke`, all replicas reject every token of the purpose from now on and the new key signs at once.
 	RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error)
 }
 
@@ -70,12 +70,12 @@ func (c *keyServiceClient) RotateKey(ctx context.Context, in *RotateKeyRequest, 
 // All implementations must embed UnimplementedKeyServiceServer
 // for forward compatibility.
 //
-// KeyService shows the signing keys and changes them out of turn.
+// KeyService lists the signing keys and rotates them on demand.
 type KeyServiceServer interface {
-	// ListKeys answers the newest key of each purpose first; private halves are never shown.
+	// ListKeys lists the keys of each purpose, newest first. Private keys are never shown.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
-	// RotateKey publishes a new key, which signs two minutes later; what the former one signed holds on. With
-	// `revoke`, every token of the purpose is refused from now on, on all replicas, and the new key signs at once.
+	// RotateKey publishes a new key, which begins to sign two minutes later; what the previous key signed stays valid.
+	// With `revoke`, all replicas reject every token of the purpose from now on and the new key signs at once.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
 	mustEmbedUnimplementedKeyServiceServer()
 }

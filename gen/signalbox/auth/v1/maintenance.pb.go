@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/maintenance.proto
 
-// The mode of the installation, for admins.
+// The installation's maintenance mode, for admins.
 
 package authv1
 
@@ -27,14 +27,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// MaintenanceMode is whether the installation serves.
+// MaintenanceMode is whether the installation serves requests.
 type MaintenanceMode int32
 
 const (
 	MaintenanceMode_MAINTENANCE_MODE_UNSPECIFIED MaintenanceMode = 0
-	// It serves.
+	// Requests are served.
 	MaintenanceMode_MAINTENANCE_MODE_OFF MaintenanceMode = 1
-	// It refuses.
+	// Requests are refused.
 	MaintenanceMode_MAINTENANCE_MODE_MAINTENANCE MaintenanceMode = 2
 )
 
@@ -118,10 +118,9 @@ func (*GetMaintenanceRequest) Descriptor() ([]byte, []int) {
 type SetMaintenanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Mode  MaintenanceMode        `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.auth.v1.MaintenanceMode" json:"mode,omitempty"`
-	// What a refusal says as its `detail`. A plain sentence where it is left out; not kept with `off`.
+	// The `detail` of refusals; a default sentence if absent. Not stored with `off`.
 	Message *string `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	// When it is expected to be over: refusals tell it as Retry-After. The mode stays until it is changed.
-	// Not kept with `off`.
+	// The expected end; refusals carry it as Retry-After. The mode does not end by itself. Not stored with `off`.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -181,12 +180,12 @@ func (x *SetMaintenanceRequest) GetUntil() *timestamppb.Timestamp {
 type Maintenance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Mode  MaintenanceMode        `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.auth.v1.MaintenanceMode" json:"mode,omitempty"`
-	// What refusals say; null with `off`.
+	// The `detail` of refusals; null with `off`.
 	Message *string                `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	Until   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
-	// Null where the mode was never changed.
+	// Null if the mode was never changed.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	// The username of who changed it.
+	// Username of the admin who changed it.
 	ChangedBy     *string `protobuf:"bytes,5,opt,name=changed_by,json=changedBy,proto3,oneof" json:"changed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

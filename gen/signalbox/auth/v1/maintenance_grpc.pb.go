@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/maintenance.proto
 
-// The mode of the installation, for admins.
+// The installation's maintenance mode, for admins.
 
 package authv1
 
@@ -29,13 +29,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// MaintenanceService takes the API out of service and back. In maintenance every request is refused with
-// 503, code `maintenance`, but for version, health, signing in and out, refresh, the sign-in configuration
-// and these two routes; what runs report, signed URLs, agents and inference go on.
+// MaintenanceService takes the API out of service and back. In maintenance every request fails with 503, code
+// `maintenance`, except version, health, signing in and out, refresh, the sign-in configuration and these two routes.
+// Reports of runs, signed URLs, agents and inference continue.
 type MaintenanceServiceClient interface {
-	// GetMaintenance tells the mode.
+	// GetMaintenance returns the current mode.
 	GetMaintenance(ctx context.Context, in *GetMaintenanceRequest, opts ...grpc.CallOption) (*Maintenance, error)
-	// SetMaintenance changes the mode. Once it has answered, no replica serves a request by the former mode.
+	// SetMaintenance changes the mode. When it returns, no replica serves requests in the previous mode.
 	SetMaintenance(ctx context.Context, in *SetMaintenanceRequest, opts ...grpc.CallOption) (*Maintenance, error)
 }
 
@@ -71,13 +71,13 @@ func (c *maintenanceServiceClient) SetMaintenance(ctx context.Context, in *SetMa
 // All implementations must embed UnimplementedMaintenanceServiceServer
 // for forward compatibility.
 //
-// MaintenanceService takes the API out of service and back. In maintenance every request is refused with
-// 503, code `maintenance`, but for version, health, signing in and out, refresh, the sign-in configuration
-// and these two routes; what runs report, signed URLs, agents and inference go on.
+// MaintenanceService takes the API out of service and back. In maintenance every request fails with 503, code
+// `maintenance`, except version, health, signing in and out, refresh, the sign-in configuration and these two routes.
+// Reports of runs, signed URLs, agents and inference continue.
 type MaintenanceServiceServer interface {
-	// GetMaintenance tells the mode.
+	// GetMaintenance returns the current mode.
 	GetMaintenance(context.Context, *GetMaintenanceRequest) (*Maintenance, error)
-	// SetMaintenance changes the mode. Once it has answered, no replica serves a request by the former mode.
+	// SetMaintenance changes the mode. When it returns, no replica serves requests in the previous mode.
 	SetMaintenance(context.Context, *SetMaintenanceRequest) (*Maintenance, error)
 	mustEmbedUnimplementedMaintenanceServiceServer()
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/oauth.proto
 
-// The authorization server: a person lets a program act for him on one resource (OAuth 2.1, RFC 8707).
+// The authorization server: a user lets a program act for them on one resource (OAuth 2.1, RFC 8707).
 
 package authv1
 

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/oauth.proto
 
-// The authorization server: a person lets a program act for him on one resource (OAuth 2.1, RFC 8707).
+// The authorization server: a user lets a program act for them on one resource (OAuth 2.1, RFC 8707).
 
 package authv1
 
@@ -28,12 +28,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OAuthService takes the decision of the signed-in person. Tokens, revocation and metadata have the forms of
-// their RFCs and are served beside it (proto/http_routes.yaml).
+// OAuthService records the decision of the signed-in user. Tokens, revocation and metadata have the formats of their
+// RFCs and are served by handlers (proto/http_routes.yaml).
 type OAuthServiceClient interface {
-	// DecideAuthorization checks a request of RFC 6749 4.1.1 and answers where the browser goes on: with a
-	// code, or with an error of the RFC. A client or redirect address that cannot be trusted is 400 and goes
-	// nowhere.
+	// DecideAuthorization checks a request of RFC 6749 4.1.1 and returns the address that the browser opens next, with
+	// a code or an error of the RFC. An untrusted client or redirect address is 400 without a redirect.
 	DecideAuthorization(ctx context.Context, in *DecideAuthorizationRequest, opts ...grpc.CallOption) (*AuthorizationDecision, error)
 }
 
@@ -59,12 +58,11 @@ func (c *oAuthServiceClient) DecideAuthorization(ctx context.Context, in *Decide
 // All implementations must embed UnimplementedOAuthServiceServer
 // for forward compatibility.
 //
-// OAuthService takes the decision of the signed-in person. Tokens, revocation and metadata have the forms of
-// their RFCs and are served beside it (proto/http_routes.yaml).
+// OAuthService records the decision of the signed-in user. Tokens, revocation and metadata have the formats of their
+// RFCs and are served by handlers (proto/http_routes.yaml).
 type OAuthServiceServer interface {
-	// DecideAuthorization checks a request of RFC 6749 4.1.1 and answers where the browser goes on: with a
-	// code, or with an error of the RFC. A client or redirect address that cannot be trusted is 400 and goes
-	// nowhere.
+	// DecideAuthorization checks a request of RFC 6749 4.1.1 and returns the address that the browser opens next, with
+	// a code or an error of the RFC. An untrusted client or redirect address is 400 without a redirect.
 	DecideAuthorization(context.Context, *DecideAuthorizationRequest) (*AuthorizationDecision, error)
 	mustEmbedUnimplementedOAuthServiceServer()
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/profile.proto
 
-// What a person sees and changes of himself.
+// What users can see and change of their own account.
 
 package authv1
 
@@ -128,7 +128,7 @@ type Profile struct {
 	Tz *string `protobuf:"bytes,6,opt,name=tz,proto3,oneof" json:"tz,omitempty"`
 	// `light`, `dark` or `system`.
 	Theme *string `protobuf:"bytes,7,opt,name=theme,proto3,oneof" json:"theme,omitempty"`
-	// The project that commands and pages begin with.
+	// The default project of commands and pages.
 	DefaultProject *string `protobuf:"bytes,8,opt,name=default_project,json=defaultProject,proto3,oneof" json:"default_project,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -455,13 +455,13 @@ func (x *ListSessionsResponse) GetSessions() []*UserSession {
 type UserSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// How it was opened: `password`, `oidc`, `device` or `oauth`.
+	// How the session was opened: `password`, `oidc`, `device` or `oauth`.
 	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	ClientAddress string                 `protobuf:"bytes,3,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	ClientName    *string                `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3,oneof" json:"client_name,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	LastUsedAt    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
-	// Whether this call came by it.
+	// Whether this is the calling session.
 	Current       bool `protobuf:"varint,7,opt,name=current,proto3" json:"current,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/profile.proto
 
-// What a person sees and changes of himself.
+// What users can see and change of their own account.
 
 package authv1
 
@@ -38,14 +38,14 @@ const (
 type ProfileServiceClient interface {
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*Profile, error)
 	UpdateProfile(ctx context.Context, in *UpdateProfileRequest, opts ...grpc.CallOption) (*Profile, error)
-	// ChangePassword takes the present password too, counts as a login attempt, and ends every other session
-	// and every access token. The calling session lives on: its refresh gives the next access token.
+	// ChangePassword requires the current password, counts as a login attempt, and ends every other session and every
+	// access token. The calling session stays valid: its refresh returns the next access token.
 	ChangePassword(ctx context.Context, in *ChangePasswordRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// ListSessions lists the caller's sessions that still hold, newest first.
+	// ListSessions lists the caller's valid sessions, newest first.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
-	// RevokeSession ends one session of the caller: its refresh tokens and its access tokens, at once.
+	// RevokeSession ends one of the caller's sessions at once: its refresh tokens and its access tokens.
 	RevokeSession(ctx context.Context, in *RevokeSessionRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// RevokeOtherSessions ends every session of the caller but the one that calls.
+	// RevokeOtherSessions ends every session of the caller except the calling one.
 	RevokeOtherSessions(ctx context.Context, in *RevokeOtherSessionsRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -125,14 +125,14 @@ func (c *profileServiceClient) RevokeOtherSessions(ctx context.Context, in *Revo
 type ProfileServiceServer interface {
 	GetProfile(context.Context, *GetProfileRequest) (*Profile, error)
 	UpdateProfile(context.Context, *UpdateProfileRequest) (*Profile, error)
-	// ChangePassword takes the present password too, counts as a login attempt, and ends every other session
-	// and every access token. The calling session lives on: its refresh gives the next access token.
+	// ChangePassword requires the current password, counts as a login attempt, and ends every other session and every
+	// access token. The calling session stays valid: its refresh returns the next access token.
 	ChangePassword(context.Context, *ChangePasswordRequest) (*emptypb.Empty, error)
-	// ListSessions lists the caller's sessions that still hold, newest first.
+	// ListSessions lists the caller's valid sessions, newest first.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
-	// RevokeSession ends one session of the caller: its refresh tokens and its access tokens, at once.
+	// RevokeSession ends one of the caller's sessions at once: its refresh tokens and its access tokens.
 	RevokeSession(context.Context, *RevokeSessionRequest) (*emptypb.Empty, error)
-	// RevokeOtherSessions ends every session of the caller but the one that calls.
+	// RevokeOtherSessions ends every session of the caller except the calling one.
 	RevokeOtherSessions(context.Context, *RevokeOtherSessionsRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedProfileServiceServer()
 }

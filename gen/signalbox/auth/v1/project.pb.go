@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/project.proto
 
-// Projects: what belongs together, and who may read and change it.
+// Projects: groups of objects, and who may read and change them.
 
 package authv1
 
@@ -32,9 +32,9 @@ type ProjectVisibility int32
 
 const (
 	ProjectVisibility_PROJECT_VISIBILITY_UNSPECIFIED ProjectVisibility = 0
-	// Its members, and the members of its team.
+	// Its members and the members of its team may read it.
 	ProjectVisibility_PROJECT_VISIBILITY_TEAM ProjectVisibility = 1
-	// Every user reads it.
+	// Every user may read it.
 	ProjectVisibility_PROJECT_VISIBILITY_ALL ProjectVisibility = 2
 )
 
@@ -236,7 +236,7 @@ type CreateProjectRequest struct {
 	Key         string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// A team of the caller's; its members are editors of the project.
+	// One of the caller's teams; its members are editors of the project.
 	TeamId        *string           `protobuf:"bytes,4,opt,name=team_id,json=teamId,proto3,oneof" json:"team_id,omitempty"`
 	Visibility    ProjectVisibility `protobuf:"varint,5,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -453,9 +453,9 @@ type UpdateProjectRequest struct {
 	ProjectId   string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	Name        *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// Counts for the project itself and for all that is in it: jobs, runs, datasets, models and deployments. It is
-	// answered once all of it has the new one; where a service could not be asked, that is 503, the project is
-	// changed, and the rest follows by itself or when the request is repeated.
+	// Applies to the project and everything in it: jobs, runs, datasets, models and deployments. The call returns once
+	// all services have applied it. If a service is unreachable, it is 503: the project is changed, and the rest
+	// follows by itself or when the request is repeated.
 	Visibility    ProjectVisibility `protobuf:"varint,4,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
 	Archived      *bool             `protobuf:"varint,5,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
 	unknownFields protoimpl.UnknownFields

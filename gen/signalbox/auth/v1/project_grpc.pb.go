@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/project.proto
 
-// Projects: what belongs together, and who may read and change it.
+// Projects: groups of objects, and who may read and change them.
 
 package authv1
 
@@ -35,11 +35,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ProjectService makes projects and says who belongs to them. Whoever makes a project owns it; a project
-// keeps at least one owner (409). Members are those that were put in; those of its team are editors besides.
+// ProjectService manages projects and their members. The creator of a project becomes its owner; a project keeps at
+// least one owner (409). Its members are those added by name; the members of its team are editors as well.
 type ProjectServiceClient interface {
 	CreateProject(ctx context.Context, in *CreateProjectRequest, opts ...grpc.CallOption) (*Project, error)
-	// ListProjects lists the projects that the caller sees, by key.
+	// ListProjects lists the projects that are visible to the caller, by key.
 	ListProjects(ctx context.Context, in *ListProjectsRequest, opts ...grpc.CallOption) (*ListProjectsResponse, error)
 	GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*Project, error)
 	UpdateProject(ctx context.Context, in *UpdateProjectRequest, opts ...grpc.CallOption) (*Project, error)
@@ -131,11 +131,11 @@ func (c *projectServiceClient) RemoveProjectMember(ctx context.Context, in *Remo
 // All implementations must embed UnimplementedProjectServiceServer
 // for forward compatibility.
 //
-// ProjectService makes projects and says who belongs to them. Whoever makes a project owns it; a project
-// keeps at least one owner (409). Members are those that were put in; those of its team are editors besides.
+// ProjectService manages projects and their members. The creator of a project becomes its owner; a project keeps at
+// least one owner (409). Its members are those added by name; the members of its team are editors as well.
 type ProjectServiceServer interface {
 	CreateProject(context.Context, *CreateProjectRequest) (*Project, error)
-	// ListProjects lists the projects that the caller sees, by key.
+	// ListProjects lists the projects that are visible to the caller, by key.
 	ListProjects(context.Context, *ListProjectsRequest) (*ListProjectsResponse, error)
 	GetProject(context.Context, *GetProjectRequest) (*Project, error)
 	UpdateProject(context.Context, *UpdateProjectRequest) (*Project, error)

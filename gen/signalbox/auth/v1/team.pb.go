@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/team.proto
 
-// Teams: people who share projects and a quota.
+// Teams: users who share projects and a quota.
 
 package authv1
 
@@ -82,10 +82,10 @@ type Team struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Key   string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Leads first. Lists show the first 40 of each team.
+	// Leads first. Lists show at most 40 members of each team.
 	Members   []*TeamMember          `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// How many there are.
+	// The number of all members.
 	MemberCount   int32 `protobuf:"varint,6,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

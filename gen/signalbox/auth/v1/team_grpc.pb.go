@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/team.proto
 
-// Teams: people who share projects and a quota.
+// Teams: users who share projects and a quota.
 
 package authv1
 
@@ -35,15 +35,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TeamService makes teams and says who belongs to them. Every user reads the teams he is in; an admin
-// makes and removes teams, an admin or a lead of the team changes it and its members.
+// TeamService manages teams and their members. Users read their own teams; an admin creates and deletes teams; an
+// admin or a lead of the team changes it and its members.
 type TeamServiceClient interface {
 	CreateTeam(ctx context.Context, in *CreateTeamRequest, opts ...grpc.CallOption) (*Team, error)
-	// ListTeams lists the teams that the caller sees, by key.
+	// ListTeams lists the teams that are visible to the caller, by key.
 	ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error)
 	GetTeam(ctx context.Context, in *GetTeamRequest, opts ...grpc.CallOption) (*Team, error)
 	UpdateTeam(ctx context.Context, in *UpdateTeamRequest, opts ...grpc.CallOption) (*Team, error)
-	// DeleteTeam removes a team that holds no project (else 409).
+	// DeleteTeam removes a team without projects (else 409).
 	DeleteTeam(ctx context.Context, in *DeleteTeamRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	PutTeamMember(ctx context.Context, in *PutTeamMemberRequest, opts ...grpc.CallOption) (*Team, error)
 	RemoveTeamMember(ctx context.Context, in *RemoveTeamMemberRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -131,15 +131,15 @@ func (c *teamServiceClient) RemoveTeamMember(ctx context.Context, in *RemoveTeam
 // All implementations must embed UnimplementedTeamServiceServer
 // for forward compatibility.
 //
-// TeamService makes teams and says who belongs to them. Every user reads the teams he is in; an admin
-// makes and removes teams, an admin or a lead of the team changes it and its members.
+// TeamService manages teams and their members. Users read their own teams; an admin creates and deletes teams; an
+// admin or a lead of the team changes it and its members.
 type TeamServiceServer interface {
 	CreateTeam(context.Context, *CreateTeamRequest) (*Team, error)
-	// ListTeams lists the teams that the caller sees, by key.
+	// ListTeams lists the teams that are visible to the caller, by key.
 	ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error)
 	GetTeam(context.Context, *GetTeamRequest) (*Team, error)
 	UpdateTeam(context.Context, *UpdateTeamRequest) (*Team, error)
-	// DeleteTeam removes a team that holds no project (else 409).
+	// DeleteTeam removes a team without projects (else 409).
 	DeleteTeam(context.Context, *DeleteTeamRequest) (*emptypb.Empty, error)
 	PutTeamMember(context.Context, *PutTeamMemberRequest) (*Team, error)
 	RemoveTeamMember(context.Context, *RemoveTeamMemberRequest) (*emptypb.Empty, error)

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/v1/user.proto
 
-// The people of an installation, as admins administer them.
+// User management, for admins.
 
 package authv1
 
@@ -84,7 +84,7 @@ type User struct {
 	Role        string  `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	Email       *string `protobuf:"bytes,4,opt,name=email,proto3,oneof" json:"email,omitempty"`
 	DisplayName *string `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
-	// How the user signs in: `password` or `oidc`.
+	// The user's login method: `password` or `oidc`.
 	Login         string                 `protobuf:"bytes,6,opt,name=login,proto3" json:"login,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	DisabledAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
@@ -192,7 +192,7 @@ type CreateUserRequest struct {
 	Role        UserRole               `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.auth.v1.UserRole" json:"role,omitempty"`
 	Email       *string                `protobuf:"bytes,3,opt,name=email,proto3,oneof" json:"email,omitempty"`
 	DisplayName *string                `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
-	// Drawn at random and answered once where absent.
+	// If absent, a random one is generated and returned once.
 	Password      *string `protobuf:"bytes,5,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -266,7 +266,7 @@ func (x *CreateUserRequest) GetPassword() string {
 type CreateUserResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	User  *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The drawn password, once; null where the request gave one, and in the answer to a repeat under the same
+	// The generated password, once; null if the request set one, and in the response to a repeat under the same
 	// Idempotency-Key.
 	Password      *string `protobuf:"bytes,2,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -321,7 +321,7 @@ type ListUsersRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// Part of a username, an email or a display name.
+	// A substring of the username, the email or the display name.
 	Q             *string `protobuf:"bytes,3,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -588,7 +588,7 @@ func (x *ResetPasswordRequest) GetUserId() string {
 
 type ResetPasswordResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Null in the answer to a repeat under the same Idempotency-Key.
+	// Null in the response to a repeat under the same Idempotency-Key.
 	Password      *string `protobuf:"bytes,1,opt,name=password,proto3,oneof" json:"password,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -735,7 +735,7 @@ func (x *ListOwnedResponse) GetOwned() []*Owned {
 	return nil
 }
 
-// Owned is how many objects of a kind a user owns, or how many moved.
+// Owned is the number of objects of one kind that a user owns, or that moved.
 type Owned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `job`, `dataset`, `model`, `deployment`, ...

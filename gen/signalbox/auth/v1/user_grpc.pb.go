@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/v1/user.proto
 
-// The people of an installation, as admins administer them.
+// User management, for admins.
 
 package authv1
 
@@ -34,24 +34,23 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// UserService makes, changes and disables users. The last enabled admin can be neither demoted nor
-// disabled (409).
+// UserService creates, changes and disables users. The last enabled admin can be neither demoted nor disabled (409).
 type UserServiceClient interface {
 	CreateUser(ctx context.Context, in *CreateUserRequest, opts ...grpc.CallOption) (*CreateUserResponse, error)
-	// ListUsers lists users by username, upper and lower case alike.
+	// ListUsers lists users by username, ignoring case.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*User, error)
-	// UpdateUser changes role, names and whether the account is disabled. The role is read at each call: after
-	// a demotion the next call that needs the admin role is 403. A disabling ends the sessions, and every
-	// access token at its next call.
+	// UpdateUser changes role and names, and disables or enables the account. The role is read on each call: after a
+	// demotion the next call that needs the admin role is 403. Disabling ends the sessions at once, and each access
+	// token with its next call.
 	UpdateUser(ctx context.Context, in *UpdateUserRequest, opts ...grpc.CallOption) (*User, error)
-	// ResetPassword draws a new password, shown once, and ends every session of the user.
+	// ResetPassword generates a new password, shown once, and ends every session of the user.
 	ResetPassword(ctx context.Context, in *ResetPasswordRequest, opts ...grpc.CallOption) (*ResetPasswordResponse, error)
 	// ListOwned counts what a user owns, by kind.
 	ListOwned(ctx context.Context, in *ListOwnedRequest, opts ...grpc.CallOption) (*ListOwnedResponse, error)
-	// TransferOwned gives everything a disabled user owns to an enabled one, in every service; it answers once
-	// all of it has moved, and a repeat goes on where an interrupted one stopped. An enabled user could make
-	// new things meanwhile: 409.
+	// TransferOwned gives everything that a disabled user owns to an enabled one, in every service. It returns once all
+	// of it has moved; a repeat continues an interrupted transfer. For an enabled source user it is 409, because the
+	// user could create more meanwhile.
 	TransferOwned(ctx context.Context, in *TransferOwnedRequest, opts ...grpc.CallOption) (*ListOwnedResponse, error)
 }
 
@@ -137,24 +136,23 @@ func (c *userServiceClient) TransferOwned(ctx context.Context, in *TransferOwned
 // All implementations must embed UnimplementedUserServiceServer
 // for forward compatibility.
 //
-// UserService makes, changes and disables users. The last enabled admin can be neither demoted nor
-// disabled (409).
+// UserService creates, changes and disables users. The last enabled admin can be neither demoted nor disabled (409).
 type UserServiceServer interface {
 	CreateUser(context.Context, *CreateUserRequest) (*CreateUserResponse, error)
-	// ListUsers lists users by username, upper and lower case alike.
+	// ListUsers lists users by username, ignoring case.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
 	GetUser(context.Context, *GetUserRequest) (*User, error)
-	// UpdateUser changes role, names and whether the account is disabled. The role is read at each call: after
-	// a demotion the next call that needs the admin role is 403. A disabling ends the sessions, and every
-	// access token at its next call.
+	// UpdateUser changes role and names, and disables or enables the account. The role is read on each call: after a
+	// demotion the next call that needs the admin role is 403. Disabling ends the sessions at once, and each access
+	// token with its next call.
 	UpdateUser(context.Context, *UpdateUserRequest) (*User, error)
-	// ResetPassword draws a new password, shown once, and ends every session of the user.
+	// ResetPassword generates a new password, shown once, and ends every session of the user.
 	ResetPassword(context.Context, *ResetPasswordRequest) (*ResetPasswordResponse, error)
 	// ListOwned counts what a user owns, by kind.
 	ListOwned(context.Context, *ListOwnedRequest) (*ListOwnedResponse, error)
-	// TransferOwned gives everything a disabled user owns to an enabled one, in every service; it answers once
-	// all of it has moved, and a repeat goes on where an interrupted one stopped. An enabled user could make
-	// new things meanwhile: 409.
+	// TransferOwned gives everything that a disabled user owns to an enabled one, in every service. It returns once all
+	// of it has moved; a repeat continues an interrupted transfer. For an enabled source user it is 409, because the
+	// user could create more meanwhile.
 	TransferOwned(context.Context, *TransferOwnedRequest) (*ListOwnedResponse, error)
 	mustEmbedUnimplementedUserServiceServer()
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/common/v1/event.proto
 
-// Messages that every service shows in the same shape.
+// Messages that every service shows in the same form.
 
 package commonv1
 

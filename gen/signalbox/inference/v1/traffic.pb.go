@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/inference/v1/traffic.proto
 
-// What was served.
+// Records of served calls.
 
 package inferencev1
 
@@ -51,12 +51,12 @@ type Call struct {
 	// `engine` or `none`.
 	UsageSource  string  `protobuf:"bytes,18,opt,name=usage_source,json=usageSource,proto3" json:"usage_source,omitempty"`
 	FinishReason *string `protobuf:"bytes,19,opt,name=finish_reason,json=finishReason,proto3,oneof" json:"finish_reason,omitempty"`
-	// Milliseconds to the first response byte, and in all.
+	// Milliseconds until the first byte of the response, and in total.
 	TtftMs        *float64 `protobuf:"fixed64,20,opt,name=ttft_ms,json=ttftMs,proto3,oneof" json:"ttft_ms,omitempty"`
 	DurationMs    float64  `protobuf:"fixed64,21,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	RequestBytes  int64    `protobuf:"varint,22,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
 	ResponseBytes int64    `protobuf:"varint,23,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
-	// Frames of a WebSocket each way; null for other calls.
+	// Number of WebSocket frames in each direction; null for other calls.
 	RequestFrames  *int64 `protobuf:"varint,24,opt,name=request_frames,json=requestFrames,proto3,oneof" json:"request_frames,omitempty"`
 	ResponseFrames *int64 `protobuf:"varint,25,opt,name=response_frames,json=responseFrames,proto3,oneof" json:"response_frames,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -275,16 +275,16 @@ type ListTrafficRequest struct {
 	Offset       *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	// Only calls of this token.
 	Token *string `protobuf:"bytes,4,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// Only calls of this status, such as `200`, or of this class, such as `5xx`.
+	// Only calls with this status, such as `200`, or this class, such as `5xx`.
 	Status *string `protobuf:"bytes,5,opt,name=status,proto3,oneof" json:"status,omitempty"`
-	// Only calls that began at this time or later, and before that one.
+	// Only calls that began at `from` or later, and before `to`.
 	From *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`
 	To   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=to,proto3" json:"to,omitempty"`
-	// Only calls that ended so.
+	// Only calls with this outcome.
 	Outcome *string `protobuf:"bytes,8,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
-	// Only calls that this revision answered.
+	// Only calls that this revision served.
 	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
-	// Only calls that took so long, in milliseconds.
+	// Only calls that took at least this long, in milliseconds.
 	MinLatencyMs  *float64 `protobuf:"fixed64,10,opt,name=min_latency_ms,json=minLatencyMs,proto3,oneof" json:"min_latency_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -489,14 +489,14 @@ func (x *GetCallRequest) GetRequestId() string {
 type GetMetricsRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	// The last hour where absent; at most 31 days, and at most 1000 steps of it.
+	// The last hour if absent; at most 31 days and at most 1000 steps.
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	To   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	// Length of a step in seconds; 60 where absent.
+	// Length of a step in seconds; 60 if absent.
 	StepS *int32 `protobuf:"varint,4,opt,name=step_s,json=stepS,proto3,oneof" json:"step_s,omitempty"`
 	// Only calls of this token.
 	Token *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// Only calls that this revision answered.
+	// Only calls that this revision served.
 	Revision      *int32 `protobuf:"varint,6,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -580,7 +580,7 @@ type DeploymentMetrics struct {
 	From         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	To           *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
 	StepS        int32                  `protobuf:"varint,4,opt,name=step_s,json=stepS,proto3" json:"step_s,omitempty"`
-	// Steps with calls, oldest first; one without any is left out.
+	// Steps with calls, oldest first. Steps without calls are omitted.
 	Points        []*MetricsPoint `protobuf:"bytes,5,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -656,7 +656,7 @@ type MetricsPoint struct {
 	// When the step begins.
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	Calls int64                  `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
-	// Calls by how they ended, all together `calls`.
+	// Calls by outcome; they add up to `calls`.
 	Ok               int64 `protobuf:"varint,3,opt,name=ok,proto3" json:"ok,omitempty"`
 	ClientClosed     int64 `protobuf:"varint,4,opt,name=client_closed,json=clientClosed,proto3" json:"client_closed,omitempty"`
 	Failed           int64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -664,7 +664,7 @@ type MetricsPoint struct {
 	CompletionTokens int64 `protobuf:"varint,7,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
 	RequestBytes     int64 `protobuf:"varint,8,opt,name=request_bytes,json=requestBytes,proto3" json:"request_bytes,omitempty"`
 	ResponseBytes    int64 `protobuf:"varint,9,opt,name=response_bytes,json=responseBytes,proto3" json:"response_bytes,omitempty"`
-	// Milliseconds; null where no call of the step has any.
+	// Milliseconds; null if no call of the step has a value.
 	TtftP50Ms     *float64 `protobuf:"fixed64,10,opt,name=ttft_p50_ms,json=ttftP50Ms,proto3,oneof" json:"ttft_p50_ms,omitempty"`
 	TtftP95Ms     *float64 `protobuf:"fixed64,11,opt,name=ttft_p95_ms,json=ttftP95Ms,proto3,oneof" json:"ttft_p95_ms,omitempty"`
 	DurationP50Ms *float64 `protobuf:"fixed64,12,opt,name=duration_p50_ms,json=durationP50Ms,proto3,oneof" json:"duration_p50_ms,omitempty"`

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/inference/v1/traffic.proto
 
-// What was served.
+// Records of served calls.
 
 package inferencev1
 
@@ -34,9 +34,9 @@ const (
 type TrafficServiceClient interface {
 	// ListTraffic lists the calls of a deployment, newest first.
 	ListTraffic(ctx context.Context, in *ListTrafficRequest, opts ...grpc.CallOption) (*ListTrafficResponse, error)
-	// GetCall answers one call by its request id.
+	// GetCall returns one call by its request id.
 	GetCall(ctx context.Context, in *GetCallRequest, opts ...grpc.CallOption) (*Call, error)
-	// GetMetrics answers series over the calls of a deployment.
+	// GetMetrics returns time series over the calls of a deployment.
 	GetMetrics(ctx context.Context, in *GetMetricsRequest, opts ...grpc.CallOption) (*DeploymentMetrics, error)
 }
 
@@ -86,9 +86,9 @@ func (c *trafficServiceClient) GetMetrics(ctx context.Context, in *GetMetricsReq
 type TrafficServiceServer interface {
 	// ListTraffic lists the calls of a deployment, newest first.
 	ListTraffic(context.Context, *ListTrafficRequest) (*ListTrafficResponse, error)
-	// GetCall answers one call by its request id.
+	// GetCall returns one call by its request id.
 	GetCall(context.Context, *GetCallRequest) (*Call, error)
-	// GetMetrics answers series over the calls of a deployment.
+	// GetMetrics returns time series over the calls of a deployment.
 	GetMetrics(context.Context, *GetMetricsRequest) (*DeploymentMetrics, error)
 	mustEmbedUnimplementedTrafficServiceServer()
 }

@@ -129,7 +129,7 @@ func (x *ListTurnsResponse) GetTurns() []*Turn {
 	return nil
 }
 
-// Turn is one call of a target.
+// Turn is one call to a target.
 type Turn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The request's id.
@@ -140,9 +140,9 @@ type Turn struct {
 	Method   string                 `protobuf:"bytes,5,opt,name=method,proto3" json:"method,omitempty"`
 	Path     string                 `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"`
 	Status   int32                  `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`
-	// As a call's of a deployment, or `session_over`.
+	// As for a call to a deployment, or `session_over`.
 	Outcome string `protobuf:"bytes,8,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// The body that was sent and the one that was answered, as text; at most 64 KiB of each.
+	// The bodies of the request and of the response, as text; at most 64 KiB each.
 	Request       string  `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"`
 	RequestCut    bool    `protobuf:"varint,10,opt,name=request_cut,json=requestCut,proto3" json:"request_cut,omitempty"`
 	Response      string  `protobuf:"bytes,11,opt,name=response,proto3" json:"response,omitempty"`

@@ -26,9 +26,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TranscriptService reads what was said in playground sessions.
+// TranscriptService reads the transcripts of playground sessions.
 type TranscriptServiceClient interface {
-	// ListTurns lists the calls of a session, oldest first; also of one that has ended.
+	// ListTurns lists the calls of a session, oldest first; also of a session that has ended.
 	ListTurns(ctx context.Context, in *ListTurnsRequest, opts ...grpc.CallOption) (*ListTurnsResponse, error)
 }
 
@@ -54,9 +54,9 @@ func (c *transcriptServiceClient) ListTurns(ctx context.Context, in *ListTurnsRe
 // All implementations must embed UnimplementedTranscriptServiceServer
 // for forward compatibility.
 //
-// TranscriptService reads what was said in playground sessions.
+// TranscriptService reads the transcripts of playground sessions.
 type TranscriptServiceServer interface {
-	// ListTurns lists the calls of a session, oldest first; also of one that has ended.
+	// ListTurns lists the calls of a session, oldest first; also of a session that has ended.
 	ListTurns(context.Context, *ListTurnsRequest) (*ListTurnsResponse, error)
 	mustEmbedUnimplementedTranscriptServiceServer()
 }

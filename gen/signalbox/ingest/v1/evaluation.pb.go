@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/ingest/v1/evaluation.proto
 
-// Evaluations of agents: what a run reported of its rollouts, and what follows from it.
+// Evaluations of agents: the rollouts that a run reported, and the figures computed from them.
 
 package ingestv1
 
@@ -39,7 +39,7 @@ const (
 	EvaluationState_EVALUATION_STATE_SUCCEEDED EvaluationState = 3
 	// The run ended and no rollout is scored.
 	EvaluationState_EVALUATION_STATE_FAILED EvaluationState = 4
-	// The run ended with some of it.
+	// The run ended with only some rollouts scored.
 	EvaluationState_EVALUATION_STATE_PARTIAL EvaluationState = 5
 )
 
@@ -93,7 +93,7 @@ func (EvaluationState) EnumDescriptor() ([]byte, []int) {
 type GetAgentEvaluationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// A run to compare with, of the same taskset.
+	// A run of the same taskset to compare with.
 	Baseline      *string `protobuf:"bytes,2,opt,name=baseline,proto3,oneof" json:"baseline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -147,45 +147,45 @@ type AgentEvaluation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	State EvaluationState        `protobuf:"varint,2,opt,name=state,proto3,enum=signalbox.ingest.v1.EvaluationState" json:"state,omitempty"`
-	// What was evaluated on; null where nothing was reported.
+	// The benchmark; null if nothing was reported.
 	Benchmark     *EvaluatedBenchmark   `protobuf:"bytes,3,opt,name=benchmark,proto3" json:"benchmark,omitempty"`
 	Model         *EvaluatedModel       `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
 	Environment   *EvaluatedEnvironment `protobuf:"bytes,5,opt,name=environment,proto3" json:"environment,omitempty"`
 	TasksetDigest *string               `protobuf:"bytes,6,opt,name=taskset_digest,json=tasksetDigest,proto3,oneof" json:"taskset_digest,omitempty"`
 	Rubric        *EvaluatedRubric      `protobuf:"bytes,7,opt,name=rubric,proto3" json:"rubric,omitempty"`
-	// What drove the agent, as it was reported.
+	// The harness that drove the agent, as reported.
 	Harness []byte `protobuf:"bytes,8,opt,name=harness,proto3" json:"harness,omitempty"`
-	// How answers were sampled, as it was reported: chat_template_sha256 and seed among them.
+	// The sampling parameters, as reported; among them chat_template_sha256 and seed.
 	Sampling []byte `protobuf:"bytes,9,opt,name=sampling,proto3" json:"sampling,omitempty"`
-	// As reported; otherwise how many tasks were seen.
+	// As reported, or else the number of tasks seen.
 	TasksTotal int32 `protobuf:"varint,10,opt,name=tasks_total,json=tasksTotal,proto3" json:"tasks_total,omitempty"`
-	// Tasks of which every rollout is scored.
+	// Tasks whose rollouts are all scored.
 	TasksCompleted int32 `protobuf:"varint,11,opt,name=tasks_completed,json=tasksCompleted,proto3" json:"tasks_completed,omitempty"`
-	// Tasks with a rollout that an error of the infrastructure ended.
+	// Tasks with a rollout that ended with an infrastructure error.
 	TasksErrored int32 `protobuf:"varint,12,opt,name=tasks_errored,json=tasksErrored,proto3" json:"tasks_errored,omitempty"`
-	// Tasks without any scored rollout: no number counts them.
+	// Tasks without a scored rollout: they are left out of all figures.
 	TasksMasked int32 `protobuf:"varint,13,opt,name=tasks_masked,json=tasksMasked,proto3" json:"tasks_masked,omitempty"`
-	// As reported; otherwise the most that a task has.
+	// As reported, or else the highest number of rollouts of a task.
 	RolloutsPerTask int32 `protobuf:"varint,14,opt,name=rollouts_per_task,json=rolloutsPerTask,proto3" json:"rollouts_per_task,omitempty"`
 	RolloutsScored  int32 `protobuf:"varint,15,opt,name=rollouts_scored,json=rolloutsScored,proto3" json:"rollouts_scored,omitempty"`
-	// Rollouts that an error of the infrastructure ended: left out of every number, never scored 0.
+	// Rollouts that ended with an infrastructure error: they are left out of all figures and never scored 0.
 	RolloutsMasked int32 `protobuf:"varint,16,opt,name=rollouts_masked,json=rolloutsMasked,proto3" json:"rollouts_masked,omitempty"`
 	// The means, each over tasks, and the scores that the run reported under the benchmark's name.
 	Metrics []*EvaluationMetric `protobuf:"bytes,17,rep,name=metrics,proto3" json:"metrics,omitempty"`
-	// By k: the chance that at least one of k rollouts of a task passes.
+	// By k: the probability that at least one of k rollouts of a task passes.
 	PassAt  map[string]float64 `protobuf:"bytes,18,rep,name=pass_at,json=passAt,proto3" json:"pass_at,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	Reward  *RewardSummary     `protobuf:"bytes,19,opt,name=reward,proto3" json:"reward,omitempty"`
 	ByGroup []*EvaluationGroup `protobuf:"bytes,20,rep,name=by_group,json=byGroup,proto3" json:"by_group,omitempty"`
 	Usage   *EvaluationUsage   `protobuf:"bytes,21,opt,name=usage,proto3" json:"usage,omitempty"`
-	// How many rollouts ended at a limit.
+	// How many rollouts ended at each limit.
 	LimitsHit *LimitsHit `protobuf:"bytes,22,opt,name=limits_hit,json=limitsHit,proto3" json:"limits_hit,omitempty"`
 	// Over scored rollouts.
 	Turns *Spread `protobuf:"bytes,23,opt,name=turns,proto3" json:"turns,omitempty"`
 	// Seconds, over scored rollouts.
 	Seconds *Spread `protobuf:"bytes,24,opt,name=seconds,proto3" json:"seconds,omitempty"`
-	// Null where no baseline was asked for.
+	// Null if no baseline was requested.
 	Comparison *EvaluationComparison `protobuf:"bytes,25,opt,name=comparison,proto3" json:"comparison,omitempty"`
-	// When the first report of it came, and when the run ended.
+	// When the first report arrived, and when the run ended.
 	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	ItemsUrl      string                 `protobuf:"bytes,28,opt,name=items_url,json=itemsUrl,proto3" json:"items_url,omitempty"`
@@ -651,7 +651,7 @@ func (x *EvaluatedRubric) GetDigest() string {
 	return ""
 }
 
-// Interval is an interval of confidence.
+// Interval is a confidence interval.
 type Interval struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Low           float64                `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
@@ -706,13 +706,13 @@ func (x *Interval) GetHigh() float64 {
 
 type EvaluationMetric struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `reward`, `reward.<part>`, `pass@<k>`, or what a score was called.
+	// `reward`, `reward.<part>`, `pass@<k>`, or the name of a reported score.
 	Name  string  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Value float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
-	// Of the mean over tasks; null for fewer than two.
+	// Of the mean over tasks; null for fewer than two tasks.
 	Stderr *float64  `protobuf:"fixed64,3,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
 	Ci95   *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`
-	// How many tasks are in it; of a reported score, how many examples.
+	// The number of tasks; of a reported score, the number of examples.
 	N *int64 `protobuf:"varint,5,opt,name=n,proto3,oneof" json:"n,omitempty"`
 	// `computed`, or `reported` by the run.
 	Source        string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
@@ -792,10 +792,10 @@ func (x *EvaluationMetric) GetSource() string {
 	return ""
 }
 
-// RewardSummary is of the rewards of scored rollouts; all of it is null where there are none.
+// RewardSummary summarizes the rewards of the scored rollouts; all fields are null if no rollout is scored.
 type RewardSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Over tasks, of each task's mean.
+	// The mean over tasks of each task's mean.
 	Mean   *float64  `protobuf:"fixed64,1,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
 	Stderr *float64  `protobuf:"fixed64,2,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
 	Ci95   *Interval `protobuf:"bytes,3,opt,name=ci95,proto3" json:"ci95,omitempty"`
@@ -806,7 +806,7 @@ type RewardSummary struct {
 	P50 *float64 `protobuf:"fixed64,7,opt,name=p50,proto3,oneof" json:"p50,omitempty"`
 	P90 *float64 `protobuf:"fixed64,8,opt,name=p90,proto3,oneof" json:"p90,omitempty"`
 	Max *float64 `protobuf:"fixed64,9,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	// Ten stretches of equal width from the least to the greatest reward.
+	// Ten bins of equal width from the lowest to the highest reward.
 	Histogram     []*HistogramBin `protobuf:"bytes,10,rep,name=histogram,proto3" json:"histogram,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -915,7 +915,7 @@ func (x *RewardSummary) GetHistogram() []*HistogramBin {
 type HistogramBin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Low   float64                `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
-	// Part of the bin in the last one alone.
+	// Only the last bin includes its upper bound.
 	High          float64 `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
 	Count         int32   `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -973,7 +973,7 @@ func (x *HistogramBin) GetCount() int32 {
 	return 0
 }
 
-// EvaluationGroup is the tasks that were reported under one group.
+// EvaluationGroup summarizes the tasks that were reported under one group.
 type EvaluationGroup struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Group          string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -1080,7 +1080,7 @@ type EvaluationUsage struct {
 	PromptTokens     int64                  `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
 	CompletionTokens int64                  `protobuf:"varint,2,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
 	ToolCalls        int64                  `protobuf:"varint,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Null where no rollout told its cost.
+	// Null if no rollout reported its cost.
 	Cost          *float64 `protobuf:"fixed64,4,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1204,7 +1204,7 @@ func (x *LimitsHit) GetTime() int32 {
 	return 0
 }
 
-// Spread is how a figure is spread over rollouts; null where none told it.
+// Spread is the distribution of a figure over rollouts; null if no rollout reported it.
 type Spread struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Mean          *float64               `protobuf:"fixed64,1,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
@@ -1273,14 +1273,14 @@ func (x *Spread) GetMax() float64 {
 	return 0
 }
 
-// EvaluationComparison is over the tasks that both runs have scored.
+// EvaluationComparison covers the tasks that both runs have scored.
 type EvaluationComparison struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	BaselineRunId string                 `protobuf:"bytes,1,opt,name=baseline_run_id,json=baselineRunId,proto3" json:"baseline_run_id,omitempty"`
 	Tasks         int32                  `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// Mean over tasks of this run's reward less the baseline's; null where no task is in both.
+	// Mean over tasks of this run's reward minus the baseline's; null if no task is in both.
 	PairedDelta *float64 `protobuf:"fixed64,3,opt,name=paired_delta,json=pairedDelta,proto3,oneof" json:"paired_delta,omitempty"`
-	// By paired bootstrap over tasks.
+	// From a paired bootstrap over tasks.
 	Ci95          *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`
 	Wins          int32     `protobuf:"varint,5,opt,name=wins,proto3" json:"wins,omitempty"`
 	Losses        int32     `protobuf:"varint,6,opt,name=losses,proto3" json:"losses,omitempty"`
@@ -1479,9 +1479,9 @@ type EvaluationItem struct {
 	Task    string `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Rollout int32  `protobuf:"varint,2,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	Attempt int32  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Null where it is masked.
+	// Null if masked.
 	Reward *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
-	// Whether the task was solved; null where it is masked.
+	// Whether the task was solved; null if masked.
 	Passed *bool `protobuf:"varint,5,opt,name=passed,proto3,oneof" json:"passed,omitempty"`
 	// Parts of the reward by name.
 	Parts            map[string]float64 `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
@@ -1492,13 +1492,13 @@ type EvaluationItem struct {
 	CompletionTokens *int64             `protobuf:"varint,11,opt,name=completion_tokens,json=completionTokens,proto3,oneof" json:"completion_tokens,omitempty"`
 	Cost             *float64           `protobuf:"fixed64,12,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	Seconds          *float64           `protobuf:"fixed64,13,opt,name=seconds,proto3,oneof" json:"seconds,omitempty"`
-	// Why it ended: `done`, `max_tokens`, `max_turns`, `timeout`, `stopped` or `error`.
+	// Why the rollout ended: `done`, `max_tokens`, `max_turns`, `timeout`, `stopped` or `error`.
 	Stop *string `protobuf:"bytes,14,opt,name=stop,proto3,oneof" json:"stop,omitempty"`
-	// Class of the error that ended it.
+	// Class of the error that ended the rollout.
 	Error *string `protobuf:"bytes,15,opt,name=error,proto3,oneof" json:"error,omitempty"`
-	// The error is the infrastructure's: no number counts this rollout.
+	// The rollout ended with an infrastructure error and is left out of all figures.
 	Masked bool `protobuf:"varint,16,opt,name=masked,proto3" json:"masked,omitempty"`
-	// Where its trace lies.
+	// Location of its trace.
 	Trace         *string                `protobuf:"bytes,17,opt,name=trace,proto3,oneof" json:"trace,omitempty"`
 	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/ingest/v1/evaluation.proto
 
-// Evaluations of agents: what a run reported of its rollouts, and what follows from it.
+// Evaluations of agents: the rollouts that a run reported, and the figures computed from them.
 
 package ingestv1
 
@@ -29,10 +29,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AgentEvaluationService reads the evaluation that a run reported with its benchmark payloads. Tasks are
-// opaque keys: what a task says is neither stored nor answered.
+// AgentEvaluationService reads the evaluation that a run reported with its benchmark payloads. Tasks are opaque keys:
+// the content of a task is neither stored nor returned.
 type AgentEvaluationServiceClient interface {
-	// GetAgentEvaluation answers a run's evaluation; of a run that reported none its state is `none`.
+	// GetAgentEvaluation returns a run's evaluation. If the run reported none, the state is `none`.
 	GetAgentEvaluation(ctx context.Context, in *GetAgentEvaluationRequest, opts ...grpc.CallOption) (*AgentEvaluation, error)
 	// ListAgentEvaluationItems lists the rollouts by task and number.
 	ListAgentEvaluationItems(ctx context.Context, in *ListAgentEvaluationItemsRequest, opts ...grpc.CallOption) (*ListAgentEvaluationItemsResponse, error)
@@ -70,10 +70,10 @@ func (c *agentEvaluationServiceClient) ListAgentEvaluationItems(ctx context.Cont
 // All implementations must embed UnimplementedAgentEvaluationServiceServer
 // for forward compatibility.
 //
-// AgentEvaluationService reads the evaluation that a run reported with its benchmark payloads. Tasks are
-// opaque keys: what a task says is neither stored nor answered.
+// AgentEvaluationService reads the evaluation that a run reported with its benchmark payloads. Tasks are opaque keys:
+// the content of a task is neither stored nor returned.
 type AgentEvaluationServiceServer interface {
-	// GetAgentEvaluation answers a run's evaluation; of a run that reported none its state is `none`.
+	// GetAgentEvaluation returns a run's evaluation. If the run reported none, the state is `none`.
 	GetAgentEvaluation(context.Context, *GetAgentEvaluationRequest) (*AgentEvaluation, error)
 	// ListAgentEvaluationItems lists the rollouts by task and number.
 	ListAgentEvaluationItems(context.Context, *ListAgentEvaluationItemsRequest) (*ListAgentEvaluationItemsResponse, error)

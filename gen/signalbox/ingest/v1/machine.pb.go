@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/ingest/v1/machine.proto
 
-// What runs reported of the machines that they run on.
+// What runs reported about the machines that they run on.
 
 package ingestv1
 
@@ -29,7 +29,7 @@ const (
 type GetEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Of this attempt; of the newest that reported one where it is not given.
+	// The attempt; if absent, the newest one that reported an environment.
 	Attempt       *int32 `protobuf:"varint,2,opt,name=attempt,proto3,oneof" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -79,7 +79,7 @@ func (x *GetEnvironmentRequest) GetAttempt() int32 {
 	return 0
 }
 
-// Environment is the static picture of where a run runs, as it was reported; what was not is null.
+// Environment is the static description of a run's environment, as reported; what was not reported is null.
 type Environment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -95,9 +95,9 @@ type Environment struct {
 	// Version of the GPU's kernel module.
 	Driver *string `protobuf:"bytes,7,opt,name=driver,proto3,oneof" json:"driver,omitempty"`
 	Nccl   *string `protobuf:"bytes,8,opt,name=nccl,proto3,oneof" json:"nccl,omitempty"`
-	// Models of the GPUs, each as it was reported.
+	// Models of the GPUs, as reported.
 	Gpus []byte `protobuf:"bytes,9,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	// The checkout that the code comes from.
+	// The Git checkout of the code.
 	Git []byte `protobuf:"bytes,10,opt,name=git,proto3" json:"git,omitempty"`
 	// The operating system.
 	Os            *string `protobuf:"bytes,11,opt,name=os,proto3,oneof" json:"os,omitempty"`
@@ -324,11 +324,11 @@ type NodeEnvironment struct {
 	Host       string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	Attempt    int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
-	// Each as it was reported.
+	// As reported.
 	Gpus []byte `protobuf:"bytes,5,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	// InfiniBand ports, each as it was reported.
+	// InfiniBand ports, as reported.
 	Ib []byte `protobuf:"bytes,6,opt,name=ib,proto3" json:"ib,omitempty"`
-	// The processor, as it was reported: a model, a number of cores, or both.
+	// The processor, as reported: a model, a number of cores, or both.
 	Cpu           []byte   `protobuf:"bytes,7,opt,name=cpu,proto3" json:"cpu,omitempty"`
 	MemGb         *float64 `protobuf:"fixed64,8,opt,name=mem_gb,json=memGb,proto3,oneof" json:"mem_gb,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -424,17 +424,17 @@ func (x *NodeEnvironment) GetMemGb() float64 {
 type ListHardwareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Only these keys; all where empty.
+	// Only these keys; all if empty.
 	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
 	// Only series of this node.
 	Node *string `protobuf:"bytes,3,opt,name=node,proto3,oneof" json:"node,omitempty"`
-	// Only points from this moment on, and before the other one.
+	// Only points at `since` or later, and before `until`.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
-	// How many points of each series: longer ones are thinned to those that a chart must show. 1000 where it
-	// is not given; fewer where many series share one answer.
+	// Points per series; longer series are thinned to the points that a chart needs. 1000 if absent; fewer if many
+	// series share one response.
 	Points *int32 `protobuf:"varint,6,opt,name=points,proto3,oneof" json:"points,omitempty"`
-	// Series, not points.
+	// Number of series, not of points.
 	Limit         *int32 `protobuf:"varint,7,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset        *int32 `protobuf:"varint,8,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -571,15 +571,15 @@ func (x *ListHardwareResponse) GetSeries() []*HardwareSeries {
 	return nil
 }
 
-// HardwareSeries is what was sampled of one figure of one device.
+// HardwareSeries is the samples of one figure of one device.
 type HardwareSeries struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Null where the report named no node.
+	// Null if the report named no node.
 	Node *string `protobuf:"bytes,1,opt,name=node,proto3,oneof" json:"node,omitempty"`
-	// What the report called the GPU; null for figures of the node itself.
+	// The GPU's name in the report; null for figures of the node itself.
 	Gpu *string `protobuf:"bytes,2,opt,name=gpu,proto3,oneof" json:"gpu,omitempty"`
 	Key string  `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// By time.
+	// Ordered by time.
 	Points        []*HardwarePoint `protobuf:"bytes,4,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

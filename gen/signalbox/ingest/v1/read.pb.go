@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/ingest/v1/read.proto
 
-// What runs reported, for reading.
+// Reading what runs reported.
 
 package ingestv1
 
@@ -133,7 +133,7 @@ func (x *ListLogsResponse) GetLines() []*LogLine {
 
 type LogLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Gap-free within the run, from 1.
+	// Without gaps within the run, from 1.
 	Seq           int64                  `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Attempt       int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ts,proto3" json:"ts,omitempty"`
@@ -203,9 +203,9 @@ func (x *LogLine) GetText() string {
 type ListMetricsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Only these keys; all where empty.
+	// Only these keys; all if empty.
 	Keys []string `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
-	// Series, not points.
+	// Number of series, not of points.
 	Limit         *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset        *int32 `protobuf:"varint,4,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -644,7 +644,7 @@ type ValidationRound struct {
 	Samples     int32                  `protobuf:"varint,5,opt,name=samples,proto3" json:"samples,omitempty"`
 	Chunks      int32                  `protobuf:"varint,6,opt,name=chunks,proto3" json:"chunks,omitempty"`
 	TotalChunks int32                  `protobuf:"varint,7,opt,name=total_chunks,json=totalChunks,proto3" json:"total_chunks,omitempty"`
-	// All chunks are here.
+	// All chunks have arrived.
 	Complete      bool                   `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ts,proto3" json:"ts,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1060,11 +1060,11 @@ type Artifact struct {
 	// `checkpoint`, `hf_export`, `eval_report` or `merged_model`.
 	Kind   string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	Format string `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`
-	// Null where the artifact belongs to no step.
+	// Null if the artifact belongs to no step.
 	Step      *int64 `protobuf:"varint,6,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	Path      string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	SizeBytes int64  `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex, verified by the platform; null for a path on a host, whose bytes it has not seen.
+	// Lower-case hex, verified by the platform; null for a path on a host, whose bytes the platform has not seen.
 	Sha256        *string                `protobuf:"bytes,9,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1439,10 +1439,10 @@ func (*FollowMetricsResponse_Batch) isFollowMetricsResponse_Event() {}
 
 func (*FollowMetricsResponse_Eof) isFollowMetricsResponse_Event() {}
 
-// MetricBatch is what one stored request brought.
+// MetricBatch is the content of one stored request.
 type MetricBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rising within the run.
+	// Increases within the run.
 	Seq           int64         `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Points        []*KeyedPoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1564,9 +1564,9 @@ func (x *KeyedPoint) GetTs() *timestamppb.Timestamp {
 // Eof ends a stream for good: the run is over and everything was sent.
 type Eof struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Sequence of the last event before it.
+	// Sequence number of the last event before it.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// How the run ended.
+	// The final state of the run.
 	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/ingest/v1/read.proto
 
-// What runs reported, for reading.
+// Reading what runs reported.
 
 package ingestv1
 
@@ -42,33 +42,33 @@ const (
 //
 // RunDataService reads what a run reported. Every id is a run's (`run_...`) or a job's (`job_...`).
 type RunDataServiceClient interface {
-	// ListLogs lists lines in the order in which they came.
+	// ListLogs lists lines in the order of their arrival.
 	ListLogs(ctx context.Context, in *ListLogsRequest, opts ...grpc.CallOption) (*ListLogsResponse, error)
 	// ListMetrics lists series by key.
 	ListMetrics(ctx context.Context, in *ListMetricsRequest, opts ...grpc.CallOption) (*ListMetricsResponse, error)
 	GetHparams(ctx context.Context, in *GetHparamsRequest, opts ...grpc.CallOption) (*Hparams, error)
-	// ListHparamChanges lists the values that later reports corrected, the newest correction first.
+	// ListHparamChanges lists the values that later reports replaced, newest change first.
 	ListHparamChanges(ctx context.Context, in *ListHparamChangesRequest, opts ...grpc.CallOption) (*ListHparamChangesResponse, error)
-	// GetEnvironment answers the static picture of where the run runs.
+	// GetEnvironment returns the static description of the run's environment.
 	GetEnvironment(ctx context.Context, in *GetEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
 	// ListNodes lists the hardware of the run's nodes by rank.
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
-	// ListHardware lists what was sampled of the run's machines, by node, GPU and key.
+	// ListHardware lists the hardware samples of the run's machines, by node, GPU and key.
 	ListHardware(ctx context.Context, in *ListHardwareRequest, opts ...grpc.CallOption) (*ListHardwareResponse, error)
 	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
 	ListBenchmarks(ctx context.Context, in *ListBenchmarksRequest, opts ...grpc.CallOption) (*ListBenchmarksResponse, error)
 	// ListValidations lists validation rounds by step.
 	ListValidations(ctx context.Context, in *ListValidationsRequest, opts ...grpc.CallOption) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round in its order; of the last round where no step is given. Of a
-	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had. Of
-	// a page of more than 3 MiB long texts are shown by their beginnings, which end in `…`; a smaller page shows them whole.
+	// ListSamples lists the samples of one validation round in order; of the last round if no step is given. If the run
+	// reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
+	// characters. On a page of more than 3 MiB long texts are cut and end in `…`; a smaller page shows them whole.
 	ListSamples(ctx context.Context, in *ListSamplesRequest, opts ...grpc.CallOption) (*ListSamplesResponse, error)
 	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(ctx context.Context, in *ListArtifactsRequest, opts ...grpc.CallOption) (*ListArtifactsResponse, error)
-	// FollowLogs sends stored lines after `after`, then new ones, and ends with eof. The gateway
-	// shows it as Server-Sent Events.
+	// FollowLogs sends the stored lines after `after`, then new ones, and ends with eof. The gateway serves it as
+	// Server-Sent Events.
 	FollowLogs(ctx context.Context, in *FollowLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowLogsResponse], error)
-	// FollowMetrics sends stored batches after `after`, then new ones, and ends with eof.
+	// FollowMetrics sends the stored batches after `after`, then new ones, and ends with eof.
 	FollowMetrics(ctx context.Context, in *FollowMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowMetricsResponse], error)
 }
 
@@ -234,33 +234,33 @@ type RunDataService_FollowMetricsClient = grpc.ServerStreamingClient[FollowMetri
 //
 // RunDataService reads what a run reported. Every id is a run's (`run_...`) or a job's (`job_...`).
 type RunDataServiceServer interface {
-	// ListLogs lists lines in the order in which they came.
+	// ListLogs lists lines in the order of their arrival.
 	ListLogs(context.Context, *ListLogsRequest) (*ListLogsResponse, error)
 	// ListMetrics lists series by key.
 	ListMetrics(context.Context, *ListMetricsRequest) (*ListMetricsResponse, error)
 	GetHparams(context.Context, *GetHparamsRequest) (*Hparams, error)
-	// ListHparamChanges lists the values that later reports corrected, the newest correction first.
+	// ListHparamChanges lists the values that later reports replaced, newest change first.
 	ListHparamChanges(context.Context, *ListHparamChangesRequest) (*ListHparamChangesResponse, error)
-	// GetEnvironment answers the static picture of where the run runs.
+	// GetEnvironment returns the static description of the run's environment.
 	GetEnvironment(context.Context, *GetEnvironmentRequest) (*Environment, error)
 	// ListNodes lists the hardware of the run's nodes by rank.
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
-	// ListHardware lists what was sampled of the run's machines, by node, GPU and key.
+	// ListHardware lists the hardware samples of the run's machines, by node, GPU and key.
 	ListHardware(context.Context, *ListHardwareRequest) (*ListHardwareResponse, error)
 	// ListBenchmarks lists the scores that the run reported, in the order of their reports.
 	ListBenchmarks(context.Context, *ListBenchmarksRequest) (*ListBenchmarksResponse, error)
 	// ListValidations lists validation rounds by step.
 	ListValidations(context.Context, *ListValidationsRequest) (*ListValidationsResponse, error)
-	// ListSamples lists the samples of one validation round in its order; of the last round where no step is given. Of a
-	// run that reads a protected dataset a sample has its reward, and in `extra.withheld` how many characters its parts had. Of
-	// a page of more than 3 MiB long texts are shown by their beginnings, which end in `…`; a smaller page shows them whole.
+	// ListSamples lists the samples of one validation round in order; of the last round if no step is given. If the run
+	// reads a protected dataset, a sample has only its reward and, in `extra.withheld`, the lengths of its parts in
+	// characters. On a page of more than 3 MiB long texts are cut and end in `…`; a smaller page shows them whole.
 	ListSamples(context.Context, *ListSamplesRequest) (*ListSamplesResponse, error)
 	// ListArtifacts lists artifacts in the order in which they were registered.
 	ListArtifacts(context.Context, *ListArtifactsRequest) (*ListArtifactsResponse, error)
-	// FollowLogs sends stored lines after `after`, then new ones, and ends with eof. The gateway
-	// shows it as Server-Sent Events.
+	// FollowLogs sends the stored lines after `after`, then new ones, and ends with eof. The gateway serves it as
+	// Server-Sent Events.
 	FollowLogs(*FollowLogsRequest, grpc.ServerStreamingServer[FollowLogsResponse]) error
-	// FollowMetrics sends stored batches after `after`, then new ones, and ends with eof.
+	// FollowMetrics sends the stored batches after `after`, then new ones, and ends with eof.
 	FollowMetrics(*FollowMetricsRequest, grpc.ServerStreamingServer[FollowMetricsResponse]) error
 	mustEmbedUnimplementedRunDataServiceServer()
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/ingest/v1/score.proto
 
-// What runs reported that others measured, and what they corrected.
+// External scores that runs reported, and corrected values.
 
 package ingestv1
 
@@ -130,7 +130,7 @@ func (x *ListBenchmarksResponse) GetScores() []*BenchmarkScore {
 	return nil
 }
 
-// BenchmarkScore is one externally produced score.
+// BenchmarkScore is one score that was measured outside the platform.
 type BenchmarkScore struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -138,15 +138,15 @@ type BenchmarkScore struct {
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	// Name of the benchmark.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// Its version; a number that was reported is its digits.
+	// Version of the benchmark; a number is stored as its digits.
 	Version *string `protobuf:"bytes,5,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	Metric  string  `protobuf:"bytes,6,opt,name=metric,proto3" json:"metric,omitempty"`
 	// NaN and the infinities are the strings "NaN", "Infinity", "-Infinity" in JSON.
 	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
-	// How many examples the value is of.
+	// The number of examples behind the value.
 	N      *int64   `protobuf:"varint,8,opt,name=n,proto3,oneof" json:"n,omitempty"`
 	Stderr *float64 `protobuf:"fixed64,9,opt,name=stderr,proto3,oneof" json:"stderr,omitempty"`
-	// Scores of different configurations do not compare.
+	// Scores with different configurations are not comparable.
 	ConfigDigest  *string `protobuf:"bytes,10,opt,name=config_digest,json=configDigest,proto3,oneof" json:"config_digest,omitempty"`
 	SamplesUri    *string `protobuf:"bytes,11,opt,name=samples_uri,json=samplesUri,proto3,oneof" json:"samples_uri,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -364,13 +364,13 @@ func (x *ListHparamChangesResponse) GetChanges() []*HparamChange {
 	return nil
 }
 
-// HparamChange is a value that a later report corrected.
+// HparamChange is a value that a later report replaced.
 type HparamChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// What it was.
+	// The previous value.
 	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// The attempt that had reported it, and when.
+	// The attempt that reported the previous value, and when.
 	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	ReplacedAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=replaced_at,json=replacedAt,proto3" json:"replaced_at,omitempty"`

@@ -77,11 +77,11 @@ type Desired int32
 
 const (
 	Desired_DESIRED_UNSPECIFIED Desired = 0
-	// Prepare and run.
+	// Prepare and run it.
 	Desired_DESIRED_RUNNING Desired = 1
-	// End the processes, with grace, and keep what was observed.
+	// End the processes after the grace period, and keep the observed state.
 	Desired_DESIRED_STOPPED Desired = 2
-	// End the processes, report it once, and forget.
+	// End the processes, report it once, and forget the work.
 	Desired_DESIRED_GONE Desired = 3
 )
 
@@ -132,11 +132,11 @@ type Phase int32
 
 const (
 	Phase_PHASE_UNSPECIFIED Phase = 0
-	// Known, nothing done yet.
+	// The work is known; nothing is done yet.
 	Phase_PHASE_PENDING Phase = 1
-	// Fetching objects and building the environment.
+	// Objects are fetched and the environment is built.
 	Phase_PHASE_PREPARING Phase = 2
-	// The process group runs.
+	// The process group is running.
 	Phase_PHASE_RUNNING Phase = 3
 	// The process group has ended; logs are still being shipped.
 	Phase_PHASE_COLLECTING Phase = 4
@@ -195,14 +195,14 @@ func (Phase) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_agent_proto_rawDescGZIP(), []int{2}
 }
 
-// Work is one thing that a node is asked to do. (work_id, generation, fence) names one execution.
+// Work is one unit of work for a node. (work_id, generation, fence) identifies one execution.
 type Work struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	WorkId string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
 	Kind   WorkKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=signalbox.jobs.v1.WorkKind" json:"kind,omitempty"`
-	// Raised when the spec changes (a restarted engine, a new attempt).
+	// Increases when the spec changes (a restarted engine, a new attempt).
 	Generation int64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Raised with every placement; reports of an older fence are refused.
+	// Increases with every placement; reports with an older fence are refused.
 	Fence   int64   `protobuf:"varint,4,opt,name=fence,proto3" json:"fence,omitempty"`
 	Desired Desired `protobuf:"varint,5,opt,name=desired,proto3,enum=signalbox.jobs.v1.Desired" json:"desired,omitempty"`
 	// Types that are valid to be assigned to Spec:
@@ -210,9 +210,9 @@ type Work struct {
 	//	*Work_Attempt
 	//	*Work_Engine
 	Spec isWork_Spec `protobuf_oneof:"spec"`
-	// With DESIRED_STOPPED: the processes are killed at once, without grace.
+	// With DESIRED_STOPPED: kill the processes at once, without a grace period.
 	Force bool `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
-	// When the work must have ended, by the node's clock; it may move without a new generation.
+	// When the work must have ended, by the node's clock; it may change without a new generation.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -341,13 +341,13 @@ func (*Work_Engine) isWork_Spec() {}
 // ObjectRef is an object of the store that the agent must fetch and verify.
 type ObjectRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Path relative to the folder it is laid into.
+	// Path relative to the target folder.
 	Path      string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Uri       string `protobuf:"bytes,2,opt,name=uri,proto3" json:"uri,omitempty"`
 	SizeBytes int64  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Lower-case hex.
 	Sha256 string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// The object is a tar file to be unpacked in place.
+	// The object is a tar file, to be unpacked in place.
 	Unpack        bool `protobuf:"varint,5,opt,name=unpack,proto3" json:"unpack,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -421,7 +421,7 @@ func (x *ObjectRef) GetUnpack() bool {
 // EnvironmentSpec is a Python environment, cached by its digest.
 type EnvironmentSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The hash-pinned requirements, whole; empty for a plain interpreter.
+	// The complete hash-pinned requirements; empty for a plain interpreter.
 	Requirements string `protobuf:"bytes,1,opt,name=requirements,proto3" json:"requirements,omitempty"`
 	// sha256:<hex> over the requirements.
 	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -491,24 +491,24 @@ type AttemptSpec struct {
 	Recipe        string                 `protobuf:"bytes,4,opt,name=recipe,proto3" json:"recipe,omitempty"`
 	RecipeVersion string                 `protobuf:"bytes,5,opt,name=recipe_version,json=recipeVersion,proto3" json:"recipe_version,omitempty"`
 	RecipeDigest  string                 `protobuf:"bytes,6,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
-	// The recipe's tree as a tar file; the working folder of the command.
+	// The recipe's tree as a tar file; it becomes the command's working folder.
 	Package     *ObjectRef       `protobuf:"bytes,7,opt,name=package,proto3" json:"package,omitempty"`
 	Environment *EnvironmentSpec `protobuf:"bytes,8,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Argument vector; a leading `python` is the environment's interpreter.
+	// Argument vector; a leading `python` stands for the environment's interpreter.
 	Command []string `protobuf:"bytes,9,rep,name=command,proto3" json:"command,omitempty"`
-	// What the user set, a flat JSON object.
+	// The user's hyperparameters, a flat JSON object.
 	Hparams []byte `protobuf:"bytes,10,opt,name=hparams,proto3" json:"hparams,omitempty"`
-	// Input name to files; laid out under the work's inputs folder.
+	// Input name to files, placed in the work's inputs folder.
 	Datasets []*DatasetInput   `protobuf:"bytes,11,rep,name=datasets,proto3" json:"datasets,omitempty"`
 	Model    *ModelInput       `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
 	Env      map[string]string `protobuf:"bytes,13,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Seed     int64             `protobuf:"varint,14,opt,name=seed,proto3" json:"seed,omitempty"`
-	// Base of the ingest routes, with /api/ingest.
+	// Base URL of the ingest routes, with /api/ingest.
 	IngestEndpoint string          `protobuf:"bytes,15,opt,name=ingest_endpoint,json=ingestEndpoint,proto3" json:"ingest_endpoint,omitempty"`
 	Limits         *ResourceLimits `protobuf:"bytes,16,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Seconds between SIGTERM and SIGKILL.
 	GraceS int32 `protobuf:"varint,17,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
-	// The checkpoint that the training goes on from; unset where it begins at the beginning.
+	// The checkpoint that the training continues from; unset if it starts from the beginning.
 	Resume        *ResumePoint `protobuf:"bytes,18,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -670,7 +670,7 @@ func (x *AttemptSpec) GetResume() *ResumePoint {
 	return nil
 }
 
-// ResumePoint is a checkpoint of an earlier attempt, laid out as an input of its own.
+// ResumePoint is a checkpoint of an earlier attempt, provided as a separate input.
 type ResumePoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ArtifactId    string                 `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
@@ -861,7 +861,7 @@ func (x *ModelInput) GetFiles() []*ObjectRef {
 
 type ResourceLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 0 is no limit.
+	// 0 means no limit.
 	Cpus          int32 `protobuf:"varint,1,opt,name=cpus,proto3" json:"cpus,omitempty"`
 	MemoryBytes   int64 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	Pids          int32 `protobuf:"varint,3,opt,name=pids,proto3" json:"pids,omitempty"`
@@ -936,9 +936,9 @@ type EngineSpec struct {
 	RevisionNumber int32                  `protobuf:"varint,3,opt,name=revision_number,json=revisionNumber,proto3" json:"revision_number,omitempty"`
 	// `llamacpp` or `command`.
 	Driver string `protobuf:"bytes,4,opt,name=driver,proto3" json:"driver,omitempty"`
-	// Files of the model, laid into the model folder.
+	// Files of the model, placed in the model folder.
 	Model []*ObjectRef `protobuf:"bytes,5,rep,name=model,proto3" json:"model,omitempty"`
-	// sha256:<hex> that the model version has.
+	// sha256:<hex> of the model version.
 	ModelDigest string   `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`
 	ServedNames []string `protobuf:"bytes,7,rep,name=served_names,json=servedNames,proto3" json:"served_names,omitempty"`
 	// Driver `command`: the argument vector, with {model}, {port}, {host}, {api_key_file} replaced.
@@ -1160,7 +1160,7 @@ type ConnectRequest_Hello struct {
 }
 
 type ConnectRequest_Observed struct {
-	// Everything the agent knows of, whole: what is missing here is not on the node.
+	// Everything on the node, as a whole: work that is missing here is not on the node.
 	Observed *ObservedWorks `protobuf:"bytes,2,opt,name=observed,proto3,oneof"`
 }
 
@@ -1178,7 +1178,7 @@ type AgentHello struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	NodeId    string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	Inventory *Inventory             `protobuf:"bytes,2,opt,name=inventory,proto3" json:"inventory,omitempty"`
-	// Random per start of the agent.
+	// Random for each start of the agent.
 	Incarnation   string   `protobuf:"bytes,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Drivers       []string `protobuf:"bytes,4,rep,name=drivers,proto3" json:"drivers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1329,10 +1329,10 @@ type ObservedWork struct {
 	Generation int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Fence      int64                  `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`
 	Phase      Phase                  `protobuf:"varint,4,opt,name=phase,proto3,enum=signalbox.jobs.v1.Phase" json:"phase,omitempty"`
-	// Words for people: what is being prepared.
+	// Progress text for users: what is being prepared.
 	Detail      string                 `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	PreparingAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=preparing_at,json=preparingAt,proto3" json:"preparing_at,omitempty"`
-	// The process group was started.
+	// When the process group was started.
 	RunningAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
 	ExitedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=exited_at,json=exitedAt,proto3" json:"exited_at,omitempty"`
 	Exit          *Exit                  `protobuf:"bytes,9,opt,name=exit,proto3" json:"exit,omitempty"`
@@ -1441,16 +1441,16 @@ func (x *ObservedWork) GetEngine() *EngineReport {
 	return nil
 }
 
-// Exit tells how a work ended.
+// Exit describes how a work ended.
 type Exit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exit code, -1 where a signal ended it or nothing was started.
+	// Exit code; -1 if a signal ended it or nothing was started.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	// Number of the signal, 0 for none.
+	// Number of the signal; 0 for none.
 	Signal int32 `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
 	// Closed list: “, `env_build`, `fetch`, `oom_host`, `lost`, `stopped`, `start`, `deadline`.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The reason's own words (a package installer's last lines), at most 4 KiB.
+	// Details of the reason (such as the last lines of a package installer), at most 4 KiB.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1516,21 +1516,21 @@ func (x *Exit) GetMessage() string {
 
 type EngineReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What inference dials, `http://127.0.0.1:port`; empty before it is bound.
+	// The address for inference, `http://127.0.0.1:port`; empty before the port is bound.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	// Made by the agent; sent over mutual TLS and kept under envelope encryption.
+	// Generated by the agent; sent over mutual TLS and stored under envelope encryption.
 	ApiKey string `protobuf:"bytes,2,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
 	Pid    int32  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
-	// All probes passed and the last one is not older than its interval.
+	// All probes passed and the last one is not older than the probe interval.
 	Ready bool `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
 	// Phase of readiness: `starting`, `probing`, `ready`, `failed`.
 	Phase   string `protobuf:"bytes,5,opt,name=phase,proto3" json:"phase,omitempty"`
 	Code    string `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"`
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	// What each probe saw, a JSON object.
+	// The results of the probes, a JSON object.
 	Probes  []byte                 `protobuf:"bytes,8,opt,name=probes,proto3" json:"probes,omitempty"`
 	ReadyAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ready_at,json=readyAt,proto3" json:"ready_at,omitempty"`
-	// Raised with every start of the engine's process on the node.
+	// Counts the starts of the engine's process on the node.
 	Restarts      int32  `protobuf:"varint,10,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	LogExcerpt    string `protobuf:"bytes,11,opt,name=log_excerpt,json=logExcerpt,proto3" json:"log_excerpt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1719,7 +1719,7 @@ type ConnectResponse_Welcome struct {
 }
 
 type ConnectResponse_Desired struct {
-	// Everything the node shall do, whole: what is missing here is gone.
+	// Everything the node shall do, as a whole: work that is missing here shall be gone.
 	Desired *DesiredWorks `protobuf:"bytes,2,opt,name=desired,proto3,oneof"`
 }
 

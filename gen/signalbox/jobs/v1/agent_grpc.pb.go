@@ -29,19 +29,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AgentService is what an agent that has joined its fleet talks to, over its node certificate.
-// It is level-triggered both ways: desired work and observed work are told whole, so that a lost
-// message costs a delay and never a state.
+// AgentService serves agents that have joined a fleet; they authenticate with their node certificate. It is
+// level-triggered in both directions: desired and observed work are always sent as a whole, so a lost message causes
+// a delay and never a wrong state.
 type AgentServiceClient interface {
-	// Connect is the agent's one outbound stream. The first message is `hello`.
+	// Connect is the agent's only outbound stream. The first message is `hello`.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
-	// MintIngestToken makes the ingest token of an attempt and revokes the former one. It is refused
-	// (Conflict) for another generation or fence and once the attempt's process has started.
+	// MintIngestToken creates the ingest token of an attempt and revokes the previous one. It is refused (Conflict) for
+	// another generation or fence and once the attempt's process has started.
 	MintIngestToken(ctx context.Context, in *MintIngestTokenRequest, opts ...grpc.CallOption) (*IngestToken, error)
-	// SignDownload answers a signed GET URL for an object that the work's spec names.
+	// SignDownload returns a signed GET URL for an object that the work's spec names.
 	SignDownload(ctx context.Context, in *SignDownloadRequest, opts ...grpc.CallOption) (*SignedDownload, error)
-	// RenewCertificate makes a new certificate for the calling node, whose credential is the one that it
-	// still holds. The node keeps its id; the key of the request never leaves the host.
+	// RenewCertificate issues a new certificate to the calling node, which authenticates with its current one. The node
+	// keeps its id; the private key never leaves the host.
 	RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error)
 }
 
@@ -100,19 +100,19 @@ func (c *agentServiceClient) RenewCertificate(ctx context.Context, in *RenewCert
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
 //
-// AgentService is what an agent that has joined its fleet talks to, over its node certificate.
-// It is level-triggered both ways: desired work and observed work are told whole, so that a lost
-// message costs a delay and never a state.
+// AgentService serves agents that have joined a fleet; they authenticate with their node certificate. It is
+// level-triggered in both directions: desired and observed work are always sent as a whole, so a lost message causes
+// a delay and never a wrong state.
 type AgentServiceServer interface {
-	// Connect is the agent's one outbound stream. The first message is `hello`.
+	// Connect is the agent's only outbound stream. The first message is `hello`.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
-	// MintIngestToken makes the ingest token of an attempt and revokes the former one. It is refused
-	// (Conflict) for another generation or fence and once the attempt's process has started.
+	// MintIngestToken creates the ingest token of an attempt and revokes the previous one. It is refused (Conflict) for
+	// another generation or fence and once the attempt's process has started.
 	MintIngestToken(context.Context, *MintIngestTokenRequest) (*IngestToken, error)
-	// SignDownload answers a signed GET URL for an object that the work's spec names.
+	// SignDownload returns a signed GET URL for an object that the work's spec names.
 	SignDownload(context.Context, *SignDownloadRequest) (*SignedDownload, error)
-	// RenewCertificate makes a new certificate for the calling node, whose credential is the one that it
-	// still holds. The node keeps its id; the key of the request never leaves the host.
+	// RenewCertificate issues a new certificate to the calling node, which authenticates with its current one. The node
+	// keeps its id; the private key never leaves the host.
 	RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }

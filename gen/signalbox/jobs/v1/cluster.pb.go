@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/jobs/v1/cluster.proto
 
-// The cluster as a whole: how much there is, what waits for it, and what admins order of its nodes.
+// The cluster as a whole: its capacity, its queue, and the admins' operations on nodes.
 
 package jobsv1
 
@@ -63,22 +63,22 @@ func (*GetClusterRequest) Descriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_cluster_proto_rawDescGZIP(), []int{0}
 }
 
-// Cluster is all that there is, in numbers.
+// Cluster is the capacity and the load of the whole installation.
 type Cluster struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Fleets int32                  `protobuf:"varint,1,opt,name=fleets,proto3" json:"fleets,omitempty"`
 	Nodes  int32                  `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// How many nodes are in each state; states in which none is are left out.
+	// The number of nodes by state; states without nodes are omitted.
 	NodesByState map[string]int32 `protobuf:"bytes,3,rep,name=nodes_by_state,json=nodesByState,proto3" json:"nodes_by_state,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Of nodes that are neither unhealthy nor lost.
+	// GPUs of nodes that are neither unhealthy nor lost.
 	GpusTotal int32 `protobuf:"varint,4,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
 	GpusFree  int32 `protobuf:"varint,5,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
-	// Of nodes that are unhealthy or lost.
+	// GPUs of nodes that are unhealthy or lost.
 	GpusUnhealthy int32 `protobuf:"varint,6,opt,name=gpus_unhealthy,json=gpusUnhealthy,proto3" json:"gpus_unhealthy,omitempty"`
-	// Jobs that wait, and jobs that have a place.
+	// Jobs that wait, and jobs that are placed.
 	JobsQueued int32 `protobuf:"varint,7,opt,name=jobs_queued,json=jobsQueued,proto3" json:"jobs_queued,omitempty"`
 	JobsPlaced int32 `protobuf:"varint,8,opt,name=jobs_placed,json=jobsPlaced,proto3" json:"jobs_placed,omitempty"`
-	// By name. A node counts in each pool of its fleet.
+	// Ordered by name. A node counts in each pool of its fleet.
 	Pools         []*PoolSummary `protobuf:"bytes,9,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -177,12 +177,12 @@ func (x *Cluster) GetPools() []*PoolSummary {
 	return nil
 }
 
-// PoolSummary is one pool.
+// PoolSummary is the capacity of one pool.
 type PoolSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Pool  string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	Nodes int32                  `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Nodes that may get work now.
+	// Nodes that can take work now.
 	NodesReady    int32 `protobuf:"varint,3,opt,name=nodes_ready,json=nodesReady,proto3" json:"nodes_ready,omitempty"`
 	GpusTotal     int32 `protobuf:"varint,4,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
 	GpusFree      int32 `protobuf:"varint,5,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
@@ -265,7 +265,7 @@ func (x *PoolSummary) GetJobsQueued() int32 {
 
 type ListQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only what asks for this pool.
+	// Only jobs that request this pool.
 	Pool          *string `protobuf:"bytes,1,opt,name=pool,proto3,oneof" json:"pool,omitempty"`
 	Limit         *int32  `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset        *int32  `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
@@ -368,12 +368,12 @@ func (x *ListQueueResponse) GetEntries() []*QueueEntry {
 	return nil
 }
 
-// QueueEntry is a job that waits.
+// QueueEntry is a waiting job.
 type QueueEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 1 in the whole queue; 0 before the scheduler has looked at it.
+	// Position in the whole queue, from 1; 0 before the scheduler has considered the job.
 	Position int32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// Null where the caller may not see the job.
+	// Null if the caller may not see the job.
 	JobId    *string  `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3,oneof" json:"job_id,omitempty"`
 	Name     *string  `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	Pools    []string `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
@@ -382,7 +382,7 @@ type QueueEntry struct {
 	Priority int32    `protobuf:"varint,7,opt,name=priority,proto3" json:"priority,omitempty"`
 	// Why it waits: `account_quota`, `pool_capacity`, ...
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	// In words, which may name other jobs; null where the caller may not see the job.
+	// The reason as text, which may name other jobs; null if the caller may not see the job.
 	ReasonDetail  *string                `protobuf:"bytes,9,opt,name=reason_detail,json=reasonDetail,proto3,oneof" json:"reason_detail,omitempty"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -537,7 +537,7 @@ type DrainNodeRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	Mode   DrainMode              `protobuf:"varint,2,opt,name=mode,proto3,enum=signalbox.jobs.v1.DrainMode" json:"mode,omitempty"`
-	// Seconds until what still runs is ended; never where unset. `kill` does not wait for it.
+	// Seconds until remaining work is ended; if unset, never. `kill` does not wait for it.
 	DeadlineS     *int32  `protobuf:"varint,3,opt,name=deadline_s,json=deadlineS,proto3,oneof" json:"deadline_s,omitempty"`
 	Reason        *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields

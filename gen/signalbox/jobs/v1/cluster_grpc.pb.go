@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/jobs/v1/cluster.proto
 
-// The cluster as a whole: how much there is, what waits for it, and what admins order of its nodes.
+// The cluster as a whole: its capacity, its queue, and the admins' operations on nodes.
 
 package jobsv1
 
@@ -33,19 +33,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ClusterService shows what there is and what waits, to every person, and takes the orders of admins.
+// ClusterService shows capacity and queue to every user and lets admins cordon and drain nodes.
 type ClusterServiceClient interface {
-	// GetCluster sums up fleets, nodes and pools.
+	// GetCluster summarizes fleets, nodes and pools.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*Cluster, error)
-	// ListQueue lists what waits, in the order in which it is looked at. Jobs that the caller may not see are
-	// there without their names.
+	// ListQueue lists the waiting jobs in scheduling order. Jobs that the caller may not see are listed without their
+	// names.
 	ListQueue(ctx context.Context, in *ListQueueRequest, opts ...grpc.CallOption) (*ListQueueResponse, error)
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*Node, error)
-	// DrainNode empties a node: it gets nothing new, and what runs there ends as the mode says. Again, it changes
-	// mode, deadline and reason. Without a deadline, `wait` waits for as long as something runs, and engines run
-	// until their revision is stopped.
+	// DrainNode empties a node: it gets no new work, and its running work ends as the mode specifies. A repeated call
+	// changes mode, deadline and reason. Without a deadline, `wait` waits for as long as something runs, and engines
+	// run until their revision is stopped.
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*Node, error)
-	// CordonNode keeps new work off a node; what runs there goes on. A node that is drained already is a conflict.
+	// CordonNode keeps new work off a node; running work continues. If the node is being drained, it is a conflict.
 	CordonNode(ctx context.Context, in *CordonNodeRequest, opts ...grpc.CallOption) (*Node, error)
 	// UncordonNode ends a cordon or a drain.
 	UncordonNode(ctx context.Context, in *UncordonNodeRequest, opts ...grpc.CallOption) (*Node, error)
@@ -123,19 +123,19 @@ func (c *clusterServiceClient) UncordonNode(ctx context.Context, in *UncordonNod
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
 //
-// ClusterService shows what there is and what waits, to every person, and takes the orders of admins.
+// ClusterService shows capacity and queue to every user and lets admins cordon and drain nodes.
 type ClusterServiceServer interface {
-	// GetCluster sums up fleets, nodes and pools.
+	// GetCluster summarizes fleets, nodes and pools.
 	GetCluster(context.Context, *GetClusterRequest) (*Cluster, error)
-	// ListQueue lists what waits, in the order in which it is looked at. Jobs that the caller may not see are
-	// there without their names.
+	// ListQueue lists the waiting jobs in scheduling order. Jobs that the caller may not see are listed without their
+	// names.
 	ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error)
 	GetNode(context.Context, *GetNodeRequest) (*Node, error)
-	// DrainNode empties a node: it gets nothing new, and what runs there ends as the mode says. Again, it changes
-	// mode, deadline and reason. Without a deadline, `wait` waits for as long as something runs, and engines run
-	// until their revision is stopped.
+	// DrainNode empties a node: it gets no new work, and its running work ends as the mode specifies. A repeated call
+	// changes mode, deadline and reason. Without a deadline, `wait` waits for as long as something runs, and engines
+	// run until their revision is stopped.
 	DrainNode(context.Context, *DrainNodeRequest) (*Node, error)
-	// CordonNode keeps new work off a node; what runs there goes on. A node that is drained already is a conflict.
+	// CordonNode keeps new work off a node; running work continues. If the node is being drained, it is a conflict.
 	CordonNode(context.Context, *CordonNodeRequest) (*Node, error)
 	// UncordonNode ends a cordon or a drain.
 	UncordonNode(context.Context, *UncordonNodeRequest) (*Node, error)

@@ -78,17 +78,17 @@ func (FleetKind) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{0}
 }
 
-// DrainMode is what happens to what runs on a node that is drained.
+// DrainMode is what happens to the running work of a drained node.
 type DrainMode int32
 
 const (
 	DrainMode_DRAIN_MODE_UNSPECIFIED DrainMode = 0
-	// It runs to its end, or to the deadline, and is ended then as by `kill`.
+	// It runs to its end or to the deadline, and is then ended as by `kill`.
 	DrainMode_DRAIN_MODE_WAIT DrainMode = 1
-	// Running attempts are paused through a checkpoint and go on elsewhere; one that can save none runs on, as
-	// under `wait`. Engines and what has not begun yet go elsewhere at once.
+	// Running attempts are paused with a checkpoint and continue on other nodes; one that cannot save a checkpoint
+	// keeps running, as under `wait`. Engines and work that has not started are moved to other nodes at once.
 	DrainMode_DRAIN_MODE_CHECKPOINT DrainMode = 2
-	// It is ended at once: attempts wait in the queue for their next try, engines for another place.
+	// It is ended at once: attempts are queued for a retry, engines for another node.
 	DrainMode_DRAIN_MODE_KILL DrainMode = 3
 )
 
@@ -147,9 +147,9 @@ type Fleet struct {
 	GpusTotal int32                  `protobuf:"varint,7,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
 	GpusFree  int32                  `protobuf:"varint,8,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// GPUs of nodes that are unhealthy or lost; they count neither as total nor as free.
+	// GPUs of nodes that are unhealthy or lost; they count neither in the total nor as free.
 	GpusUnhealthy int32 `protobuf:"varint,10,opt,name=gpus_unhealthy,json=gpusUnhealthy,proto3" json:"gpus_unhealthy,omitempty"`
-	// When a node of it was heard from last, null before.
+	// Last contact with one of its nodes; null before the first.
 	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -267,24 +267,24 @@ type Node struct {
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	FleetId string                 `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
 	Name    string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// `joining`, `ready`, `cordoned`, `draining`, `drained`, `unhealthy` or `lost`. What an admin ordered shows
-	// while the node is well: a cordoned node that was lost is cordoned when it is back.
+	// `joining`, `ready`, `cordoned`, `draining`, `drained`, `unhealthy` or `lost`. An admin's cordon or drain shows
+	// while the node is healthy: a cordoned node that was lost is cordoned again when it returns.
 	State       string   `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	Pools       []string `protobuf:"bytes,5,rep,name=pools,proto3" json:"pools,omitempty"`
 	Gpus        int32    `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
 	GpusFree    int32    `protobuf:"varint,7,opt,name=gpus_free,json=gpusFree,proto3" json:"gpus_free,omitempty"`
 	Cpus        int32    `protobuf:"varint,8,opt,name=cpus,proto3" json:"cpus,omitempty"`
 	MemoryBytes int64    `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// How limits are held: `cgroup2`, `cgroup1` or `rlimit`.
+	// How limits are enforced: `cgroup2`, `cgroup1` or `rlimit`.
 	Limits     string                 `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
 	Version    string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
 	JoinedAt   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=joined_at,json=joinedAt,proto3" json:"joined_at,omitempty"`
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
-	// How many attempts and engines hold a place on it.
+	// The number of attempts and engines that are placed on it.
 	Works int32 `protobuf:"varint,14,opt,name=works,proto3" json:"works,omitempty"`
-	// Why an admin cordoned or drains it, in his words; null where he said nothing.
+	// The admin's reason for the cordon or the drain; null if none was given.
 	Reason *string `protobuf:"bytes,15,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	// How it is drained, null where it is not.
+	// How it is drained; null if it is not.
 	Drain         *Drain `protobuf:"bytes,16,opt,name=drain,proto3" json:"drain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -432,11 +432,11 @@ func (x *Node) GetDrain() *Drain {
 	return nil
 }
 
-// Drain is how a node is emptied.
+// Drain describes how a node is emptied.
 type Drain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Mode  DrainMode              `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.jobs.v1.DrainMode" json:"mode,omitempty"`
-	// When what still runs is ended, null for never.
+	// When remaining work is ended; null for never.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -690,7 +690,7 @@ type UpdateFleetRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	FleetId string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
 	Name    *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// The pools from now on; those of before where none are given.
+	// The new pools; if none are given, the pools do not change.
 	Pools         []string `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
 	State         *string  `protobuf:"bytes,4,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -958,9 +958,9 @@ func (x *RevokeJoinTokenRequest) GetJoinTokenId() string {
 type CreateJoinTokenRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	FleetId string                 `protobuf:"bytes,1,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
-	// Seconds until it expires, 3600 where unset.
+	// Seconds until it expires; 3600 if unset.
 	TtlS *int32 `protobuf:"varint,2,opt,name=ttl_s,json=ttlS,proto3,oneof" json:"ttl_s,omitempty"`
-	// How many nodes may use it, 1 where unset.
+	// How many nodes may use it; 1 if unset.
 	MaxUses       *int32 `protobuf:"varint,3,opt,name=max_uses,json=maxUses,proto3,oneof" json:"max_uses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1021,17 +1021,17 @@ type JoinToken struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	FleetId string                 `protobuf:"bytes,2,opt,name=fleet_id,json=fleetId,proto3" json:"fleet_id,omitempty"`
-	// Null but in the answer that made it.
+	// Null except in the response that created it.
 	Token *string `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// What to run on the host that is to join, with the token; empty wherever the token is null.
+	// The command to run on the joining host, with the token; empty if the token is null.
 	Command   string                 `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// How many nodes may use it, and how many have.
+	// The maximum number of uses, and the uses so far.
 	MaxUses   int32                  `protobuf:"varint,6,opt,name=max_uses,json=maxUses,proto3" json:"max_uses,omitempty"`
 	Uses      int32                  `protobuf:"varint,7,opt,name=uses,proto3" json:"uses,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
-	// Whether it lets a node in now: neither expired nor used up nor revoked.
+	// Whether a node can join with it now: it is neither expired nor used up nor revoked.
 	Usable        bool `protobuf:"varint,10,opt,name=usable,proto3" json:"usable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

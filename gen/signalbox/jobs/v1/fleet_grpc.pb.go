@@ -42,15 +42,15 @@ type FleetServiceClient interface {
 	ListFleets(ctx context.Context, in *ListFleetsRequest, opts ...grpc.CallOption) (*ListFleetsResponse, error)
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
 	CreateFleet(ctx context.Context, in *CreateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
-	// UpdateFleet changes what is given. A fleet that is not active gets no new work; what runs there goes on.
+	// UpdateFleet changes the given fields. A fleet that is not active gets no new work; running work continues.
 	UpdateFleet(ctx context.Context, in *UpdateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
-	// DeleteFleet removes a fleet with its nodes and join tokens; one on which something runs is a conflict.
+	// DeleteFleet removes a fleet with its nodes and join tokens. If something runs on the fleet, it is a conflict.
 	DeleteFleet(ctx context.Context, in *DeleteFleetRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// CreateJoinToken mints a token that lets nodes join; it is shown once.
+	// CreateJoinToken creates a token with which nodes can join; it is shown once.
 	CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*JoinToken, error)
-	// ListJoinTokens lists the join tokens of a fleet, newest first, also those that let nobody in any more.
+	// ListJoinTokens lists the join tokens of a fleet, newest first, including unusable ones.
 	ListJoinTokens(ctx context.Context, in *ListJoinTokensRequest, opts ...grpc.CallOption) (*ListJoinTokensResponse, error)
-	// RevokeJoinToken ends a join token; nodes that joined by it stay. Again it changes nothing.
+	// RevokeJoinToken revokes a join token; nodes that joined with it stay. A repeated call changes nothing.
 	RevokeJoinToken(ctx context.Context, in *RevokeJoinTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// JoinFleet exchanges a join token and a certificate request for a node certificate.
 	JoinFleet(ctx context.Context, in *JoinFleetRequest, opts ...grpc.CallOption) (*JoinFleetResponse, error)
@@ -176,15 +176,15 @@ type FleetServiceServer interface {
 	ListFleets(context.Context, *ListFleetsRequest) (*ListFleetsResponse, error)
 	GetFleet(context.Context, *GetFleetRequest) (*Fleet, error)
 	CreateFleet(context.Context, *CreateFleetRequest) (*Fleet, error)
-	// UpdateFleet changes what is given. A fleet that is not active gets no new work; what runs there goes on.
+	// UpdateFleet changes the given fields. A fleet that is not active gets no new work; running work continues.
 	UpdateFleet(context.Context, *UpdateFleetRequest) (*Fleet, error)
-	// DeleteFleet removes a fleet with its nodes and join tokens; one on which something runs is a conflict.
+	// DeleteFleet removes a fleet with its nodes and join tokens. If something runs on the fleet, it is a conflict.
 	DeleteFleet(context.Context, *DeleteFleetRequest) (*emptypb.Empty, error)
-	// CreateJoinToken mints a token that lets nodes join; it is shown once.
+	// CreateJoinToken creates a token with which nodes can join; it is shown once.
 	CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*JoinToken, error)
-	// ListJoinTokens lists the join tokens of a fleet, newest first, also those that let nobody in any more.
+	// ListJoinTokens lists the join tokens of a fleet, newest first, including unusable ones.
 	ListJoinTokens(context.Context, *ListJoinTokensRequest) (*ListJoinTokensResponse, error)
-	// RevokeJoinToken ends a join token; nodes that joined by it stay. Again it changes nothing.
+	// RevokeJoinToken revokes a join token; nodes that joined with it stay. A repeated call changes nothing.
 	RevokeJoinToken(context.Context, *RevokeJoinTokenRequest) (*emptypb.Empty, error)
 	// JoinFleet exchanges a join token and a certificate request for a node certificate.
 	JoinFleet(context.Context, *JoinFleetRequest) (*JoinFleetResponse, error)

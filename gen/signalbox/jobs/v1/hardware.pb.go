@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/jobs/v1/hardware.proto
 
-// What hardware there is to ask for: series of accelerators, and profiles of nodes that carry them.
+// The hardware that jobs can request: series of accelerators, and profiles of the nodes that carry them.
 
 package jobsv1
 
@@ -203,10 +203,10 @@ func (x *PutHardwareConfigRequest) GetProfiles() []*HardwareProfile {
 	return nil
 }
 
-// HardwareSeries is one model of accelerator.
+// HardwareSeries is one accelerator model.
 type HardwareSeries struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique among all series, their aliases included.
+	// Unique among all series, including their aliases.
 	Key    *string `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
 	Vendor string  `protobuf:"bytes,2,opt,name=vendor,proto3" json:"vendor,omitempty"`
 	Model  *string `protobuf:"bytes,3,opt,name=model,proto3,oneof" json:"model,omitempty"`
@@ -215,9 +215,9 @@ type HardwareSeries struct {
 	Arch   string `protobuf:"bytes,5,opt,name=arch,proto3" json:"arch,omitempty"`
 	// Between the accelerators of a node: `nvlink`, `pcie`, ...
 	Interconnect string `protobuf:"bytes,6,opt,name=interconnect,proto3" json:"interconnect,omitempty"`
-	// What one accelerator costs an hour, in the installation's currency; 0 where unset.
+	// Cost of one accelerator per hour, in the installation's currency; 0 if unset.
 	RatePerGpuHour float64 `protobuf:"fixed64,7,opt,name=rate_per_gpu_hour,json=ratePerGpuHour,proto3" json:"rate_per_gpu_hour,omitempty"`
-	// Other names of it, as drivers report them.
+	// Its other names, as drivers report them.
 	Aliases       []string `protobuf:"bytes,8,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -309,29 +309,29 @@ func (x *HardwareSeries) GetAliases() []string {
 	return nil
 }
 
-// HardwareProfile is a size of node that a job can ask for by name.
+// HardwareProfile is a node size that jobs can request by name.
 type HardwareProfile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   *string                `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
-	// Key of the series that its accelerators are of.
+	// Key of the series of its accelerators.
 	Series      *string `protobuf:"bytes,2,opt,name=series,proto3,oneof" json:"series,omitempty"`
 	GpusPerNode *int32  `protobuf:"varint,3,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
-	// How many nodes one request may ask for.
+	// The maximum number of nodes in one request.
 	MaxNodes *int32 `protobuf:"varint,4,opt,name=max_nodes,json=maxNodes,proto3,oneof" json:"max_nodes,omitempty"`
-	// What a node gives; 0 bounds nothing.
+	// Resources of a node; 0 means no bound.
 	Cpu      int32 `protobuf:"varint,5,opt,name=cpu,proto3" json:"cpu,omitempty"`
 	MemoryGb int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3" json:"memory_gb,omitempty"`
 	ShmGb    int32 `protobuf:"varint,7,opt,name=shm_gb,json=shmGb,proto3" json:"shm_gb,omitempty"`
 	DiskGb   int32 `protobuf:"varint,8,opt,name=disk_gb,json=diskGb,proto3" json:"disk_gb,omitempty"`
-	// Whether its nodes reach each other by RDMA.
+	// Whether its nodes are connected by RDMA.
 	Rdma bool `protobuf:"varint,9,opt,name=rdma,proto3" json:"rdma,omitempty"`
-	// Pools in which it can be asked for; all where empty.
+	// The pools that offer it; all if empty.
 	Pools []string `protobuf:"bytes,10,rep,name=pools,proto3" json:"pools,omitempty"`
-	// Keys of the teams in whose projects it can be asked for; all where empty.
+	// Keys of the teams whose projects may request it; all if empty.
 	Teams []string `protobuf:"bytes,11,rep,name=teams,proto3" json:"teams,omitempty"`
-	// The longest `limits.running_s` that a job on it may have; unbounded where unset.
+	// The highest `limits.running_s` of a job on it; unbounded if unset.
 	MaxRunningS *int32 `protobuf:"varint,12,opt,name=max_running_s,json=maxRunningS,proto3,oneof" json:"max_running_s,omitempty"`
-	// The one that forms offer first. One profile at most is it.
+	// The default of forms. At most one profile is the default.
 	Default       bool `protobuf:"varint,13,opt,name=default,proto3" json:"default,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/jobs/v1/hardware.proto
 
-// What hardware there is to ask for: series of accelerators, and profiles of nodes that carry them.
+// The hardware that jobs can request: series of accelerators, and profiles of the nodes that carry them.
 
 package jobsv1
 
@@ -32,16 +32,16 @@ const (
 //
 // HardwareService shows and replaces the hardware configuration.
 type HardwareServiceClient interface {
-	// GetHardware shows what the caller may ask for: profiles that are open to all or to a team of his, and the
-	// series that they are of.
+	// GetHardware shows what the caller may request: the profiles that are open to all or to one of the caller's teams,
+	// and the series that they use.
 	GetHardware(ctx context.Context, in *GetHardwareRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
 	// GetHardwareConfig shows the whole configuration; its ETag is its version.
 	GetHardwareConfig(ctx context.Context, in *GetHardwareConfigRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
-	// PutHardwareConfig replaces the configuration wholesale. It validates, has the impact confirmed, stores,
-	// invalidates every instance and writes the audit row, in this order, and answers then: the next read on any
-	// instance is the new one. A change that takes from live jobs what they were admitted with is 409, which lists
-	// the jobs and carries X-Service-Impact; the same request with that value as X-Service-Confirm goes through
-	// while it still holds. If-Match with an older ETag is 409.
+	// PutHardwareConfig replaces the whole configuration. It validates it, has the impact confirmed, stores it,
+	// invalidates it on every instance, writes the audit row and then returns: the next read on any instance returns
+	// the new configuration. A change that takes away what live jobs were admitted with is 409, which lists the jobs
+	// and carries X-Service-Impact; the same request with that value as X-Service-Confirm succeeds while the impact is
+	// unchanged. If-Match with an older ETag is 409.
 	PutHardwareConfig(ctx context.Context, in *PutHardwareConfigRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
 }
 
@@ -89,16 +89,16 @@ func (c *hardwareServiceClient) PutHardwareConfig(ctx context.Context, in *PutHa
 //
 // HardwareService shows and replaces the hardware configuration.
 type HardwareServiceServer interface {
-	// GetHardware shows what the caller may ask for: profiles that are open to all or to a team of his, and the
-	// series that they are of.
+	// GetHardware shows what the caller may request: the profiles that are open to all or to one of the caller's teams,
+	// and the series that they use.
 	GetHardware(context.Context, *GetHardwareRequest) (*HardwareConfig, error)
 	// GetHardwareConfig shows the whole configuration; its ETag is its version.
 	GetHardwareConfig(context.Context, *GetHardwareConfigRequest) (*HardwareConfig, error)
-	// PutHardwareConfig replaces the configuration wholesale. It validates, has the impact confirmed, stores,
-	// invalidates every instance and writes the audit row, in this order, and answers then: the next read on any
-	// instance is the new one. A change that takes from live jobs what they were admitted with is 409, which lists
-	// the jobs and carries X-Service-Impact; the same request with that value as X-Service-Confirm goes through
-	// while it still holds. If-Match with an older ETag is 409.
+	// PutHardwareConfig replaces the whole configuration. It validates it, has the impact confirmed, stores it,
+	// invalidates it on every instance, writes the audit row and then returns: the next read on any instance returns
+	// the new configuration. A change that takes away what live jobs were admitted with is 409, which lists the jobs
+	// and carries X-Service-Impact; the same request with that value as X-Service-Confirm succeeds while the impact is
+	// unchanged. If-Match with an older ETag is 409.
 	PutHardwareConfig(context.Context, *PutHardwareConfigRequest) (*HardwareConfig, error)
 	mustEmbedUnimplementedHardwareServiceServer()
 }

@@ -38,9 +38,9 @@ const (
 	JobState_JOB_STATE_SUCCEEDED   JobState = 6
 	JobState_JOB_STATE_FAILED      JobState = 7
 	JobState_JOB_STATE_STOPPED     JobState = 8
-	// A checkpoint was asked for; what runs is ended once it is registered.
+	// A checkpoint was requested; the processes end once it is registered.
 	JobState_JOB_STATE_PAUSING JobState = 9
-	// Nothing runs and nothing is held, until somebody resumes or stops it.
+	// Nothing runs and no resources are held until a user resumes or stops the job.
 	JobState_JOB_STATE_PAUSED JobState = 10
 )
 
@@ -103,7 +103,7 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 
 type SubmitJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The dialect the client speaks, `service/v1`.
+	// The client's dialect, `service/v1`.
 	Api           string   `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
 	Spec          *JobSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -154,10 +154,10 @@ func (x *SubmitJobRequest) GetSpec() *JobSpec {
 	return nil
 }
 
-// PreflightJobRequest is what SubmitJobRequest is, member by member.
+// PreflightJobRequest has the same fields as SubmitJobRequest.
 type PreflightJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The dialect the client speaks, `service/v1`.
+	// The client's dialect, `service/v1`.
 	Api           string   `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
 	Spec          *JobSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -214,16 +214,16 @@ type Job struct {
 	RunId string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	State JobState               `protobuf:"varint,4,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
-	// Why it ended, one of a closed list (`completed`, `user_error`, `env_build`, ...); null before.
+	// Why it ended, from a closed list (`completed`, `user_error`, `env_build`, ...); null before.
 	EndReason *string `protobuf:"bytes,5,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
-	// The end in words.
+	// The end reason as text.
 	Message *string           `protobuf:"bytes,6,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	Project string            `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
 	Owner   string            `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
 	Labels  map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Null once placed.
+	// Null once the job is placed.
 	Queue *QueueStatus `protobuf:"bytes,10,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Number of the present attempt, from 1; 0 before the first.
+	// Number of the current attempt, from 1; 0 before the first.
 	Attempt int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The resolved spec and its digest.
 	Spec        []byte                 `protobuf:"bytes,12,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -232,19 +232,19 @@ type Job struct {
 	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ScheduledAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=scheduled_at,json=scheduledAt,proto3" json:"scheduled_at,omitempty"`
 	StartingAt  *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=starting_at,json=startingAt,proto3" json:"starting_at,omitempty"`
-	// The executor's own mark: the attempt's process has started.
+	// When the executor observed the start of the attempt's process.
 	ExecutorRunningAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=executor_running_at,json=executorRunningAt,proto3" json:"executor_running_at,omitempty"`
-	// The reported `running`: the billing start.
+	// When the run reported `running`: the start of billing.
 	RunningAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=running_at,json=runningAt,proto3" json:"running_at,omitempty"`
 	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	PausedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=paused_at,json=pausedAt,proto3" json:"paused_at,omitempty"`
-	// 0 to 100: the higher goes first.
+	// 0 to 100; higher is scheduled first.
 	Priority int32 `protobuf:"varint,22,opt,name=priority,proto3" json:"priority,omitempty"`
-	// The limits that count now; an owner may have raised those of the spec.
+	// The limits in force; an owner may have raised those of the spec.
 	Limits *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Where the next attempt begins; null while no checkpoint that holds a training's state is registered.
+	// The starting point of the next attempt; null until a checkpoint with training state is registered.
 	Checkpoint *Checkpoint `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// Raised by each change; what If-Match compares.
+	// Increases with each change; compared by If-Match.
 	Version       int64 `protobuf:"varint,25,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -455,7 +455,7 @@ func (x *Job) GetVersion() int64 {
 	return 0
 }
 
-// Checkpoint is a registered artifact from which training can go on.
+// Checkpoint is a registered artifact from which training can continue.
 type Checkpoint struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ArtifactId string                 `protobuf:"bytes,1,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
@@ -613,7 +613,7 @@ func (x *QueueStatus) GetSince() *timestamppb.Timestamp {
 type Attempt struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// State of the attempt: as the job's.
+	// State of the attempt, with the same values as the job's.
 	State             string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	NodeId            *string                `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3,oneof" json:"node_id,omitempty"`
 	EndReason         *string                `protobuf:"bytes,4,opt,name=end_reason,json=endReason,proto3,oneof" json:"end_reason,omitempty"`
@@ -626,7 +626,7 @@ type Attempt struct {
 	EndedAt           *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// What the executor is doing: `preparing`, `running`, `collecting`, `exited`.
 	Phase *string `protobuf:"bytes,12,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
-	// The artifact that it began from; null where it began at the beginning.
+	// The artifact that it started from; null if it started from the beginning.
 	ResumedFrom   *string `protobuf:"bytes,13,opt,name=resumed_from,json=resumedFrom,proto3,oneof" json:"resumed_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -761,11 +761,11 @@ type ListJobsRequest struct {
 	State *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	// Only jobs of this project, by its key or id.
 	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
-	// Only jobs of this person, by the user name.
+	// Only jobs of this user, by username.
 	Owner *string `protobuf:"bytes,5,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
 	// Only jobs with each of these labels: `name`, or `name=value`.
 	Label []string `protobuf:"bytes,6,rep,name=label,proto3" json:"label,omitempty"`
-	// Only jobs whose name has this in it, in any case, or whose id or run this is.
+	// Only jobs whose name contains this, ignoring case, or whose id or run id equals it.
 	Q             *string `protobuf:"bytes,7,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -941,7 +941,7 @@ func (x *GetJobRequest) GetJobId() string {
 type StopJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// The processes are killed at once, without the time to end by themselves.
+	// Kill the processes at once, without a grace period.
 	Force         *bool `protobuf:"varint,2,opt,name=force,proto3,oneof" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1083,7 +1083,7 @@ type UpdateJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// Labels to set; one with an empty value is taken away. Others stay.
+	// Labels to set; an empty value removes the label. Other labels stay.
 	Labels        map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Priority      *int32            `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	Limits        *Limits           `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
@@ -1206,7 +1206,7 @@ type CloneJobRequest struct {
 	Name  *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// A project's key.
 	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
-	// In place of all hyperparameters.
+	// Replaces all hyperparameters.
 	Hparams       []byte `protobuf:"bytes,4,opt,name=hparams,proto3" json:"hparams,omitempty"`
 	Priority      *int32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	Seed          *int64 `protobuf:"varint,6,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
@@ -1286,12 +1286,12 @@ func (x *CloneJobRequest) GetSeed() int64 {
 	return 0
 }
 
-// PreflightReport is what the gates say to a submission.
+// PreflightReport is the result of each gate for a submission.
 type PreflightReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it would be admitted.
+	// Whether the job would be admitted.
 	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
-	// Every gate, in the order in which POST /api/jobs asks them.
+	// Every gate, in the order in which POST /api/jobs runs them.
 	Gates         []*GateVerdict `protobuf:"bytes,2,rep,name=gates,proto3" json:"gates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1345,11 +1345,11 @@ type GateVerdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The gate's name: the `code` of its refusals.
 	Gate string `protobuf:"bytes,1,opt,name=gate,proto3" json:"gate,omitempty"`
-	// `pass`, `fail`, or `skip` where an earlier gate found nothing to hold it against.
+	// `pass`, `fail`, or `skip` if the result of an earlier gate leaves nothing to check.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// The words of the refusal; null where there is none.
+	// The text of the refusal; null if the gate does not refuse.
 	Detail *string `protobuf:"bytes,3,opt,name=detail,proto3,oneof" json:"detail,omitempty"`
-	// The status that POST /api/jobs would answer; null where it would not refuse.
+	// The status that POST /api/jobs would return; null if the gate does not refuse.
 	Refusal       *int32 `protobuf:"varint,4,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1625,7 +1625,7 @@ type WatchJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A job's id or a run's id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Only what comes after this sequence.
+	// Only changes after this sequence number.
 	After         int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1677,7 +1677,7 @@ func (x *WatchJobRequest) GetAfter() int64 {
 
 type WatchJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Gap-free within the job, from 1.
+	// Without gaps within the job, from 1.
 	Seq           int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Job           *Job  `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -38,37 +38,37 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// JobService admits jobs and shows and steers them.
+// JobService admits, shows and controls jobs.
 type JobServiceClient interface {
-	// SubmitJob runs every gate and admits the job, or refuses it and leaves nothing behind.
+	// SubmitJob runs every gate and admits the job, or refuses it and stores nothing.
 	SubmitJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// ListJobs lists the caller's jobs, newest first.
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// StopJob ends a job; a job that has ended already is a conflict.
+	// StopJob ends a job; if the job has already ended, it is a conflict.
 	StopJob(ctx context.Context, in *StopJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// PauseJob has a running job save a checkpoint and give back what it holds. The job is pausing until
-	// the checkpoint is registered and the executor has confirmed that no process is left.
+	// PauseJob makes a running job save a checkpoint and release its resources. The job is pausing until the checkpoint
+	// is registered and the executor has confirmed that no process is left.
 	PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// ResumeJob puts a paused job back into the queue; its next attempt begins at the last checkpoint.
+	// ResumeJob returns a paused job to the queue; its next attempt starts from the last checkpoint.
 	ResumeJob(ctx context.Context, in *ResumeJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// UpdateJob changes what may be changed of a job: its name and labels at any time, its priority and limits
-	// while it lives. An owner raises limits, an admin sets them.
+	// UpdateJob changes a job: its name and labels at any time, its priority and limits until it ends. An owner can
+	// only raise limits; an admin can set them freely.
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last
-	// checkpoint where its recipe takes one up.
+	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last checkpoint if
+	// the recipe supports it.
 	RetryJob(ctx context.Context, in *RetryJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// CloneJob submits a job's spec as a new job through every gate, from the beginning, with what is given here
-	// in place of its own.
+	// CloneJob submits a job's spec as a new job through every gate, from the beginning. Fields of the request replace
+	// those of the spec.
 	CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error)
-	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
+	// PreflightJob checks a submission against every gate and returns the results. It stores nothing.
 	PreflightJob(ctx context.Context, in *PreflightJobRequest, opts ...grpc.CallOption) (*PreflightReport, error)
 	// ListJobEvents lists what happened to a job, oldest first.
 	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
 	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
-	// WatchJob sends the job now and at every change of its state, and ends after the last one.
-	// The gateway shows it as Server-Sent Events.
+	// WatchJob sends the job now and on every change of its state, and ends after its final state. The gateway serves
+	// it as Server-Sent Events.
 	WatchJob(ctx context.Context, in *WatchJobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobResponse], error)
 }
 
@@ -223,37 +223,37 @@ type JobService_WatchJobClient = grpc.ServerStreamingClient[WatchJobResponse]
 // All implementations must embed UnimplementedJobServiceServer
 // for forward compatibility.
 //
-// JobService admits jobs and shows and steers them.
+// JobService admits, shows and controls jobs.
 type JobServiceServer interface {
-	// SubmitJob runs every gate and admits the job, or refuses it and leaves nothing behind.
+	// SubmitJob runs every gate and admits the job, or refuses it and stores nothing.
 	SubmitJob(context.Context, *SubmitJobRequest) (*Job, error)
 	// ListJobs lists the caller's jobs, newest first.
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
 	GetJob(context.Context, *GetJobRequest) (*Job, error)
-	// StopJob ends a job; a job that has ended already is a conflict.
+	// StopJob ends a job; if the job has already ended, it is a conflict.
 	StopJob(context.Context, *StopJobRequest) (*Job, error)
-	// PauseJob has a running job save a checkpoint and give back what it holds. The job is pausing until
-	// the checkpoint is registered and the executor has confirmed that no process is left.
+	// PauseJob makes a running job save a checkpoint and release its resources. The job is pausing until the checkpoint
+	// is registered and the executor has confirmed that no process is left.
 	PauseJob(context.Context, *PauseJobRequest) (*Job, error)
-	// ResumeJob puts a paused job back into the queue; its next attempt begins at the last checkpoint.
+	// ResumeJob returns a paused job to the queue; its next attempt starts from the last checkpoint.
 	ResumeJob(context.Context, *ResumeJobRequest) (*Job, error)
-	// UpdateJob changes what may be changed of a job: its name and labels at any time, its priority and limits
-	// while it lives. An owner raises limits, an admin sets them.
+	// UpdateJob changes a job: its name and labels at any time, its priority and limits until it ends. An owner can
+	// only raise limits; an admin can set them freely.
 	UpdateJob(context.Context, *UpdateJobRequest) (*Job, error)
-	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last
-	// checkpoint where its recipe takes one up.
+	// RetryJob submits an ended job again through every gate: the same spec under a new id, from the last checkpoint if
+	// the recipe supports it.
 	RetryJob(context.Context, *RetryJobRequest) (*Job, error)
-	// CloneJob submits a job's spec as a new job through every gate, from the beginning, with what is given here
-	// in place of its own.
+	// CloneJob submits a job's spec as a new job through every gate, from the beginning. Fields of the request replace
+	// those of the spec.
 	CloneJob(context.Context, *CloneJobRequest) (*Job, error)
-	// PreflightJob holds a submission against every gate and tells what each says. It leaves nothing behind.
+	// PreflightJob checks a submission against every gate and returns the results. It stores nothing.
 	PreflightJob(context.Context, *PreflightJobRequest) (*PreflightReport, error)
 	// ListJobEvents lists what happened to a job, oldest first.
 	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
 	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
-	// WatchJob sends the job now and at every change of its state, and ends after the last one.
-	// The gateway shows it as Server-Sent Events.
+	// WatchJob sends the job now and on every change of its state, and ends after its final state. The gateway serves
+	// it as Server-Sent Events.
 	WatchJob(*WatchJobRequest, grpc.ServerStreamingServer[WatchJobResponse]) error
 	mustEmbedUnimplementedJobServiceServer()
 }

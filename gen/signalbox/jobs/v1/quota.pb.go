@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/jobs/v1/quota.proto
 
-// What accounts and teams may hold at once.
+// What accounts and teams may hold at a time.
 
 package jobsv1
 
@@ -256,7 +256,7 @@ type PutQuotaRequest struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	SubjectKind string                 `protobuf:"bytes,1,opt,name=subject_kind,json=subjectKind,proto3" json:"subject_kind,omitempty"`
 	Subject     string                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Null puts the installation's default back.
+	// Null restores the installation's default.
 	GpuLimit      *int32 `protobuf:"varint,3,opt,name=gpu_limit,json=gpuLimit,proto3,oneof" json:"gpu_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/jobs/v1/quota.proto
 
-// What accounts and teams may hold at once.
+// What accounts and teams may hold at a time.
 
 package jobsv1
 
@@ -32,12 +32,12 @@ const (
 //
 // QuotaService shows and sets quotas of accounts and teams.
 type QuotaServiceClient interface {
-	// GetQuota is the caller's own.
+	// GetQuota returns the caller's own quota.
 	GetQuota(ctx context.Context, in *GetQuotaRequest, opts ...grpc.CallOption) (*Quota, error)
-	// ListQuotas lists the quotas of all users or of all teams, by their names.
+	// ListQuotas lists the quotas of all users or all teams, by name.
 	ListQuotas(ctx context.Context, in *ListQuotasRequest, opts ...grpc.CallOption) (*ListQuotasResponse, error)
-	// PutQuota sets the limit of a user (by username) or a team (by key). A limit under what is held ends
-	// nothing and lets nothing new in.
+	// PutQuota sets the limit of a user (by username) or a team (by key). If it is below the current usage, running
+	// work continues but no new work is admitted.
 	PutQuota(ctx context.Context, in *PutQuotaRequest, opts ...grpc.CallOption) (*Quota, error)
 }
 
@@ -85,12 +85,12 @@ func (c *quotaServiceClient) PutQuota(ctx context.Context, in *PutQuotaRequest, 
 //
 // QuotaService shows and sets quotas of accounts and teams.
 type QuotaServiceServer interface {
-	// GetQuota is the caller's own.
+	// GetQuota returns the caller's own quota.
 	GetQuota(context.Context, *GetQuotaRequest) (*Quota, error)
-	// ListQuotas lists the quotas of all users or of all teams, by their names.
+	// ListQuotas lists the quotas of all users or all teams, by name.
 	ListQuotas(context.Context, *ListQuotasRequest) (*ListQuotasResponse, error)
-	// PutQuota sets the limit of a user (by username) or a team (by key). A limit under what is held ends
-	// nothing and lets nothing new in.
+	// PutQuota sets the limit of a user (by username) or a team (by key). If it is below the current usage, running
+	// work continues but no new work is admitted.
 	PutQuota(context.Context, *PutQuotaRequest) (*Quota, error)
 	mustEmbedUnimplementedQuotaServiceServer()
 }

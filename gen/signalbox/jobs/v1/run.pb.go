@@ -35,7 +35,7 @@ type Run struct {
 	Name     string   `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	State    JobState `protobuf:"varint,6,opt,name=state,proto3,enum=signalbox.jobs.v1.JobState" json:"state,omitempty"`
 	Attempts int32    `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// The accepted recipe.lock.json, kept for good.
+	// The accepted recipe.lock.json; it is never deleted.
 	RecipeLock   []byte                 `protobuf:"bytes,8,opt,name=recipe_lock,json=recipeLock,proto3" json:"recipe_lock,omitempty"`
 	Bindings     []byte                 `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
 	RecipeDigest string                 `protobuf:"bytes,10,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
@@ -44,7 +44,7 @@ type Run struct {
 	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	StartedAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	EndedAt      *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// What it came from; empty for a submission of its own.
+	// The jobs that it was derived from; empty for a submission of its own.
 	Parents       []*RunParent `protobuf:"bytes,16,rep,name=parents,proto3" json:"parents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -197,7 +197,7 @@ type RunParent struct {
 	// `retry` or `clone`.
 	Kind  string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The step that it goes on from; null where it begins at the beginning.
+	// The step that it continues from; null if it starts from the beginning.
 	Step          *int64 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -258,7 +258,7 @@ type ListRunsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// Empty for finished runs, `all` for live ones too.
+	// Empty or `finished` for finished runs, `all` for live ones too.
 	State         *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

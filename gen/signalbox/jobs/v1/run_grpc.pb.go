@@ -27,9 +27,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunService shows runs: what a job produced, which outlives the job.
+// RunService shows runs: the results of jobs, which outlive the jobs.
 type RunServiceClient interface {
-	// ListRuns lists finished runs, newest first; `state=all` live ones too.
+	// ListRuns lists finished runs, newest first; with `state=all` live ones too.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
 }
@@ -66,9 +66,9 @@ func (c *runServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts .
 // All implementations must embed UnimplementedRunServiceServer
 // for forward compatibility.
 //
-// RunService shows runs: what a job produced, which outlives the job.
+// RunService shows runs: the results of jobs, which outlive the jobs.
 type RunServiceServer interface {
-	// ListRuns lists finished runs, newest first; `state=all` live ones too.
+	// ListRuns lists finished runs, newest first; with `state=all` live ones too.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
 	mustEmbedUnimplementedRunServiceServer()

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/jobs/v1/share.proto
 
-// Public, revocable, read-only links to a job or a comparison of several.
+// Public, revocable, read-only links to a job or to a comparison of several jobs.
 
 package jobsv1
 
@@ -34,7 +34,7 @@ const (
 	ShareKind_SHARE_KIND_UNSPECIFIED ShareKind = 0
 	// One job.
 	ShareKind_SHARE_KIND_JOB ShareKind = 1
-	// Several, side by side.
+	// Several jobs, side by side.
 	ShareKind_SHARE_KIND_COMPARISON ShareKind = 2
 )
 
@@ -82,13 +82,13 @@ func (ShareKind) EnumDescriptor() ([]byte, []int) {
 type CreateShareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  ShareKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=signalbox.jobs.v1.ShareKind" json:"kind,omitempty"`
-	// Ids of jobs or runs: one for `job`, 2 to 20 for `comparison`. The order is the one in which they are shown.
+	// Ids of jobs or runs: one for `job`, 2 to 20 for `comparison`. They are shown in this order.
 	TargetIds []string `protobuf:"bytes,2,rep,name=target_ids,json=targetIds,proto3" json:"target_ids,omitempty"`
-	// When the link ends; never where unset.
+	// When the link expires; never if unset.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// What it opens beside names, states and times: `metrics`, `config`, `samples`. Where empty, the first two.
+	// What it shows besides names, states and times: `metrics`, `config`, `samples`. If empty, the first two.
 	Fields []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
-	// Show what is there now for good; else the link follows its targets.
+	// Freeze the current content; otherwise the link follows its targets.
 	Pinned        bool    `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	Title         *string `protobuf:"bytes,6,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -176,13 +176,13 @@ type Share struct {
 	Fields    []string               `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
 	Pinned    bool                   `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	Title     *string                `protobuf:"bytes,6,opt,name=title,proto3,oneof" json:"title,omitempty"`
-	// Username of who made it.
+	// Username of the owner.
 	Owner string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Null but in the answer that made it.
+	// Null except in the response that created it.
 	Token *string `protobuf:"bytes,8,opt,name=token,proto3,oneof" json:"token,omitempty"`
-	// The API's address of it, with the token; null wherever that is.
+	// The link's address in the API, with the token; null if the token is null.
 	Url *string `protobuf:"bytes,9,opt,name=url,proto3,oneof" json:"url,omitempty"`
-	// How the token begins, to tell links apart.
+	// The first characters of the token, to tell links apart.
 	Prefix        string                 `protobuf:"bytes,10,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -512,17 +512,17 @@ func (x *GetSharedRequest) GetToken() string {
 	return ""
 }
 
-// Shared is what the public sees of a link. Nothing in it opens another route.
+// Shared is the public view of a link. Nothing in it gives access to another route.
 type Shared struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Kind   ShareKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=signalbox.jobs.v1.ShareKind" json:"kind,omitempty"`
 	Title  *string                `protobuf:"bytes,2,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	Pinned bool                   `protobuf:"varint,3,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	// What can be asked for beside this.
+	// What else can be requested.
 	Fields    []string               `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// In the order of the link; the other routes name a run by its place here, from 0.
+	// In the link's order; the other routes select a run by its index here, from 0.
 	Runs          []*SharedRun `protobuf:"bytes,7,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -607,7 +607,7 @@ func (x *Shared) GetRuns() []*SharedRun {
 	return nil
 }
 
-// SharedRun is a run as the public sees it.
+// SharedRun is the public view of a run.
 type SharedRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -712,9 +712,9 @@ func (x *SharedRun) GetEndedAt() *timestamppb.Timestamp {
 type ListSharedMetricsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// Place of the run in the link, 0 where unset.
+	// Index of the run in the link; 0 if unset.
 	Run *int32 `protobuf:"varint,2,opt,name=run,proto3,oneof" json:"run,omitempty"`
-	// Only these keys; all where empty.
+	// Only these keys; all if empty.
 	Keys          []string `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
 	Limit         *int32   `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset        *int32   `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
@@ -996,7 +996,7 @@ func (x *GetSharedConfigRequest) GetRun() int32 {
 	return 0
 }
 
-// SharedConfig is how a run was configured.
+// SharedConfig is the configuration of a run.
 type SharedConfig struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Recipe        string                 `protobuf:"bytes,1,opt,name=recipe,proto3" json:"recipe,omitempty"`
@@ -1062,7 +1062,7 @@ type ListSharedSamplesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	Run   *int32                 `protobuf:"varint,2,opt,name=run,proto3,oneof" json:"run,omitempty"`
-	// Step of the validation round; the last one where unset. A pinned link has the last one alone.
+	// Step of the validation round; the last one if unset. A pinned link has only the last one.
 	Step          *int64 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	Limit         *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset        *int32 `protobuf:"varint,5,opt,name=offset,proto3,oneof" json:"offset,omitempty"`

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/jobs/v1/share.proto
 
-// Public, revocable, read-only links to a job or a comparison of several.
+// Public, revocable, read-only links to a job or to a comparison of several jobs.
 
 package jobsv1
 
@@ -31,13 +31,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ShareService makes, lists and ends links. A person sees his own, an admin all.
+// ShareService creates, lists and revokes links. Users see their own links, admins see all.
 type ShareServiceClient interface {
-	// CreateShare makes a link to what the caller may change; its token is shown once.
+	// CreateShare creates a link to targets that the caller may change; its token is shown once.
 	CreateShare(ctx context.Context, in *CreateShareRequest, opts ...grpc.CallOption) (*Share, error)
-	// ListShares lists links, newest first, also those that are over.
+	// ListShares lists links, newest first, including expired and revoked ones.
 	ListShares(ctx context.Context, in *ListSharesRequest, opts ...grpc.CallOption) (*ListSharesResponse, error)
-	// RevokeShare ends a link: the next request by it, on any instance, finds nothing. Again it changes nothing.
+	// RevokeShare revokes a link: from the next request on, every instance returns 404. A repeated call changes
+	// nothing.
 	RevokeShare(ctx context.Context, in *RevokeShareRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -83,13 +84,14 @@ func (c *shareServiceClient) RevokeShare(ctx context.Context, in *RevokeShareReq
 // All implementations must embed UnimplementedShareServiceServer
 // for forward compatibility.
 //
-// ShareService makes, lists and ends links. A person sees his own, an admin all.
+// ShareService creates, lists and revokes links. Users see their own links, admins see all.
 type ShareServiceServer interface {
-	// CreateShare makes a link to what the caller may change; its token is shown once.
+	// CreateShare creates a link to targets that the caller may change; its token is shown once.
 	CreateShare(context.Context, *CreateShareRequest) (*Share, error)
-	// ListShares lists links, newest first, also those that are over.
+	// ListShares lists links, newest first, including expired and revoked ones.
 	ListShares(context.Context, *ListSharesRequest) (*ListSharesResponse, error)
-	// RevokeShare ends a link: the next request by it, on any instance, finds nothing. Again it changes nothing.
+	// RevokeShare revokes a link: from the next request on, every instance returns 404. A repeated call changes
+	// nothing.
 	RevokeShare(context.Context, *RevokeShareRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedShareServiceServer()
 }
@@ -220,17 +222,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SharedService answers whoever has a link, without a credential; one that is sent along changes nothing. A
-// token that is unknown, malformed, revoked or expired, whose target is gone, whose owner may not change the
-// target any more, or that does not open what is asked for: all are the same 404.
+// SharedService serves the holders of a link without a credential; a credential in the request changes nothing. The
+// same 404 is returned if the token is unknown, malformed, revoked or expired, if the target does not exist, if the
+// owner may no longer change the target, or if the link does not include the requested data.
 type SharedServiceClient interface {
 	// GetShared shows what is shared, and counts as a view.
 	GetShared(ctx context.Context, in *GetSharedRequest, opts ...grpc.CallOption) (*Shared, error)
-	// ListSharedMetrics lists the series of one run by their keys.
+	// ListSharedMetrics lists the metric series of one run by key.
 	ListSharedMetrics(ctx context.Context, in *ListSharedMetricsRequest, opts ...grpc.CallOption) (*ListSharedMetricsResponse, error)
-	// GetSharedConfig shows how one run was configured.
+	// GetSharedConfig shows the configuration of one run.
 	GetSharedConfig(ctx context.Context, in *GetSharedConfigRequest, opts ...grpc.CallOption) (*SharedConfig, error)
-	// ListSharedSamples lists validation samples of one run. A run that is bound to a protected dataset shares none.
+	// ListSharedSamples lists validation samples of one run. A run with a protected dataset has none.
 	ListSharedSamples(ctx context.Context, in *ListSharedSamplesRequest, opts ...grpc.CallOption) (*ListSharedSamplesResponse, error)
 }
 
@@ -286,17 +288,17 @@ func (c *sharedServiceClient) ListSharedSamples(ctx context.Context, in *ListSha
 // All implementations must embed UnimplementedSharedServiceServer
 // for forward compatibility.
 //
-// SharedService answers whoever has a link, without a credential; one that is sent along changes nothing. A
-// token that is unknown, malformed, revoked or expired, whose target is gone, whose owner may not change the
-// target any more, or that does not open what is asked for: all are the same 404.
+// SharedService serves the holders of a link without a credential; a credential in the request changes nothing. The
+// same 404 is returned if the token is unknown, malformed, revoked or expired, if the target does not exist, if the
+// owner may no longer change the target, or if the link does not include the requested data.
 type SharedServiceServer interface {
 	// GetShared shows what is shared, and counts as a view.
 	GetShared(context.Context, *GetSharedRequest) (*Shared, error)
-	// ListSharedMetrics lists the series of one run by their keys.
+	// ListSharedMetrics lists the metric series of one run by key.
 	ListSharedMetrics(context.Context, *ListSharedMetricsRequest) (*ListSharedMetricsResponse, error)
-	// GetSharedConfig shows how one run was configured.
+	// GetSharedConfig shows the configuration of one run.
 	GetSharedConfig(context.Context, *GetSharedConfigRequest) (*SharedConfig, error)
-	// ListSharedSamples lists validation samples of one run. A run that is bound to a protected dataset shares none.
+	// ListSharedSamples lists validation samples of one run. A run with a protected dataset has none.
 	ListSharedSamples(context.Context, *ListSharedSamplesRequest) (*ListSharedSamplesResponse, error)
 	mustEmbedUnimplementedSharedServiceServer()
 }

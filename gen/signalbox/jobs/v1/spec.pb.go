@@ -23,11 +23,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// JobSpec is what a person asks to be trained, in the dialect `service/v1`.
+// JobSpec is a user's specification of a training, in the dialect `service/v1`.
 type JobSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// A project's key; empty is `default`.
+	// A project's key; if empty, `default`.
 	Project string            `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	Labels  map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Notes   string            `protobuf:"bytes,4,opt,name=notes,proto3" json:"notes,omitempty"`
@@ -38,13 +38,13 @@ type JobSpec struct {
 	Hparams   []byte     `protobuf:"bytes,8,opt,name=hparams,proto3" json:"hparams,omitempty"`
 	Bindings  *Bindings  `protobuf:"bytes,9,opt,name=bindings,proto3" json:"bindings,omitempty"`
 	Resources *Resources `protobuf:"bytes,10,opt,name=resources,proto3" json:"resources,omitempty"`
-	// Added to the training's environment; names of the loader and of the platform are refused.
+	// Added to the training's environment; names used by the loader or the platform are refused.
 	Env map[string]string `protobuf:"bytes,11,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// 0 to 100; 50 where unset.
+	// 0 to 100; 50 if unset.
 	Priority *int32  `protobuf:"varint,12,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	Limits   *Limits `protobuf:"bytes,13,opt,name=limits,proto3" json:"limits,omitempty"`
 	Retry    *Retry  `protobuf:"bytes,14,opt,name=retry,proto3" json:"retry,omitempty"`
-	// Seed of the run; drawn at admission where unset.
+	// Seed of the run; if unset, drawn at admission.
 	Seed          *int64            `protobuf:"varint,15,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
 	Checkpoint    *CheckpointPolicy `protobuf:"bytes,16,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -199,7 +199,7 @@ type Source struct {
 	Entrypoint string `protobuf:"bytes,1,opt,name=entrypoint,proto3" json:"entrypoint,omitempty"`
 	// The user's command; only with the recipe custom/custom.
 	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
-	// The committed package that the command runs in; only with the recipe custom/custom. Empty for none.
+	// The committed package that the command runs in; only with the recipe custom/custom. May be empty.
 	Package       string `protobuf:"bytes,3,opt,name=package,proto3" json:"package,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -527,7 +527,7 @@ type Bindings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the recipe's input to `ds/<project>/<name>@<version>`.
 	Datasets map[string]string `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// `mdl/<project>/<name>@<version>`; empty trains from scratch.
+	// `mdl/<project>/<name>@<version>`; if empty, the training starts from scratch.
 	Model         string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -579,7 +579,7 @@ func (x *Bindings) GetModel() string {
 
 type Resources struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At least one; all pools are one gang.
+	// At least one; all pools together are one gang.
 	Pools         []*PoolRequest `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -625,15 +625,15 @@ func (x *Resources) GetPools() []*PoolRequest {
 type PoolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Pool  string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	// Part that these nodes play, `trainer` where empty.
+	// The role of these nodes; `trainer` if empty.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// 1 where unset.
+	// 1 if unset.
 	Nodes       *int32 `protobuf:"varint,3,opt,name=nodes,proto3,oneof" json:"nodes,omitempty"`
 	GpusPerNode *int32 `protobuf:"varint,4,opt,name=gpus_per_node,json=gpusPerNode,proto3,oneof" json:"gpus_per_node,omitempty"`
 	Cpu         *int32 `protobuf:"varint,5,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
 	MemoryGb    *int32 `protobuf:"varint,6,opt,name=memory_gb,json=memoryGb,proto3,oneof" json:"memory_gb,omitempty"`
-	// Key of a hardware profile; its size holds where this request names none (or 0), and bounds it. Empty asks
-	// for the pool alone.
+	// Key of a hardware profile. Its size applies if this request sets none (or 0), and is the upper bound. If empty,
+	// only the pool is requested.
 	Profile       string `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -720,11 +720,11 @@ func (x *PoolRequest) GetProfile() string {
 
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Seconds from the reported `running` to the end, 86400 where unset.
+	// Seconds from the reported `running` to the end; 86400 if unset.
 	RunningS *int32 `protobuf:"varint,1,opt,name=running_s,json=runningS,proto3,oneof" json:"running_s,omitempty"`
-	// Seconds from the placement to the reported `running`, 3600 where unset.
+	// Seconds from the placement to the reported `running`; 3600 if unset.
 	StartingS *int32 `protobuf:"varint,2,opt,name=starting_s,json=startingS,proto3,oneof" json:"starting_s,omitempty"`
-	// Seconds in the queue, 604800 where unset.
+	// Seconds in the queue; 604800 if unset.
 	QueuedS       *int32 `protobuf:"varint,3,opt,name=queued_s,json=queuedS,proto3,oneof" json:"queued_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -783,15 +783,16 @@ func (x *Limits) GetQueuedS() int32 {
 
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many more attempts follow one that the infrastructure ended, 3 where unset.
+	// The maximum number of attempts after one that failed because of the infrastructure; 3 if unset.
 	Max *int32 `protobuf:"varint,1,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	// What is tried again: `infra`, an end by the infrastructure, and `preempted`; both where empty.
+	// What is retried: `infra`, a failure of the infrastructure, and `preempted`; both if empty.
 	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
-	// Exit codes of the command that are tried again, too.
+	// Exit codes of the command that are retried too.
 	ExitCodes []int32 `protobuf:"varint,3,rep,packed,name=exit_codes,json=exitCodes,proto3" json:"exit_codes,omitempty"`
-	// Seconds before the first further attempt, 1 where unset; doubled with each one, up to a minute or this.
+	// Seconds before the first retry, 1 if unset. They double with each retry, up to a minute or this value if it is
+	// larger.
 	BackoffS *int32 `protobuf:"varint,4,opt,name=backoff_s,json=backoffS,proto3,oneof" json:"backoff_s,omitempty"`
-	// Where a further attempt begins: `latest`, the last checkpoint, or `none`, the beginning; `latest` where empty.
+	// Where a retry starts: `latest`, the last checkpoint, or `none`, the beginning; `latest` if empty.
 	Resume        string `protobuf:"bytes,5,opt,name=resume,proto3" json:"resume,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -865,9 +866,9 @@ func (x *Retry) GetResume() string {
 // CheckpointPolicy is how a job is paused.
 type CheckpointPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Seconds that the training has to save its state when the job is paused, 300 where unset.
+	// Seconds that the training has to save its state when the job is paused; 300 if unset.
 	GraceS *int32 `protobuf:"varint,1,opt,name=grace_s,json=graceS,proto3,oneof" json:"grace_s,omitempty"`
-	// Whether a job without a checkpoint goes on rather than lose what it has done; true where unset.
+	// Whether a job without a checkpoint keeps running instead of losing its progress; true if unset.
 	RequiredForPause *bool `protobuf:"varint,2,opt,name=required_for_pause,json=requiredForPause,proto3,oneof" json:"required_for_pause,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

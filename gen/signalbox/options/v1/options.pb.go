@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: signalbox/options/v1/options.proto
 
-// Options that every Signalbox method and some fields carry: who may call a method, and which
-// fields travel as raw JSON. platform/rpc refuses to start a server with a method that lacks `access`.
+// Options of Signalbox methods and fields: who may call a method, and which fields are raw JSON. platform/rpc refuses
+// to start a server with a method without `access`.
 
 package optionsv1
 
@@ -32,7 +32,7 @@ const (
 	Credential_CREDENTIAL_UNSPECIFIED Credential = 0
 	// No credential is needed.
 	Credential_CREDENTIAL_NONE Credential = 1
-	// An access token of a person.
+	// A user's access token.
 	Credential_CREDENTIAL_USER Credential = 2
 	// The ingest token of one run.
 	Credential_CREDENTIAL_INGEST Credential = 3
@@ -89,7 +89,7 @@ func (Credential) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_options_v1_options_proto_rawDescGZIP(), []int{0}
 }
 
-// Role is the least role a person needs.
+// Role is the minimum role of the user.
 type Role int32
 
 const (
@@ -139,21 +139,20 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_options_v1_options_proto_rawDescGZIP(), []int{1}
 }
 
-// Need is the least relation that a person needs to the objects a method touches. platform/rpc hands it
-// to the method in its context, and the services' SQL filters by it (authn.ScopeOf): what the caller may
-// not read is absent (404), what he reads and may not change is forbidden (403). An admin has all of them.
+// Need is the minimum relation of the user to the objects that a method touches. platform/rpc passes it to the method
+// in its context, and the SQL of the services filters by it (authn.ScopeOf): objects that the caller may not read are
+// absent (404); objects that the caller may read but not change are forbidden (403). An admin has every relation.
 type Need int32
 
 const (
 	Need_NEED_UNSPECIFIED Need = 0
-	// Nothing that belongs to anybody is touched, or only what is the caller's own by construction, such as
-	// his profile and his sessions.
+	// The method touches no owned objects, or only the caller's own by construction, such as profile and sessions.
 	Need_NEED_NONE Need = 1
-	// Objects of the caller, of his projects and teams, and those that are visible to all.
+	// Objects of the caller, of the caller's projects and teams, and those that are visible to all.
 	Need_NEED_READ Need = 2
-	// Objects of the caller and of projects that he may edit.
+	// Objects of the caller and of projects that the caller may edit.
 	Need_NEED_EDIT Need = 3
-	// Objects of the caller, projects that he owns and teams that he leads.
+	// Objects of the caller, projects that the caller owns and teams that the caller leads.
 	Need_NEED_MANAGE Need = 4
 )
 
@@ -202,21 +201,21 @@ func (Need) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_options_v1_options_proto_rawDescGZIP(), []int{2}
 }
 
-// Access says who may call a method. Exactly one of `credential` and `peers` is set.
+// Access states who may call a method. Exactly one of `credential` and `peers` is set.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The one credential kind that opens the method.
+	// The credential kind that the method accepts.
 	Credential Credential `protobuf:"varint,1,opt,name=credential,proto3,enum=signalbox.options.v1.Credential" json:"credential,omitempty"`
-	// The least role, for CREDENTIAL_USER.
+	// The minimum role, for CREDENTIAL_USER.
 	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=signalbox.options.v1.Role" json:"role,omitempty"`
-	// For methods between services: the calling services that are let in.
+	// For methods between services: the services that may call it.
 	Peers []string `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`
-	// The relation to the objects that the method touches; set for CREDENTIAL_USER, and for nothing else.
+	// The required relation to the objects that the method touches; only for CREDENTIAL_USER.
 	Need Need `protobuf:"varint,4,opt,name=need,proto3,enum=signalbox.options.v1.Need" json:"need,omitempty"`
-	// Whether a person may call it before he has changed a password that was drawn for him; for
-	// CREDENTIAL_USER. Every other method refuses him.
+	// Whether users may call it before they have changed a generated password; for CREDENTIAL_USER. Every other method
+	// rejects them.
 	DrawnPassword bool `protobuf:"varint,5,opt,name=drawn_password,json=drawnPassword,proto3" json:"drawn_password,omitempty"`
-	// Whether it answers while the installation is in maintenance; every other public method refuses then.
+	// Whether it is served in maintenance; every other public method is refused then.
 	InMaintenance bool `protobuf:"varint,6,opt,name=in_maintenance,json=inMaintenance,proto3" json:"in_maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -294,8 +293,8 @@ func (x *Access) GetInMaintenance() bool {
 	return false
 }
 
-// Statuses are HTTP statuses of a method's answers, told where a client must know of them and nothing else
-// says so: they go into the OpenAPI document, and a contract test holds each.
+// Statuses are HTTP statuses of a method's responses that nothing else declares and that a client must know. They are
+// added to the OpenAPI document, and a contract test checks each.
 type Statuses struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        []int32                `protobuf:"varint,1,rep,packed,name=status,proto3" json:"status,omitempty"`
@@ -395,16 +394,16 @@ var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo
 var (
 	// optional signalbox.options.v1.Access access = 50301;
 	E_Access = &file_signalbox_options_v1_options_proto_extTypes[0]
-	// The failures that the method answers beside those that follow from its shape: 401 and 403 of a method for
-	// people, 422 of a request with fields, 413 of a body, 503 of maintenance. 500 is never declared.
+	// Failures of the method besides those that follow from its form: 401 and 403 of a method for users, 422 of a
+	// request with fields, 413 of a body, 503 of maintenance. 500 is never declared.
 	//
 	// optional signalbox.options.v1.Statuses fails = 50303;
 	E_Fails = &file_signalbox_options_v1_options_proto_extTypes[1]
-	// What the method answers a success with beside the status that its name and route give.
+	// Success statuses of the method besides the one that its name and route imply.
 	//
 	// optional signalbox.options.v1.Statuses succeeds = 50304;
 	E_Succeeds = &file_signalbox_options_v1_options_proto_extTypes[2]
-	// How many seconds a call may take, where the gateway's own limit is too short for it.
+	// The maximum duration of a call in seconds, if the gateway's default is too short.
 	//
 	// optional int32 limit_s = 50310;
 	E_LimitS = &file_signalbox_options_v1_options_proto_extTypes[3]
@@ -416,8 +415,8 @@ var (
 	//
 	// optional bool raw_json = 50302;
 	E_RawJson = &file_signalbox_options_v1_options_proto_extTypes[4]
-	// A request must name this list, though it may be empty: what is replaced as a whole is never emptied by
-	// leaving it out. The edge refuses what does not; a gRPC message cannot tell the one from the other.
+	// A request must contain this list, though it may be empty: a list that is replaced as a whole must not be emptied
+	// by leaving it out. The gateway rejects requests without it; a gRPC message cannot distinguish the two.
 	//
 	// optional bool named = 50310;
 	E_Named = &file_signalbox_options_v1_options_proto_extTypes[5]

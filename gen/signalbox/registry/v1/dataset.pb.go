@@ -36,9 +36,9 @@ type Dataset struct {
 	Format        string                 `protobuf:"bytes,6,opt,name=format,proto3" json:"format,omitempty"`
 	LatestVersion *string                `protobuf:"bytes,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Whether identity and schema are all that anybody is shown; jobs of its editors still read it.
+	// Whether users can see only identity and schema; jobs of its editors can still read it.
 	Protected bool `protobuf:"varint,9,opt,name=protected,proto3" json:"protected,omitempty"`
-	// Who besides its project's members sees it: `team` or `all`.
+	// Who can see it besides its project's members: `team` or `all`.
 	Visibility    string `protobuf:"bytes,10,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -157,7 +157,7 @@ type DatasetVersion struct {
 	Bytes  int64  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// ds/<project>/<name>@<version>
 	Ref string `protobuf:"bytes,8,opt,name=ref,proto3" json:"ref,omitempty"`
-	// Only where one version is answered, and never of a protected dataset.
+	// Only in responses with a single version, and never for a protected dataset.
 	Manifest      []*ManifestFile        `protobuf:"bytes,9,rep,name=manifest,proto3" json:"manifest,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	CommittedAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=committed_at,json=committedAt,proto3" json:"committed_at,omitempty"`
@@ -420,12 +420,12 @@ func (x *UploadTarget) GetExpiresAt() *timestamppb.Timestamp {
 type CreateDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// A project's key; empty is `default`.
+	// A project's key; if empty, `default`.
 	Project     string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// `jsonl` where empty.
+	// If empty, `jsonl`.
 	Format string `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
-	// Never lifted again.
+	// It can never be removed.
 	Protected     bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -649,7 +649,7 @@ type CreateDatasetVersionRequest struct {
 	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
 	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Files     []*ManifestFile        `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
-	// What the rows look like, as a JSON Schema object; where absent, that of a jsonl dataset is read from its first rows.
+	// JSON Schema object of a row; if absent, the schema of a jsonl dataset is inferred from its first rows.
 	Schema        []byte `protobuf:"bytes,4,opt,name=schema,proto3" json:"schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -977,7 +977,7 @@ type UpdateDatasetRequest struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	DatasetId   string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
 	Description *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// `true` protects the dataset; `false` is refused for one that is protected.
+	// `true` protects the dataset; `false` is refused for a protected dataset.
 	Protected     *bool `protobuf:"varint,3,opt,name=protected,proto3,oneof" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1347,7 +1347,7 @@ type PreviewDatasetVersionRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	DatasetId string                 `protobuf:"bytes,1,opt,name=dataset_id,json=datasetId,proto3" json:"dataset_id,omitempty"`
 	Version   string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Rows, 20 where absent.
+	// Number of rows; 20 if absent.
 	Limit         *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1406,10 +1406,10 @@ func (x *PreviewDatasetVersionRequest) GetLimit() int32 {
 
 type DatasetPreview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The file whose rows these are: the first by path.
+	// The file that the rows come from: the first by path.
 	Path string        `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Rows []*DatasetRow `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
-	// Whether the file has more than is shown.
+	// Whether the file has more rows than shown.
 	Truncated     bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1468,9 +1468,9 @@ func (x *DatasetPreview) GetTruncated() bool {
 
 type DatasetRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counted from 1.
+	// Line number, from 1.
 	Line int32 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`
-	// The row, null where the line is not JSON.
+	// The row; null if the line is not JSON.
 	Value []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	// What is wrong with the line.
 	Error         *string `protobuf:"bytes,3,opt,name=error,proto3,oneof" json:"error,omitempty"`
@@ -1589,9 +1589,9 @@ type DatasetSchema struct {
 	Format    string                 `protobuf:"bytes,4,opt,name=format,proto3" json:"format,omitempty"`
 	// `declared` with the version, `inferred` from its first rows, or `none`.
 	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
-	// A JSON Schema of a row, null where none is known.
+	// JSON Schema of a row; null if unknown.
 	Schema []byte `protobuf:"bytes,6,opt,name=schema,proto3" json:"schema,omitempty"`
-	// From how many rows it was inferred.
+	// The number of rows that it was inferred from.
 	SampledRows   int32 `protobuf:"varint,7,opt,name=sampled_rows,json=sampledRows,proto3" json:"sampled_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

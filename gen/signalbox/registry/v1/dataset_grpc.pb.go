@@ -38,32 +38,32 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DatasetService keeps versioned datasets. Bytes go to the object store by signed URLs.
+// DatasetService manages versioned datasets. Their bytes are uploaded to the object store by signed URLs.
 type DatasetServiceClient interface {
 	CreateDataset(ctx context.Context, in *CreateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
 	// ListDatasets lists datasets, newest first.
 	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error)
 	GetDataset(ctx context.Context, in *GetDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
-	// CreateDatasetVersion takes the manifest and answers a signed URL for each object that is not
-	// there yet. A version that exists is a conflict, before any byte moves.
+	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object. If the version
+	// exists, it is a conflict before any byte is uploaded.
 	CreateDatasetVersion(ctx context.Context, in *CreateDatasetVersionRequest, opts ...grpc.CallOption) (*CreateDatasetVersionResponse, error)
 	// ListDatasetVersions lists the versions of a dataset, newest first.
 	ListDatasetVersions(ctx context.Context, in *ListDatasetVersionsRequest, opts ...grpc.CallOption) (*ListDatasetVersionsResponse, error)
 	GetDatasetVersion(ctx context.Context, in *GetDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
 	// CommitDatasetVersion verifies size and SHA-256 of every object and makes the version ready.
 	CommitDatasetVersion(ctx context.Context, in *CommitDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
-	// UpdateDataset changes what is said of a dataset. Protection is set and never lifted.
+	// UpdateDataset changes a dataset's description and settings. Protection can be set but never removed.
 	UpdateDataset(ctx context.Context, in *UpdateDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
-	// ArchiveDatasetVersion takes a ready version out of use: no new binding finds it. What is bound to it
-	// stays bound, and its name stays taken. A repeat changes nothing.
+	// ArchiveDatasetVersion takes a ready version out of use: no new binding can use it. Existing bindings stay, and
+	// its name stays taken. A repeated call changes nothing.
 	ArchiveDatasetVersion(ctx context.Context, in *ArchiveDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetVersion, error)
-	// ListDatasetFiles lists the files of a version by path. Of a protected dataset nobody gets them.
+	// ListDatasetFiles lists the files of a version by path. Files of a protected dataset are never listed.
 	ListDatasetFiles(ctx context.Context, in *ListDatasetFilesRequest, opts ...grpc.CallOption) (*ListDatasetFilesResponse, error)
-	// SignDatasetDownload answers a signed URL of one file. Of a protected dataset nobody gets one.
+	// SignDatasetDownload returns a signed URL of one file; never for a protected dataset.
 	SignDatasetDownload(ctx context.Context, in *SignDatasetDownloadRequest, opts ...grpc.CallOption) (*DatasetDownload, error)
-	// PreviewDatasetVersion shows the first rows of a jsonl version. Of a protected dataset nobody sees one.
+	// PreviewDatasetVersion shows the first rows of a jsonl version; never of a protected dataset.
 	PreviewDatasetVersion(ctx context.Context, in *PreviewDatasetVersionRequest, opts ...grpc.CallOption) (*DatasetPreview, error)
-	// GetDatasetSchema answers what the rows of a ready version look like, of protected ones too.
+	// GetDatasetSchema returns the schema of the rows of a ready version, also of protected ones.
 	GetDatasetSchema(ctx context.Context, in *GetDatasetSchemaRequest, opts ...grpc.CallOption) (*DatasetSchema, error)
 }
 
@@ -209,32 +209,32 @@ func (c *datasetServiceClient) GetDatasetSchema(ctx context.Context, in *GetData
 // All implementations must embed UnimplementedDatasetServiceServer
 // for forward compatibility.
 //
-// DatasetService keeps versioned datasets. Bytes go to the object store by signed URLs.
+// DatasetService manages versioned datasets. Their bytes are uploaded to the object store by signed URLs.
 type DatasetServiceServer interface {
 	CreateDataset(context.Context, *CreateDatasetRequest) (*Dataset, error)
 	// ListDatasets lists datasets, newest first.
 	ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error)
 	GetDataset(context.Context, *GetDatasetRequest) (*Dataset, error)
-	// CreateDatasetVersion takes the manifest and answers a signed URL for each object that is not
-	// there yet. A version that exists is a conflict, before any byte moves.
+	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object. If the version
+	// exists, it is a conflict before any byte is uploaded.
 	CreateDatasetVersion(context.Context, *CreateDatasetVersionRequest) (*CreateDatasetVersionResponse, error)
 	// ListDatasetVersions lists the versions of a dataset, newest first.
 	ListDatasetVersions(context.Context, *ListDatasetVersionsRequest) (*ListDatasetVersionsResponse, error)
 	GetDatasetVersion(context.Context, *GetDatasetVersionRequest) (*DatasetVersion, error)
 	// CommitDatasetVersion verifies size and SHA-256 of every object and makes the version ready.
 	CommitDatasetVersion(context.Context, *CommitDatasetVersionRequest) (*DatasetVersion, error)
-	// UpdateDataset changes what is said of a dataset. Protection is set and never lifted.
+	// UpdateDataset changes a dataset's description and settings. Protection can be set but never removed.
 	UpdateDataset(context.Context, *UpdateDatasetRequest) (*Dataset, error)
-	// ArchiveDatasetVersion takes a ready version out of use: no new binding finds it. What is bound to it
-	// stays bound, and its name stays taken. A repeat changes nothing.
+	// ArchiveDatasetVersion takes a ready version out of use: no new binding can use it. Existing bindings stay, and
+	// its name stays taken. A repeated call changes nothing.
 	ArchiveDatasetVersion(context.Context, *ArchiveDatasetVersionRequest) (*DatasetVersion, error)
-	// ListDatasetFiles lists the files of a version by path. Of a protected dataset nobody gets them.
+	// ListDatasetFiles lists the files of a version by path. Files of a protected dataset are never listed.
 	ListDatasetFiles(context.Context, *ListDatasetFilesRequest) (*ListDatasetFilesResponse, error)
-	// SignDatasetDownload answers a signed URL of one file. Of a protected dataset nobody gets one.
+	// SignDatasetDownload returns a signed URL of one file; never for a protected dataset.
 	SignDatasetDownload(context.Context, *SignDatasetDownloadRequest) (*DatasetDownload, error)
-	// PreviewDatasetVersion shows the first rows of a jsonl version. Of a protected dataset nobody sees one.
+	// PreviewDatasetVersion shows the first rows of a jsonl version; never of a protected dataset.
 	PreviewDatasetVersion(context.Context, *PreviewDatasetVersionRequest) (*DatasetPreview, error)
-	// GetDatasetSchema answers what the rows of a ready version look like, of protected ones too.
+	// GetDatasetSchema returns the schema of the rows of a ready version, also of protected ones.
 	GetDatasetSchema(context.Context, *GetDatasetSchemaRequest) (*DatasetSchema, error)
 	mustEmbedUnimplementedDatasetServiceServer()
 }

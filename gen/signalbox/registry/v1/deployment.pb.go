@@ -38,13 +38,13 @@ type Deployment struct {
 	PromotedRevisionId *string `protobuf:"bytes,6,opt,name=promoted_revision_id,json=promotedRevisionId,proto3,oneof" json:"promoted_revision_id,omitempty"`
 	PromotedRevision   *int32  `protobuf:"varint,7,opt,name=promoted_revision,json=promotedRevision,proto3,oneof" json:"promoted_revision,omitempty"`
 	PreviousRevisionId *string `protobuf:"bytes,8,opt,name=previous_revision_id,json=previousRevisionId,proto3,oneof" json:"previous_revision_id,omitempty"`
-	// Base of the OpenAI-style routes, with /v1.
+	// Base URL of the OpenAI-style routes, with /v1.
 	Url         string                 `protobuf:"bytes,9,opt,name=url,proto3" json:"url,omitempty"`
 	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	Description string                 `protobuf:"bytes,11,opt,name=description,proto3" json:"description,omitempty"`
-	// The revision that takes over when it is ready, after a rollback that starts it.
+	// The revision that takes over when it is ready, after a rollback with `start`.
 	PendingRevision *int32 `protobuf:"varint,12,opt,name=pending_revision,json=pendingRevision,proto3,oneof" json:"pending_revision,omitempty"`
-	// While suspended: `drain` lets the calls that ran end, `cut` ended them.
+	// While suspended: `drain` lets running calls end, `cut` ended them.
 	SuspendMode   *string                `protobuf:"bytes,13,opt,name=suspend_mode,json=suspendMode,proto3,oneof" json:"suspend_mode,omitempty"`
 	SuspendedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=suspended_at,json=suspendedAt,proto3" json:"suspended_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -187,14 +187,14 @@ type Revision struct {
 	// `pending`, `preparing`, `starting`, `probing`, `ready`, `not_ready`, `failed`, `stopped`.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	Ready bool   `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
-	// Why it is not ready; null when it is.
+	// Why it is not ready; null if it is.
 	Reason  *RevisionReason `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Source  *RevisionSource `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	Serving *Serving        `protobuf:"bytes,8,opt,name=serving,proto3" json:"serving,omitempty"`
 	// sha256:<hex> over source and serving.
 	ServingDigest string     `protobuf:"bytes,9,opt,name=serving_digest,json=servingDigest,proto3" json:"serving_digest,omitempty"`
 	Replicas      []*Replica `protobuf:"bytes,10,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// What the probes saw.
+	// The results of the probes.
 	ProbeReport   []byte                   `protobuf:"bytes,11,opt,name=probe_report,json=probeReport,proto3" json:"probe_report,omitempty"`
 	CreatedAt     *timestamppb.Timestamp   `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ReadyAt       *timestamppb.Timestamp   `protobuf:"bytes,13,opt,name=ready_at,json=readyAt,proto3" json:"ready_at,omitempty"`
@@ -453,15 +453,15 @@ func (x *RevisionSource) GetVersion() int32 {
 
 type Serving struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `llamacpp` where empty, or `command`.
+	// `llamacpp` or `command`; if empty, `llamacpp`.
 	Engine string `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
-	// Options of the engine, as its own command line knows them.
+	// Command-line options of the engine.
 	Args []string `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
 	// Engine `command`: the argument vector; {model}, {host}, {port} are replaced.
 	Command []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
 	// Engine `command`: hash-pinned Python requirements of its environment.
 	Requirements string `protobuf:"bytes,4,opt,name=requirements,proto3" json:"requirements,omitempty"`
-	// Pool to run on; `default` where empty.
+	// Pool to run in; if empty, `default`.
 	Pool          string `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
 	Gpus          int32  `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -631,7 +631,7 @@ type DeploymentToken struct {
 	Name         string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// The first characters of the secret, to recognise it by.
 	Prefix string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// The secret; null but in the answer that made it.
+	// The secret; null except in the response that created it.
 	Token         *string                `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
@@ -1017,7 +1017,7 @@ func (x *DeleteDeploymentRequest) GetDeploymentId() string {
 type SuspendDeploymentRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	// `drain` where empty: calls that run may end; `cut` ends them.
+	// `drain` (the default) lets running calls end; `cut` ends them.
 	Mode          string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1114,9 +1114,9 @@ func (x *ResumeDeploymentRequest) GetDeploymentId() string {
 type RollbackDeploymentRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	// Number of a revision that was promoted before; the previous one where absent.
+	// Number of a revision that was promoted before; if absent, the previous one.
 	ToRevision *int32 `protobuf:"varint,2,opt,name=to_revision,json=toRevision,proto3,oneof" json:"to_revision,omitempty"`
-	// Start it where it does not run, and switch when it is ready.
+	// Start the revision if it does not run, and switch when it is ready.
 	Start         bool `protobuf:"varint,3,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -44,43 +44,44 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DeploymentService owns deployments, their revisions, the promoted pointer and their tokens.
+// DeploymentService manages deployments, their revisions, the promoted revision and their tokens.
 type DeploymentServiceClient interface {
 	CreateDeployment(ctx context.Context, in *CreateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// ListDeployments lists deployments, newest first.
 	ListDeployments(ctx context.Context, in *ListDeploymentsRequest, opts ...grpc.CallOption) (*ListDeploymentsResponse, error)
 	GetDeployment(ctx context.Context, in *GetDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// UpdateDeployment changes what is said of a deployment; what serves is not touched.
+	// UpdateDeployment changes the description of a deployment; serving is not affected.
 	UpdateDeployment(ctx context.Context, in *UpdateDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// DeleteDeployment ends a deployment for good: its engines stop and its tokens die. What serves must be
-	// suspended first. It answers when no live replica knows the deployment any more.
+	// DeleteDeployment deletes a deployment for good: its engines stop and its tokens stop working. A serving
+	// deployment must be suspended first. The call returns when no live replica knows the deployment any more.
 	DeleteDeployment(ctx context.Context, in *DeleteDeploymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// SuspendDeployment refuses calls from now on: it answers when every live replica does. Engines, tokens
-	// and the promoted revision stay. Suspending a suspended deployment changes nothing, but `cut` still cuts.
+	// SuspendDeployment refuses calls from now on; it returns when every live replica refuses them. Engines, tokens and
+	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still cuts running
+	// calls.
 	SuspendDeployment(ctx context.Context, in *SuspendDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// ResumeDeployment takes calls again; a deployment that serves is answered as it is.
+	// ResumeDeployment accepts calls again; a serving deployment is returned unchanged.
 	ResumeDeployment(ctx context.Context, in *ResumeDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// RollbackDeployment promotes the revision that answered before, or another one that did. One that is not
-	// ready is a conflict, unless it shall be started: then it takes over when it is ready (202).
+	// RollbackDeployment promotes the previously promoted revision, or another one that was promoted before. If that
+	// revision is not ready, it is a conflict, unless `start` is set: then it takes over when it is ready (202).
 	RollbackDeployment(ctx context.Context, in *RollbackDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// ListDeploymentEvents lists what happened to a deployment, oldest first.
 	ListDeploymentEvents(ctx context.Context, in *ListDeploymentEventsRequest, opts ...grpc.CallOption) (*ListDeploymentEventsResponse, error)
-	// CreateRevision prepares a candidate; it never touches traffic.
+	// CreateRevision prepares a candidate; it never affects traffic.
 	CreateRevision(ctx context.Context, in *CreateRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
 	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(ctx context.Context, in *ListRevisionsRequest, opts ...grpc.CallOption) (*ListRevisionsResponse, error)
 	GetRevision(ctx context.Context, in *GetRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
-	// PromoteRevision makes a ready revision the one that answers; one that is not ready is a conflict.
+	// PromoteRevision makes a ready revision the serving one; if it is not ready, it is a conflict.
 	PromoteRevision(ctx context.Context, in *PromoteRevisionRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// StartRevision asks anew for the engine of a revision that was stopped or has failed.
+	// StartRevision starts the engine of a revision that was stopped or has failed.
 	StartRevision(ctx context.Context, in *StartRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
-	// StopRevision ends the engines of a revision that is not promoted, or of a suspended deployment.
+	// StopRevision stops the engines of a revision that is not promoted or whose deployment is suspended.
 	StopRevision(ctx context.Context, in *StopRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
-	// CreateDeploymentToken makes a token; its secret is in this answer only.
+	// CreateDeploymentToken creates a token; only this response contains its secret.
 	CreateDeploymentToken(ctx context.Context, in *CreateDeploymentTokenRequest, opts ...grpc.CallOption) (*DeploymentToken, error)
-	// ListDeploymentTokens lists the tokens of a deployment, newest first, also those that were revoked.
+	// ListDeploymentTokens lists the tokens of a deployment, newest first, including revoked ones.
 	ListDeploymentTokens(ctx context.Context, in *ListDeploymentTokensRequest, opts ...grpc.CallOption) (*ListDeploymentTokensResponse, error)
-	// RevokeDeploymentToken answers only when no live replica accepts the token any more.
+	// RevokeDeploymentToken returns only when no live replica accepts the token any more.
 	RevokeDeploymentToken(ctx context.Context, in *RevokeDeploymentTokenRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -276,43 +277,44 @@ func (c *deploymentServiceClient) RevokeDeploymentToken(ctx context.Context, in 
 // All implementations must embed UnimplementedDeploymentServiceServer
 // for forward compatibility.
 //
-// DeploymentService owns deployments, their revisions, the promoted pointer and their tokens.
+// DeploymentService manages deployments, their revisions, the promoted revision and their tokens.
 type DeploymentServiceServer interface {
 	CreateDeployment(context.Context, *CreateDeploymentRequest) (*Deployment, error)
 	// ListDeployments lists deployments, newest first.
 	ListDeployments(context.Context, *ListDeploymentsRequest) (*ListDeploymentsResponse, error)
 	GetDeployment(context.Context, *GetDeploymentRequest) (*Deployment, error)
-	// UpdateDeployment changes what is said of a deployment; what serves is not touched.
+	// UpdateDeployment changes the description of a deployment; serving is not affected.
 	UpdateDeployment(context.Context, *UpdateDeploymentRequest) (*Deployment, error)
-	// DeleteDeployment ends a deployment for good: its engines stop and its tokens die. What serves must be
-	// suspended first. It answers when no live replica knows the deployment any more.
+	// DeleteDeployment deletes a deployment for good: its engines stop and its tokens stop working. A serving
+	// deployment must be suspended first. The call returns when no live replica knows the deployment any more.
 	DeleteDeployment(context.Context, *DeleteDeploymentRequest) (*emptypb.Empty, error)
-	// SuspendDeployment refuses calls from now on: it answers when every live replica does. Engines, tokens
-	// and the promoted revision stay. Suspending a suspended deployment changes nothing, but `cut` still cuts.
+	// SuspendDeployment refuses calls from now on; it returns when every live replica refuses them. Engines, tokens and
+	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still cuts running
+	// calls.
 	SuspendDeployment(context.Context, *SuspendDeploymentRequest) (*Deployment, error)
-	// ResumeDeployment takes calls again; a deployment that serves is answered as it is.
+	// ResumeDeployment accepts calls again; a serving deployment is returned unchanged.
 	ResumeDeployment(context.Context, *ResumeDeploymentRequest) (*Deployment, error)
-	// RollbackDeployment promotes the revision that answered before, or another one that did. One that is not
-	// ready is a conflict, unless it shall be started: then it takes over when it is ready (202).
+	// RollbackDeployment promotes the previously promoted revision, or another one that was promoted before. If that
+	// revision is not ready, it is a conflict, unless `start` is set: then it takes over when it is ready (202).
 	RollbackDeployment(context.Context, *RollbackDeploymentRequest) (*Deployment, error)
 	// ListDeploymentEvents lists what happened to a deployment, oldest first.
 	ListDeploymentEvents(context.Context, *ListDeploymentEventsRequest) (*ListDeploymentEventsResponse, error)
-	// CreateRevision prepares a candidate; it never touches traffic.
+	// CreateRevision prepares a candidate; it never affects traffic.
 	CreateRevision(context.Context, *CreateRevisionRequest) (*Revision, error)
 	// ListRevisions lists the revisions of a deployment, newest first.
 	ListRevisions(context.Context, *ListRevisionsRequest) (*ListRevisionsResponse, error)
 	GetRevision(context.Context, *GetRevisionRequest) (*Revision, error)
-	// PromoteRevision makes a ready revision the one that answers; one that is not ready is a conflict.
+	// PromoteRevision makes a ready revision the serving one; if it is not ready, it is a conflict.
 	PromoteRevision(context.Context, *PromoteRevisionRequest) (*Deployment, error)
-	// StartRevision asks anew for the engine of a revision that was stopped or has failed.
+	// StartRevision starts the engine of a revision that was stopped or has failed.
 	StartRevision(context.Context, *StartRevisionRequest) (*Revision, error)
-	// StopRevision ends the engines of a revision that is not promoted, or of a suspended deployment.
+	// StopRevision stops the engines of a revision that is not promoted or whose deployment is suspended.
 	StopRevision(context.Context, *StopRevisionRequest) (*Revision, error)
-	// CreateDeploymentToken makes a token; its secret is in this answer only.
+	// CreateDeploymentToken creates a token; only this response contains its secret.
 	CreateDeploymentToken(context.Context, *CreateDeploymentTokenRequest) (*DeploymentToken, error)
-	// ListDeploymentTokens lists the tokens of a deployment, newest first, also those that were revoked.
+	// ListDeploymentTokens lists the tokens of a deployment, newest first, including revoked ones.
 	ListDeploymentTokens(context.Context, *ListDeploymentTokensRequest) (*ListDeploymentTokensResponse, error)
-	// RevokeDeploymentToken answers only when no live replica accepts the token any more.
+	// RevokeDeploymentToken returns only when no live replica accepts the token any more.
 	RevokeDeploymentToken(context.Context, *RevokeDeploymentTokenRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedDeploymentServiceServer()
 }

@@ -33,7 +33,7 @@ type Environment struct {
 	Project     string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
 	Owner       string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	Description string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	// Who besides its project's members sees it: `team` or `all`.
+	// Who can see it besides its project's members: `team` or `all`.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// The version that became ready last and is not deprecated.
 	LatestVersion *string                `protobuf:"bytes,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
@@ -142,7 +142,7 @@ type EnvironmentVersion struct {
 	// sha256:<hex> over the manifest and the digest of the package.
 	Digest   string               `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
 	Manifest *EnvironmentManifest `protobuf:"bytes,8,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	// The environment's code, a tar file; null where the image holds it.
+	// The environment's code, a tar file; null if the image contains it.
 	Package       *EnvironmentPackage    `protobuf:"bytes,9,opt,name=package,proto3" json:"package,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ReadyAt       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ready_at,json=readyAt,proto3" json:"ready_at,omitempty"`
@@ -262,11 +262,11 @@ type EnvironmentManifest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `env/v1`.
 	Api string `protobuf:"bytes,1,opt,name=api,proto3" json:"api,omitempty"`
-	// What is imported or run: `package.module:Class` or a path in the package.
+	// What to import or run: `package.module:Class` or a path in the package.
 	Entry string `protobuf:"bytes,2,opt,name=entry,proto3" json:"entry,omitempty"`
-	// The Python that it needs, such as `>=3.11`.
+	// The required Python version, such as `>=3.11`.
 	Python string `protobuf:"bytes,3,opt,name=python,proto3" json:"python,omitempty"`
-	// A container image by digest, empty for none.
+	// A container image by digest; may be empty.
 	Image            string                `protobuf:"bytes,4,opt,name=image,proto3" json:"image,omitempty"`
 	Harness          *EnvironmentHarness   `protobuf:"bytes,5,opt,name=harness,proto3" json:"harness,omitempty"`
 	Toolsets         []string              `protobuf:"bytes,6,rep,name=toolsets,proto3" json:"toolsets,omitempty"`
@@ -386,7 +386,7 @@ func (x *EnvironmentManifest) GetTaskset() *EnvironmentTaskset {
 	return nil
 }
 
-// EnvironmentHarness is what drives the agent through the environment.
+// EnvironmentHarness is the program that drives the agent through the environment.
 type EnvironmentHarness struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -443,7 +443,7 @@ type RewardComponent struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Weight float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	// Least and greatest value, empty where they are not bounded.
+	// Lowest and highest value; empty if unbounded.
 	Range         []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -502,7 +502,7 @@ func (x *RewardComponent) GetRange() []float64 {
 
 type EnvironmentLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Turns of a rollout, 0 for no limit.
+	// Turns of a rollout; 0 means no limit.
 	Turns         int32                `protobuf:"varint,1,opt,name=turns,proto3" json:"turns,omitempty"`
 	Timeouts      *EnvironmentTimeouts `protobuf:"bytes,2,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -553,7 +553,7 @@ func (x *EnvironmentLimits) GetTimeouts() *EnvironmentTimeouts {
 	return nil
 }
 
-// EnvironmentTimeouts are in seconds; 0 is no limit.
+// EnvironmentTimeouts are in seconds; 0 means no limit.
 type EnvironmentTimeouts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Setup         int32                  `protobuf:"varint,1,opt,name=setup,proto3" json:"setup,omitempty"`
@@ -622,7 +622,7 @@ func (x *EnvironmentTimeouts) GetScoring() int32 {
 	return 0
 }
 
-// EnvironmentResources are of one rollout.
+// EnvironmentResources are the resources of one rollout.
 type EnvironmentResources struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cpu           int32                  `protobuf:"varint,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
@@ -735,16 +735,16 @@ func (x *EnvironmentNetwork) GetDeny() []string {
 	return nil
 }
 
-// EnvironmentTaskset is all that is ever told of a taskset.
+// EnvironmentTaskset is the public information about a taskset.
 type EnvironmentTaskset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// sha256:<hex> of its bytes: a file with one JSON object a line.
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
-	// How many tasks it has; 0 for one that is drawn without end.
+	// The number of tasks; 0 if they are generated without end.
 	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// How many tasks each split has, by the tasks' member `split`; empty where it has none.
+	// The number of tasks of each split, by the tasks' member `split`; empty if there are no splits.
 	Splits map[string]int32 `protobuf:"bytes,3,rep,name=splits,proto3" json:"splits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Whether its tasks are drawn without end; its bytes are then the generator's.
+	// Whether tasks are generated without end; the bytes are then those of the generator.
 	Infinite      bool `protobuf:"varint,4,opt,name=infinite,proto3" json:"infinite,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -941,7 +941,7 @@ func (x *EnvironmentUpload) GetExpiresAt() *timestamppb.Timestamp {
 type CreateEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// A project's key; empty is `default`.
+	// A project's key; if empty, `default`.
 	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -36,27 +36,28 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EnvironmentService keeps environments of agent reinforcement learning: versioned manifests with their code
-// and their taskset. A taskset goes in and never comes out: its digest and its count are all that is told.
+// EnvironmentService manages environments for agent reinforcement learning: versioned manifests with their code and
+// their taskset. A taskset can be uploaded but never read: only its digest and its count are shown.
 type EnvironmentServiceClient interface {
 	CreateEnvironment(ctx context.Context, in *CreateEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
 	// ListEnvironments lists environments, newest first.
 	ListEnvironments(ctx context.Context, in *ListEnvironmentsRequest, opts ...grpc.CallOption) (*ListEnvironmentsResponse, error)
 	GetEnvironment(ctx context.Context, in *GetEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
 	UpdateEnvironment(ctx context.Context, in *UpdateEnvironmentRequest, opts ...grpc.CallOption) (*Environment, error)
-	// DeleteEnvironment takes an environment out of the catalog; its name is free then. What was bound to it keeps
-	// its digests.
+	// DeleteEnvironment removes an environment from the catalog; its name can be used again. Existing bindings keep its
+	// digests.
 	DeleteEnvironment(ctx context.Context, in *DeleteEnvironmentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// SignEnvironmentUpload answers where the bytes of a package or of a taskset go.
+	// SignEnvironmentUpload returns where to upload the bytes of a package or of a taskset.
 	SignEnvironmentUpload(ctx context.Context, in *SignEnvironmentUploadRequest, opts ...grpc.CallOption) (*EnvironmentUpload, error)
-	// CreateEnvironmentVersion registers a manifest with the bytes that it names. The same content again is the
-	// version that exists; other content under its name is a conflict. While bytes are missing the version is
-	// `uploading`, and a repeat goes on once they are there.
+	// CreateEnvironmentVersion registers a manifest with the bytes that it names. The same content again returns the
+	// existing version; different content under its name is a conflict. While bytes are missing the version is
+	// `uploading`, and a repeated call continues once they are uploaded.
 	CreateEnvironmentVersion(ctx context.Context, in *CreateEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
 	// ListEnvironmentVersions lists the versions of an environment, newest first.
 	ListEnvironmentVersions(ctx context.Context, in *ListEnvironmentVersionsRequest, opts ...grpc.CallOption) (*ListEnvironmentVersionsResponse, error)
 	GetEnvironmentVersion(ctx context.Context, in *GetEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
-	// DeprecateEnvironmentVersion takes a ready version out of use: no new binding finds it. A repeat changes nothing.
+	// DeprecateEnvironmentVersion takes a ready version out of use: no new binding can use it. A repeated call changes
+	// nothing.
 	DeprecateEnvironmentVersion(ctx context.Context, in *DeprecateEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
 }
 
@@ -172,27 +173,28 @@ func (c *environmentServiceClient) DeprecateEnvironmentVersion(ctx context.Conte
 // All implementations must embed UnimplementedEnvironmentServiceServer
 // for forward compatibility.
 //
-// EnvironmentService keeps environments of agent reinforcement learning: versioned manifests with their code
-// and their taskset. A taskset goes in and never comes out: its digest and its count are all that is told.
+// EnvironmentService manages environments for agent reinforcement learning: versioned manifests with their code and
+// their taskset. A taskset can be uploaded but never read: only its digest and its count are shown.
 type EnvironmentServiceServer interface {
 	CreateEnvironment(context.Context, *CreateEnvironmentRequest) (*Environment, error)
 	// ListEnvironments lists environments, newest first.
 	ListEnvironments(context.Context, *ListEnvironmentsRequest) (*ListEnvironmentsResponse, error)
 	GetEnvironment(context.Context, *GetEnvironmentRequest) (*Environment, error)
 	UpdateEnvironment(context.Context, *UpdateEnvironmentRequest) (*Environment, error)
-	// DeleteEnvironment takes an environment out of the catalog; its name is free then. What was bound to it keeps
-	// its digests.
+	// DeleteEnvironment removes an environment from the catalog; its name can be used again. Existing bindings keep its
+	// digests.
 	DeleteEnvironment(context.Context, *DeleteEnvironmentRequest) (*emptypb.Empty, error)
-	// SignEnvironmentUpload answers where the bytes of a package or of a taskset go.
+	// SignEnvironmentUpload returns where to upload the bytes of a package or of a taskset.
 	SignEnvironmentUpload(context.Context, *SignEnvironmentUploadRequest) (*EnvironmentUpload, error)
-	// CreateEnvironmentVersion registers a manifest with the bytes that it names. The same content again is the
-	// version that exists; other content under its name is a conflict. While bytes are missing the version is
-	// `uploading`, and a repeat goes on once they are there.
+	// CreateEnvironmentVersion registers a manifest with the bytes that it names. The same content again returns the
+	// existing version; different content under its name is a conflict. While bytes are missing the version is
+	// `uploading`, and a repeated call continues once they are uploaded.
 	CreateEnvironmentVersion(context.Context, *CreateEnvironmentVersionRequest) (*EnvironmentVersion, error)
 	// ListEnvironmentVersions lists the versions of an environment, newest first.
 	ListEnvironmentVersions(context.Context, *ListEnvironmentVersionsRequest) (*ListEnvironmentVersionsResponse, error)
 	GetEnvironmentVersion(context.Context, *GetEnvironmentVersionRequest) (*EnvironmentVersion, error)
-	// DeprecateEnvironmentVersion takes a ready version out of use: no new binding finds it. A repeat changes nothing.
+	// DeprecateEnvironmentVersion takes a ready version out of use: no new binding can use it. A repeated call changes
+	// nothing.
 	DeprecateEnvironmentVersion(context.Context, *DeprecateEnvironmentVersionRequest) (*EnvironmentVersion, error)
 	mustEmbedUnimplementedEnvironmentServiceServer()
 }

@@ -154,12 +154,12 @@ type ModelVersion struct {
 	// sha256:<hex> of the weights' bytes.
 	Digest    string `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
 	SizeBytes int64  `protobuf:"varint,11,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// What the file's own header says: architecture, parameters, context_length, ...
+	// The metadata in the file's own header: architecture, parameters, context_length, ...
 	Facts     []byte                 `protobuf:"bytes,12,opt,name=facts,proto3" json:"facts,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// sha256:<hex> of the card; null where there is none.
+	// sha256:<hex> of the card; null if there is none.
 	CardDigest *string `protobuf:"bytes,14,opt,name=card_digest,json=cardDigest,proto3,oneof" json:"card_digest,omitempty"`
-	// Who put it into production last, and when.
+	// Who promoted it to production last, and when.
 	PromotedBy    *string                `protobuf:"bytes,15,opt,name=promoted_by,json=promotedBy,proto3,oneof" json:"promoted_by,omitempty"`
 	PromotedAt    *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=promoted_at,json=promotedAt,proto3" json:"promoted_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -365,7 +365,7 @@ type CreateModelRequest struct {
 	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Project     string                 `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	Description string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// `chat` where empty.
+	// If empty, `chat`.
 	Task          string `protobuf:"bytes,4,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -886,7 +886,7 @@ type ListModelHistoryRequest struct {
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Limit   *int32                 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset  *int32                 `protobuf:"varint,3,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// Only what had happened by then.
+	// Only changes until this time.
 	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -994,7 +994,7 @@ func (x *ListModelHistoryResponse) GetEntries() []*ModelChange {
 	return nil
 }
 
-// ModelChange is one step of a model's history.
+// ModelChange is one entry of a model's history.
 type ModelChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1002,7 +1002,7 @@ type ModelChange struct {
 	// `promoted`, `archived`, `unarchived`, `alias_set`, `alias_deleted`.
 	Action  string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
 	Version int32  `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
-	// The version that was in production, or that the alias stood for, before.
+	// The version that was in production, or that the alias pointed at, before.
 	PreviousVersion *int32  `protobuf:"varint,5,opt,name=previous_version,json=previousVersion,proto3,oneof" json:"previous_version,omitempty"`
 	Alias           *string `protobuf:"bytes,6,opt,name=alias,proto3,oneof" json:"alias,omitempty"`
 	Actor           string  `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
@@ -1213,9 +1213,9 @@ type PromoteModelVersionRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Why; it is kept in the history.
+	// The reason; it is kept in the history.
 	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
-	// Archive the version that was in production, instead of making it a candidate.
+	// Archive the version that was in production instead of making it a candidate.
 	ArchivePrevious bool `protobuf:"varint,4,opt,name=archive_previous,json=archivePrevious,proto3" json:"archive_previous,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1509,7 +1509,7 @@ type ModelFile struct {
 	SizeBytes int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Lower-case hex.
 	Sha256 string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// It is a tar file of a folder.
+	// The bytes are a tar file of a folder.
 	Packed        bool `protobuf:"varint,4,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1577,13 +1577,13 @@ type ModelCard struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Counts from 1.
+	// Counted from 1.
 	Revision int32 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The whole text as it was written.
+	// The complete text as it was written.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
-	// What the front matter says, as JSON; null without one.
+	// The front matter as JSON; null if there is none.
 	FrontMatter []byte `protobuf:"bytes,5,opt,name=front_matter,json=frontMatter,proto3" json:"front_matter,omitempty"`
-	// The markdown behind it.
+	// The markdown after the front matter.
 	Body string `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`
 	// sha256:<hex> of the text.
 	Digest        string                 `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -1690,7 +1690,7 @@ type GetModelCardRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// The newest one where absent.
+	// If absent, the newest one.
 	Revision      *int32 `protobuf:"varint,3,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1751,7 +1751,7 @@ type PutModelCardRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Markdown; YAML between two lines of `---` at its beginning is its front matter.
+	// Markdown; YAML between two lines of `---` at the beginning is its front matter.
 	Content       string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -43,44 +43,44 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ModelService registers what runs produced.
+// ModelService manages the models that runs produced.
 type ModelServiceClient interface {
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*Model, error)
 	// ListModels lists models, newest first.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*Model, error)
-	// CreateModelVersion makes a version of an artifact of a run. The same artifact registered again
-	// answers the version that exists, with 200.
+	// CreateModelVersion creates a version from an artifact of a run. Registering the same artifact again returns the
+	// existing version, with 200.
 	CreateModelVersion(ctx context.Context, in *CreateModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
 	// ListModelVersions lists the versions of a model, newest first.
 	ListModelVersions(ctx context.Context, in *ListModelVersionsRequest, opts ...grpc.CallOption) (*ListModelVersionsResponse, error)
 	GetModelVersion(ctx context.Context, in *GetModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
-	// UpdateModel changes what is said of a model.
+	// UpdateModel changes the description of a model.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*Model, error)
-	// DeleteModel takes a model and its versions away. What serves, runs or is tried out with one of them is a
-	// conflict that is named. What only refers to it from the past keeps a row that nobody is shown.
+	// DeleteModel deletes a model and its versions. If a version is deployed, used by a live job or open in a
+	// playground session, it is a conflict that names the use. For references from the past a hidden row is kept.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// ListModelHistory lists what became of a model's versions and aliases, newest first; with `at`, as of that time:
-	// the first promotion of the answer then names the version that was in production.
+	// ListModelHistory lists the changes of a model's versions and aliases, newest first; with `at`, as of that time:
+	// the first promotion in the response then names the version that was in production.
 	ListModelHistory(ctx context.Context, in *ListModelHistoryRequest, opts ...grpc.CallOption) (*ListModelHistoryResponse, error)
-	// SetModelAlias lets a name stand for a version. `production` and `latest` are moved by what they mean.
+	// SetModelAlias points an alias at a version. `production` and `latest` are set automatically.
 	SetModelAlias(ctx context.Context, in *SetModelAliasRequest, opts ...grpc.CallOption) (*Model, error)
-	// DeleteModelAlias takes a name away.
+	// DeleteModelAlias deletes an alias.
 	DeleteModelAlias(ctx context.Context, in *DeleteModelAliasRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// PromoteModelVersion puts a version into production: the one that was there is a candidate again, or archived.
-	// The one in production again is no change.
+	// PromoteModelVersion puts a version into production; the previous one becomes a candidate again, or is archived.
+	// Promoting the version in production changes nothing.
 	PromoteModelVersion(ctx context.Context, in *PromoteModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
-	// ArchiveModelVersion puts a version away: nothing new can be made of it. What serves, runs or is tried out
-	// with it is a conflict that names each.
+	// ArchiveModelVersion archives a version: it can no longer be used for anything new. If it is deployed, used by a
+	// live job or open in a playground session, it is a conflict that names each use.
 	ArchiveModelVersion(ctx context.Context, in *ArchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
 	// UnarchiveModelVersion makes an archived version a candidate again.
 	UnarchiveModelVersion(ctx context.Context, in *UnarchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
 	// ListModelFiles lists the files of a version.
 	ListModelFiles(ctx context.Context, in *ListModelFilesRequest, opts ...grpc.CallOption) (*ListModelFilesResponse, error)
-	// GetModelCard answers the card of a version, its newest revision or an earlier one.
+	// GetModelCard returns the card of a version, its newest revision or an earlier one.
 	GetModelCard(ctx context.Context, in *GetModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error)
-	// PutModelCard writes the card of a version: markdown behind front matter in YAML. Each is kept under a new revision;
-	// the same text again is no change.
+	// PutModelCard writes the card of a version: markdown with front matter in YAML. Each change creates a new
+	// revision; the same text again changes nothing.
 	PutModelCard(ctx context.Context, in *PutModelCardRequest, opts ...grpc.CallOption) (*ModelCard, error)
 }
 
@@ -266,44 +266,44 @@ func (c *modelServiceClient) PutModelCard(ctx context.Context, in *PutModelCardR
 // All implementations must embed UnimplementedModelServiceServer
 // for forward compatibility.
 //
-// ModelService registers what runs produced.
+// ModelService manages the models that runs produced.
 type ModelServiceServer interface {
 	CreateModel(context.Context, *CreateModelRequest) (*Model, error)
 	// ListModels lists models, newest first.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
 	GetModel(context.Context, *GetModelRequest) (*Model, error)
-	// CreateModelVersion makes a version of an artifact of a run. The same artifact registered again
-	// answers the version that exists, with 200.
+	// CreateModelVersion creates a version from an artifact of a run. Registering the same artifact again returns the
+	// existing version, with 200.
 	CreateModelVersion(context.Context, *CreateModelVersionRequest) (*ModelVersion, error)
 	// ListModelVersions lists the versions of a model, newest first.
 	ListModelVersions(context.Context, *ListModelVersionsRequest) (*ListModelVersionsResponse, error)
 	GetModelVersion(context.Context, *GetModelVersionRequest) (*ModelVersion, error)
-	// UpdateModel changes what is said of a model.
+	// UpdateModel changes the description of a model.
 	UpdateModel(context.Context, *UpdateModelRequest) (*Model, error)
-	// DeleteModel takes a model and its versions away. What serves, runs or is tried out with one of them is a
-	// conflict that is named. What only refers to it from the past keeps a row that nobody is shown.
+	// DeleteModel deletes a model and its versions. If a version is deployed, used by a live job or open in a
+	// playground session, it is a conflict that names the use. For references from the past a hidden row is kept.
 	DeleteModel(context.Context, *DeleteModelRequest) (*emptypb.Empty, error)
-	// ListModelHistory lists what became of a model's versions and aliases, newest first; with `at`, as of that time:
-	// the first promotion of the answer then names the version that was in production.
+	// ListModelHistory lists the changes of a model's versions and aliases, newest first; with `at`, as of that time:
+	// the first promotion in the response then names the version that was in production.
 	ListModelHistory(context.Context, *ListModelHistoryRequest) (*ListModelHistoryResponse, error)
-	// SetModelAlias lets a name stand for a version. `production` and `latest` are moved by what they mean.
+	// SetModelAlias points an alias at a version. `production` and `latest` are set automatically.
 	SetModelAlias(context.Context, *SetModelAliasRequest) (*Model, error)
-	// DeleteModelAlias takes a name away.
+	// DeleteModelAlias deletes an alias.
 	DeleteModelAlias(context.Context, *DeleteModelAliasRequest) (*emptypb.Empty, error)
-	// PromoteModelVersion puts a version into production: the one that was there is a candidate again, or archived.
-	// The one in production again is no change.
+	// PromoteModelVersion puts a version into production; the previous one becomes a candidate again, or is archived.
+	// Promoting the version in production changes nothing.
 	PromoteModelVersion(context.Context, *PromoteModelVersionRequest) (*ModelVersion, error)
-	// ArchiveModelVersion puts a version away: nothing new can be made of it. What serves, runs or is tried out
-	// with it is a conflict that names each.
+	// ArchiveModelVersion archives a version: it can no longer be used for anything new. If it is deployed, used by a
+	// live job or open in a playground session, it is a conflict that names each use.
 	ArchiveModelVersion(context.Context, *ArchiveModelVersionRequest) (*ModelVersion, error)
 	// UnarchiveModelVersion makes an archived version a candidate again.
 	UnarchiveModelVersion(context.Context, *UnarchiveModelVersionRequest) (*ModelVersion, error)
 	// ListModelFiles lists the files of a version.
 	ListModelFiles(context.Context, *ListModelFilesRequest) (*ListModelFilesResponse, error)
-	// GetModelCard answers the card of a version, its newest revision or an earlier one.
+	// GetModelCard returns the card of a version, its newest revision or an earlier one.
 	GetModelCard(context.Context, *GetModelCardRequest) (*ModelCard, error)
-	// PutModelCard writes the card of a version: markdown behind front matter in YAML. Each is kept under a new revision;
-	// the same text again is no change.
+	// PutModelCard writes the card of a version: markdown with front matter in YAML. Each change creates a new
+	// revision; the same text again changes nothing.
 	PutModelCard(context.Context, *PutModelCardRequest) (*ModelCard, error)
 	mustEmbedUnimplementedModelServiceServer()
 }

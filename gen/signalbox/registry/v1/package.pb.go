@@ -35,12 +35,12 @@ type Package struct {
 	SizeBytes int64  `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// `uploading`, `accepted` or `refused`.
 	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it was refused, beginning with the gate.
+	// Why it was refused; begins with the gate.
 	Refusal   *string                `protobuf:"bytes,7,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Whether its bytes were there before they were asked for.
+	// Whether the bytes existed before the request.
 	Exists bool `protobuf:"varint,9,opt,name=exists,proto3" json:"exists,omitempty"`
-	// Where its bytes go; only where they were asked for and are not there.
+	// Where to upload the bytes; only in the response to CreatePackage, and only if they are missing.
 	Upload        *PackageUpload `protobuf:"bytes,10,opt,name=upload,proto3" json:"upload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -216,7 +216,7 @@ func (x *PackageUpload) GetExpiresAt() *timestamppb.Timestamp {
 
 type CreatePackageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A project's key; empty is `default`.
+	// A project's key; if empty, `default`.
 	Project   string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	SizeBytes int64  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Lower-case hex.

@@ -28,15 +28,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PackageService keeps the packages that submissions bring: tar files, plain or in gzip, of the code that a
-// custom/custom job runs. What a package holds is judged before any job may name it.
+// PackageService manages the packages of submissions: tar files, plain or gzipped, with the code that a custom/custom
+// job runs. A package's content is checked before a job may use it.
 type PackageServiceClient interface {
-	// CreatePackage answers where the bytes of a package go. Of bytes that the project has already it answers the
-	// package that exists: nothing is uploaded again.
+	// CreatePackage returns where to upload a package. If the project already has the same bytes, it returns the
+	// existing package and nothing is uploaded again.
 	CreatePackage(ctx context.Context, in *CreatePackageRequest, opts ...grpc.CallOption) (*Package, error)
 	GetPackage(ctx context.Context, in *GetPackageRequest, opts ...grpc.CallOption) (*Package, error)
-	// CommitPackage judges the bytes that were uploaded: members outside of their folder, links, and files that hold
-	// secrets by their names are refused, and so is what unpacks to more than the limit. A repeat answers the same.
+	// CommitPackage checks the uploaded bytes. It refuses members outside the folder, links, files whose names suggest
+	// secrets, and content that unpacks to more than the limit. A repeated call returns the same result.
 	CommitPackage(ctx context.Context, in *CommitPackageRequest, opts ...grpc.CallOption) (*Package, error)
 }
 
@@ -82,15 +82,15 @@ func (c *packageServiceClient) CommitPackage(ctx context.Context, in *CommitPack
 // All implementations must embed UnimplementedPackageServiceServer
 // for forward compatibility.
 //
-// PackageService keeps the packages that submissions bring: tar files, plain or in gzip, of the code that a
-// custom/custom job runs. What a package holds is judged before any job may name it.
+// PackageService manages the packages of submissions: tar files, plain or gzipped, with the code that a custom/custom
+// job runs. A package's content is checked before a job may use it.
 type PackageServiceServer interface {
-	// CreatePackage answers where the bytes of a package go. Of bytes that the project has already it answers the
-	// package that exists: nothing is uploaded again.
+	// CreatePackage returns where to upload a package. If the project already has the same bytes, it returns the
+	// existing package and nothing is uploaded again.
 	CreatePackage(context.Context, *CreatePackageRequest) (*Package, error)
 	GetPackage(context.Context, *GetPackageRequest) (*Package, error)
-	// CommitPackage judges the bytes that were uploaded: members outside of their folder, links, and files that hold
-	// secrets by their names are refused, and so is what unpacks to more than the limit. A repeat answers the same.
+	// CommitPackage checks the uploaded bytes. It refuses members outside the folder, links, files whose names suggest
+	// secrets, and content that unpacks to more than the limit. A repeated call returns the same result.
 	CommitPackage(context.Context, *CommitPackageRequest) (*Package, error)
 	mustEmbedUnimplementedPackageServiceServer()
 }

@@ -34,7 +34,7 @@ type PlaygroundSession struct {
 	Owner   string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// `queued`, `starting`, `ready`, `expired`, `stopped`, `failed`.
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it ended: `time` or `idle` of an expired one, the engine's words of a failed one.
+	// Why it ended: `time` or `idle` if expired, the engine's message if failed.
 	Reason         *string                `protobuf:"bytes,6,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	Targets        []*PlaygroundTarget    `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -162,13 +162,13 @@ func (x *PlaygroundSession) GetEndedAt() *timestamppb.Timestamp {
 
 type PlaygroundTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts from 1.
+	// Counted from 1.
 	Target  int32           `protobuf:"varint,1,opt,name=target,proto3" json:"target,omitempty"`
 	Source  *RevisionSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	Serving *Serving        `protobuf:"bytes,3,opt,name=serving,proto3" json:"serving,omitempty"`
-	// As a revision's: `pending`, `preparing`, `starting`, `probing`, `ready`, `not_ready`, `failed`, `stopped`.
+	// As for a revision: `pending`, `preparing`, `starting`, `probing`, `ready`, `not_ready`, `failed`, `stopped`.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it is not ready; null when it is.
+	// Why it is not ready; null if it is.
 	Reason        *RevisionReason `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -244,9 +244,9 @@ type CreatePlaygroundSessionRequest struct {
 	Project string                     `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	Title   string                     `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
 	Targets []*PlaygroundTargetRequest `protobuf:"bytes,3,rep,name=targets,proto3" json:"targets,omitempty"`
-	// How long it lasts; 1800 where absent.
+	// Lifetime in seconds; 1800 if absent.
 	TtlS *int32 `protobuf:"varint,4,opt,name=ttl_s,json=ttlS,proto3,oneof" json:"ttl_s,omitempty"`
-	// How long nobody may call it; 600 where absent.
+	// Seconds without a call after which it expires; 600 if absent.
 	IdleTimeoutS  *int32 `protobuf:"varint,5,opt,name=idle_timeout_s,json=idleTimeoutS,proto3,oneof" json:"idle_timeout_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,16 +31,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PlaygroundService owns short-lived serving sessions in which people try models out. A session expires, has no
-// token and no stable address: its targets are called with the login of its owner or of a member of its project,
-// at /api/playground/sessions/{playground_id}/targets/{target}/v1/....
+// PlaygroundService manages short-lived serving sessions for trying models out. A session expires and has no token
+// and no stable address: its targets are called with the login of its owner or of a member of its project, at
+// /api/playground/sessions/{playground_id}/targets/{target}/v1/....
 type PlaygroundServiceClient interface {
 	// CreatePlaygroundSession starts an engine for each target.
 	CreatePlaygroundSession(ctx context.Context, in *CreatePlaygroundSessionRequest, opts ...grpc.CallOption) (*PlaygroundSession, error)
-	// ListPlaygroundSessions lists sessions, newest first, also those that are over.
+	// ListPlaygroundSessions lists sessions, newest first, including ended ones.
 	ListPlaygroundSessions(ctx context.Context, in *ListPlaygroundSessionsRequest, opts ...grpc.CallOption) (*ListPlaygroundSessionsResponse, error)
 	GetPlaygroundSession(ctx context.Context, in *GetPlaygroundSessionRequest, opts ...grpc.CallOption) (*PlaygroundSession, error)
-	// ExtendPlaygroundSession moves the expiry, at most to four hours after the start.
+	// ExtendPlaygroundSession moves the expiry, to at most four hours after the start.
 	ExtendPlaygroundSession(ctx context.Context, in *ExtendPlaygroundSessionRequest, opts ...grpc.CallOption) (*PlaygroundSession, error)
 	// StopPlaygroundSession ends a session and its engines; its transcript stays.
 	StopPlaygroundSession(ctx context.Context, in *StopPlaygroundSessionRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
@@ -108,16 +108,16 @@ func (c *playgroundServiceClient) StopPlaygroundSession(ctx context.Context, in 
 // All implementations must embed UnimplementedPlaygroundServiceServer
 // for forward compatibility.
 //
-// PlaygroundService owns short-lived serving sessions in which people try models out. A session expires, has no
-// token and no stable address: its targets are called with the login of its owner or of a member of its project,
-// at /api/playground/sessions/{playground_id}/targets/{target}/v1/....
+// PlaygroundService manages short-lived serving sessions for trying models out. A session expires and has no token
+// and no stable address: its targets are called with the login of its owner or of a member of its project, at
+// /api/playground/sessions/{playground_id}/targets/{target}/v1/....
 type PlaygroundServiceServer interface {
 	// CreatePlaygroundSession starts an engine for each target.
 	CreatePlaygroundSession(context.Context, *CreatePlaygroundSessionRequest) (*PlaygroundSession, error)
-	// ListPlaygroundSessions lists sessions, newest first, also those that are over.
+	// ListPlaygroundSessions lists sessions, newest first, including ended ones.
 	ListPlaygroundSessions(context.Context, *ListPlaygroundSessionsRequest) (*ListPlaygroundSessionsResponse, error)
 	GetPlaygroundSession(context.Context, *GetPlaygroundSessionRequest) (*PlaygroundSession, error)
-	// ExtendPlaygroundSession moves the expiry, at most to four hours after the start.
+	// ExtendPlaygroundSession moves the expiry, to at most four hours after the start.
 	ExtendPlaygroundSession(context.Context, *ExtendPlaygroundSessionRequest) (*PlaygroundSession, error)
 	// StopPlaygroundSession ends a session and its engines; its transcript stays.
 	StopPlaygroundSession(context.Context, *StopPlaygroundSessionRequest) (*emptypb.Empty, error)

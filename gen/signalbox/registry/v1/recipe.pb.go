@@ -29,7 +29,7 @@ type Recipe struct {
 	// `demo/chat-tiny`.
 	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// sha256:<hex> over the canonical manifest with the digest of its tree.
+	// sha256:<hex> over the canonical manifest, which includes the digest of its tree.
 	Digest      string           `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	Title       string           `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
 	Description string           `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`

@@ -33,10 +33,10 @@ const (
 type RecipeServiceClient interface {
 	// ListRecipes lists recipes by name and version.
 	ListRecipes(ctx context.Context, in *ListRecipesRequest, opts ...grpc.CallOption) (*ListRecipesResponse, error)
-	// GetRecipe answers the newest active version.
+	// GetRecipe returns the newest active version.
 	GetRecipe(ctx context.Context, in *GetRecipeRequest, opts ...grpc.CallOption) (*Recipe, error)
 	GetRecipeVersion(ctx context.Context, in *GetRecipeVersionRequest, opts ...grpc.CallOption) (*Recipe, error)
-	// GetRecipeLock answers recipe.lock.json of a version.
+	// GetRecipeLock returns recipe.lock.json of a version.
 	GetRecipeLock(ctx context.Context, in *GetRecipeLockRequest, opts ...grpc.CallOption) (*RecipeLockDocument, error)
 }
 
@@ -96,10 +96,10 @@ func (c *recipeServiceClient) GetRecipeLock(ctx context.Context, in *GetRecipeLo
 type RecipeServiceServer interface {
 	// ListRecipes lists recipes by name and version.
 	ListRecipes(context.Context, *ListRecipesRequest) (*ListRecipesResponse, error)
-	// GetRecipe answers the newest active version.
+	// GetRecipe returns the newest active version.
 	GetRecipe(context.Context, *GetRecipeRequest) (*Recipe, error)
 	GetRecipeVersion(context.Context, *GetRecipeVersionRequest) (*Recipe, error)
-	// GetRecipeLock answers recipe.lock.json of a version.
+	// GetRecipeLock returns recipe.lock.json of a version.
 	GetRecipeLock(context.Context, *GetRecipeLockRequest) (*RecipeLockDocument, error)
 	mustEmbedUnimplementedRecipeServiceServer()
 }

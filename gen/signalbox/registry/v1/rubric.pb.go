@@ -32,7 +32,7 @@ type Rubric struct {
 	Project     string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
 	Owner       string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	Description string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	// Who besides its project's members sees it: `team` or `all`.
+	// Who can see it besides its project's members: `team` or `all`.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// The newest published version.
 	CurrentVersion *int32                 `protobuf:"varint,7,opt,name=current_version,json=currentVersion,proto3,oneof" json:"current_version,omitempty"`
@@ -238,14 +238,14 @@ func (x *RubricVersion) GetPublishedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// RubricContent is what a version says.
+// RubricContent is the content of a version.
 type RubricContent struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Instructions string                 `protobuf:"bytes,1,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	Criteria     []*RubricCriterion     `protobuf:"bytes,2,rep,name=criteria,proto3" json:"criteria,omitempty"`
-	// How the criteria make the score: `weighted_mean` where empty.
+	// How the criteria are combined into the score; if empty, `weighted_mean`.
 	Aggregation string `protobuf:"bytes,3,opt,name=aggregation,proto3" json:"aggregation,omitempty"`
-	// The least score that passes; null where nothing is passed or failed.
+	// The lowest score that passes; null if the rubric only scores.
 	PassAt        *float64 `protobuf:"fixed64,4,opt,name=pass_at,json=passAt,proto3,oneof" json:"pass_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -316,14 +316,14 @@ type RubricCriterion struct {
 	Description string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	Weight      float64                `protobuf:"fixed64,4,opt,name=weight,proto3" json:"weight,omitempty"`
 	Kind        string                 `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Of judge_scale.
+	// Only for criteria of kind judge_scale.
 	Scale  *RubricScale `protobuf:"bytes,6,opt,name=scale,proto3" json:"scale,omitempty"`
 	PassAt *float64     `protobuf:"fixed64,7,opt,name=pass_at,json=passAt,proto3,oneof" json:"pass_at,omitempty"`
-	// Whether failing it makes the score 0.
+	// Whether failing this criterion makes the score 0.
 	Veto             bool `protobuf:"varint,8,opt,name=veto,proto3" json:"veto,omitempty"`
 	EvidenceRequired bool `protobuf:"varint,9,opt,name=evidence_required,json=evidenceRequired,proto3" json:"evidence_required,omitempty"`
 	NaAllowed        bool `protobuf:"varint,10,opt,name=na_allowed,json=naAllowed,proto3" json:"na_allowed,omitempty"`
-	// What the kind needs: a pattern, a schema, a tolerance; null for nothing.
+	// Parameters of the kind: a pattern, a schema, a tolerance; null for none.
 	Config        []byte `protobuf:"bytes,11,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -559,7 +559,7 @@ func (x *RubricAnchor) GetExample() string {
 type CreateRubricRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// A project's key; empty is `default`.
+	// A project's key; if empty, `default`.
 	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields

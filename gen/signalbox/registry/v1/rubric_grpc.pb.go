@@ -32,19 +32,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RubricService keeps rubrics: by what answers are judged. A published version never changes; its digest is what
-// solution applications pin.
+// RubricService manages rubrics, by which outputs are judged. A published version never changes; solution
+// applications pin its digest.
 type RubricServiceClient interface {
 	CreateRubric(ctx context.Context, in *CreateRubricRequest, opts ...grpc.CallOption) (*Rubric, error)
 	// ListRubrics lists rubrics, newest first.
 	ListRubrics(ctx context.Context, in *ListRubricsRequest, opts ...grpc.CallOption) (*ListRubricsResponse, error)
 	GetRubric(ctx context.Context, in *GetRubricRequest, opts ...grpc.CallOption) (*Rubric, error)
-	// CreateRubricVersion makes a draft; the same content again is the version that exists.
+	// CreateRubricVersion creates a draft; the same content again returns the existing version.
 	CreateRubricVersion(ctx context.Context, in *CreateRubricVersionRequest, opts ...grpc.CallOption) (*RubricVersion, error)
 	// ListRubricVersions lists the versions of a rubric, newest first.
 	ListRubricVersions(ctx context.Context, in *ListRubricVersionsRequest, opts ...grpc.CallOption) (*ListRubricVersionsResponse, error)
 	GetRubricVersion(ctx context.Context, in *GetRubricVersionRequest, opts ...grpc.CallOption) (*RubricVersion, error)
-	// PublishRubricVersion opens a draft for bindings. A repeat changes nothing.
+	// PublishRubricVersion makes a draft available for bindings. A repeated call changes nothing.
 	PublishRubricVersion(ctx context.Context, in *PublishRubricVersionRequest, opts ...grpc.CallOption) (*RubricVersion, error)
 }
 
@@ -130,19 +130,19 @@ func (c *rubricServiceClient) PublishRubricVersion(ctx context.Context, in *Publ
 // All implementations must embed UnimplementedRubricServiceServer
 // for forward compatibility.
 //
-// RubricService keeps rubrics: by what answers are judged. A published version never changes; its digest is what
-// solution applications pin.
+// RubricService manages rubrics, by which outputs are judged. A published version never changes; solution
+// applications pin its digest.
 type RubricServiceServer interface {
 	CreateRubric(context.Context, *CreateRubricRequest) (*Rubric, error)
 	// ListRubrics lists rubrics, newest first.
 	ListRubrics(context.Context, *ListRubricsRequest) (*ListRubricsResponse, error)
 	GetRubric(context.Context, *GetRubricRequest) (*Rubric, error)
-	// CreateRubricVersion makes a draft; the same content again is the version that exists.
+	// CreateRubricVersion creates a draft; the same content again returns the existing version.
 	CreateRubricVersion(context.Context, *CreateRubricVersionRequest) (*RubricVersion, error)
 	// ListRubricVersions lists the versions of a rubric, newest first.
 	ListRubricVersions(context.Context, *ListRubricVersionsRequest) (*ListRubricVersionsResponse, error)
 	GetRubricVersion(context.Context, *GetRubricVersionRequest) (*RubricVersion, error)
-	// PublishRubricVersion opens a draft for bindings. A repeat changes nothing.
+	// PublishRubricVersion makes a draft available for bindings. A repeated call changes nothing.
 	PublishRubricVersion(context.Context, *PublishRubricVersionRequest) (*RubricVersion, error)
 	mustEmbedUnimplementedRubricServiceServer()
 }

@@ -32,7 +32,7 @@ type Solution struct {
 	Version string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	Project string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
 	Owner   string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Who besides its project's members sees it: `team` or `all`.
+	// Who can see it besides its project's members: `team` or `all`.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// sha256:<hex> over the canonical JSON of the manifest.
 	Digest        string                 `protobuf:"bytes,7,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -137,10 +137,10 @@ func (x *Solution) GetCreatedAt() *timestamppb.Timestamp {
 
 type CreateSolutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A project's key; empty is `default`.
+	// A project's key; if empty, `default`.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	// An object with `name`, `version` and `recipe` (<namespace>/<name>@<version>); `requirements`, `evaluation_tasks`
-	// and `toolchain` have a meaning, all else is the solution's own.
+	// and `toolchain` have a defined meaning, all other members are free.
 	Manifest      []byte `protobuf:"bytes,2,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -338,7 +338,7 @@ func (x *GetSolutionRequest) GetSolutionId() string {
 	return ""
 }
 
-// SolutionApplicationOut is a solution that was applied.
+// SolutionApplicationOut is an applied solution.
 type SolutionApplicationOut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -434,7 +434,7 @@ func (x *SolutionApplicationOut) GetSnapshot() *SolutionSnapshot {
 	return nil
 }
 
-// SolutionSnapshot is all that an application pins.
+// SolutionSnapshot is everything that an application pins.
 type SolutionSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The solution's manifest.
@@ -448,7 +448,7 @@ type SolutionSnapshot struct {
 	RecipeDigest    string            `protobuf:"bytes,7,opt,name=recipe_digest,json=recipeDigest,proto3" json:"recipe_digest,omitempty"`
 	Requirements    [][]byte          `protobuf:"bytes,8,rep,name=requirements,proto3" json:"requirements,omitempty"`
 	BusinessTaskIds []string          `protobuf:"bytes,9,rep,name=business_task_ids,json=businessTaskIds,proto3" json:"business_task_ids,omitempty"`
-	// sha256:<hex> over the sorted business_task_ids, empty where there are none.
+	// sha256:<hex> over the sorted business_task_ids; empty if there are none.
 	BusinessCohortDigest string `protobuf:"bytes,10,opt,name=business_cohort_digest,json=businessCohortDigest,proto3" json:"business_cohort_digest,omitempty"`
 	Toolchain            []byte `protobuf:"bytes,11,opt,name=toolchain,proto3" json:"toolchain,omitempty"`
 	unknownFields        protoimpl.UnknownFields
@@ -647,7 +647,7 @@ func (x *SolutionBindings) GetRubric() string {
 type SolutionApplicationsOut struct {
 	state protoimpl.MessageState    `protogen:"open.v1"`
 	Items []*SolutionApplicationOut `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Whether there are more after these.
+	// Whether there are more rows.
 	HasMore       bool `protobuf:"varint,2,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -699,12 +699,12 @@ func (x *SolutionApplicationsOut) GetHasMore() bool {
 
 type CreateSolutionApplicationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A project's key; empty is `default`.
+	// A project's key; if empty, `default`.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	// <name>@<version> of a solution of the project, or a manifest, which is kept as such a solution.
+	// <name>@<version> of a solution of the project, or a manifest, which is then stored as a solution.
 	Solution []byte            `protobuf:"bytes,2,opt,name=solution,proto3" json:"solution,omitempty"`
 	Bindings *SolutionBindings `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
-	// The business tasks that the application is measured by.
+	// The business tasks that measure the application.
 	BusinessTaskIds []string `protobuf:"bytes,4,rep,name=business_task_ids,json=businessTaskIds,proto3" json:"business_task_ids,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -903,10 +903,10 @@ func (x *GetSolutionApplicationStatusRequest) GetApplicationId() string {
 type SolutionApplicationStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whether any binding or the recipe is not what the snapshot has.
+	// Whether any binding or the recipe differs from the snapshot.
 	Drifted  bool                     `protobuf:"varint,2,opt,name=drifted,proto3" json:"drifted,omitempty"`
 	Bindings []*SolutionBindingStatus `protobuf:"bytes,3,rep,name=bindings,proto3" json:"bindings,omitempty"`
-	// What is worth a look, such as files that the train and the validation dataset share; counts, never rows.
+	// Possible problems, such as files that occur in both the train and the validation dataset; counts, never rows.
 	Warnings      []string `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -975,9 +975,10 @@ type SolutionBindingStatus struct {
 	// `model`, `train_dataset`, `validation_dataset`, `taskset`, `rubric` or `recipe`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Ref  string `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
-	// `current`, `newer_version`, `archived`, `changed`, `unreadable` or `unknown`: gone, or hidden from who asks.
+	// `current`, `newer_version`, `archived`, `changed`, `unreadable` or `unknown` (deleted, or hidden from the
+	// caller).
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// The newest reference, where there is another one.
+	// The newest reference, if it is a different one.
 	Latest        *string `protobuf:"bytes,4,opt,name=latest,proto3,oneof" json:"latest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

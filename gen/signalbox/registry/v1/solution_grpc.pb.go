@@ -28,10 +28,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SolutionService keeps solutions: named, versioned manifests of a project that say how to train for a purpose.
+// SolutionService manages solutions: named, versioned manifests of a project that describe how to train for a
+// purpose.
 type SolutionServiceClient interface {
-	// CreateSolution keeps a manifest under the name and version that it gives itself. The same manifest again is
-	// the solution that exists; another one under its name and version is a conflict.
+	// CreateSolution stores a manifest under the name and version that it contains. The same manifest again returns the
+	// existing solution; a different one under the same name and version is a conflict.
 	CreateSolution(ctx context.Context, in *CreateSolutionRequest, opts ...grpc.CallOption) (*Solution, error)
 	// ListSolutions lists solutions, newest first.
 	ListSolutions(ctx context.Context, in *ListSolutionsRequest, opts ...grpc.CallOption) (*ListSolutionsResponse, error)
@@ -80,10 +81,11 @@ func (c *solutionServiceClient) GetSolution(ctx context.Context, in *GetSolution
 // All implementations must embed UnimplementedSolutionServiceServer
 // for forward compatibility.
 //
-// SolutionService keeps solutions: named, versioned manifests of a project that say how to train for a purpose.
+// SolutionService manages solutions: named, versioned manifests of a project that describe how to train for a
+// purpose.
 type SolutionServiceServer interface {
-	// CreateSolution keeps a manifest under the name and version that it gives itself. The same manifest again is
-	// the solution that exists; another one under its name and version is a conflict.
+	// CreateSolution stores a manifest under the name and version that it contains. The same manifest again returns the
+	// existing solution; a different one under the same name and version is a conflict.
 	CreateSolution(context.Context, *CreateSolutionRequest) (*Solution, error)
 	// ListSolutions lists solutions, newest first.
 	ListSolutions(context.Context, *ListSolutionsRequest) (*ListSolutionsResponse, error)
@@ -217,15 +219,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SolutionApplicationService applies solutions: what a solution was bound to, with every digest as it was then.
+// SolutionApplicationService applies solutions. An application records the bindings of a solution, with every digest
+// at that time.
 type SolutionApplicationServiceClient interface {
-	// CreateSolutionApplication resolves a solution and its bindings and keeps the snapshot of them, which never
-	// changes. An identical application of the project is answered as it stands, with 200.
+	// CreateSolutionApplication resolves a solution and its bindings and stores an immutable snapshot of them. If the
+	// project has an identical application, it is returned unchanged, with 200.
 	CreateSolutionApplication(ctx context.Context, in *CreateSolutionApplicationRequest, opts ...grpc.CallOption) (*SolutionApplicationOut, error)
-	// ListSolutionApplications answers 50 of them, newest first.
+	// ListSolutionApplications lists solution applications, newest first, 50 by default.
 	ListSolutionApplications(ctx context.Context, in *ListSolutionApplicationsRequest, opts ...grpc.CallOption) (*SolutionApplicationsOut, error)
 	GetSolutionApplication(ctx context.Context, in *GetSolutionApplicationRequest, opts ...grpc.CallOption) (*SolutionApplicationOut, error)
-	// GetSolutionApplicationStatus tells which bindings have drifted from the snapshot, with the rights of who asks.
+	// GetSolutionApplicationStatus reports which bindings have drifted from the snapshot, with the access rights of the
+	// caller.
 	GetSolutionApplicationStatus(ctx context.Context, in *GetSolutionApplicationStatusRequest, opts ...grpc.CallOption) (*SolutionApplicationStatus, error)
 }
 
@@ -281,15 +285,17 @@ func (c *solutionApplicationServiceClient) GetSolutionApplicationStatus(ctx cont
 // All implementations must embed UnimplementedSolutionApplicationServiceServer
 // for forward compatibility.
 //
-// SolutionApplicationService applies solutions: what a solution was bound to, with every digest as it was then.
+// SolutionApplicationService applies solutions. An application records the bindings of a solution, with every digest
+// at that time.
 type SolutionApplicationServiceServer interface {
-	// CreateSolutionApplication resolves a solution and its bindings and keeps the snapshot of them, which never
-	// changes. An identical application of the project is answered as it stands, with 200.
+	// CreateSolutionApplication resolves a solution and its bindings and stores an immutable snapshot of them. If the
+	// project has an identical application, it is returned unchanged, with 200.
 	CreateSolutionApplication(context.Context, *CreateSolutionApplicationRequest) (*SolutionApplicationOut, error)
-	// ListSolutionApplications answers 50 of them, newest first.
+	// ListSolutionApplications lists solution applications, newest first, 50 by default.
 	ListSolutionApplications(context.Context, *ListSolutionApplicationsRequest) (*SolutionApplicationsOut, error)
 	GetSolutionApplication(context.Context, *GetSolutionApplicationRequest) (*SolutionApplicationOut, error)
-	// GetSolutionApplicationStatus tells which bindings have drifted from the snapshot, with the rights of who asks.
+	// GetSolutionApplicationStatus reports which bindings have drifted from the snapshot, with the access rights of the
+	// caller.
 	GetSolutionApplicationStatus(context.Context, *GetSolutionApplicationStatusRequest) (*SolutionApplicationStatus, error)
 	mustEmbedUnimplementedSolutionApplicationServiceServer()
 }

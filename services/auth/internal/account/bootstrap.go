@@ -36,7 +36,7 @@ type Bootstrap struct {
 }
 
 // First is the one-time login of a new installation.
-type First struct {
+type FirstLogin struct {
 	Username string
 	Password secret.String
 	// Given reports that the password came from the settings and need not be shown.
@@ -44,8 +44,8 @@ type First struct {
 }
 
 // Run returns the first login if this call created it, and nil otherwise. Of concurrent starts only one creates it.
-func (b *Bootstrap) Run(ctx context.Context) (*First, error) {
-	first := &First{Username: FirstUsername, Password: b.Password, Given: !b.Password.IsZero()}
+func (b *Bootstrap) Run(ctx context.Context) (*FirstLogin, error) {
+	first := &FirstLogin{Username: FirstUsername, Password: b.Password, Given: !b.Password.IsZero()}
 	if !first.Given {
 		var err error
 		if first.Password, err = draw(b.Rand); err != nil {
@@ -64,7 +64,7 @@ func (b *Bootstrap) Run(ctx context.Context) (*First, error) {
 	return first, nil
 }
 
-func (b *Bootstrap) make(ctx context.Context, tx pgx.Tx, first *First) (bool, error) {
+func (b *Bootstrap) make(ctx context.Context, tx pgx.Tx, first *FirstLogin) (bool, error) {
 	if err := lockFirstStart(ctx, tx); err != nil {
 		return false, err
 	}

@@ -110,7 +110,7 @@ func TestBootstrap_Run_passwordFromSettings(t *testing.T) {
 func TestBootstrap_Run_concurrentStarts(t *testing.T) {
 	t.Parallel()
 	d := database(t)
-	shown := make([]*First, 5)
+	shown := make([]*FirstLogin, 5)
 	errs := make([]error, len(shown))
 	var wg sync.WaitGroup
 	for n := range shown {
@@ -119,7 +119,7 @@ func TestBootstrap_Run_concurrentStarts(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
-	var winner *First
+	var winner *FirstLogin
 	for _, f := range shown {
 		if f != nil {
 			require.Nil(t, winner, "only one start returns a login")

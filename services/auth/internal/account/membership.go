@@ -77,16 +77,16 @@ func collect(rows pgx.Rows, err error) ([]Membership, error) {
 }
 
 // Named finds an account by a username from a request; an unknown name is a fault.
-func Named(ctx context.Context, q pg.Querier, username string) (Account, error) {
+func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account, error) {
 	a, err := ByUsername(ctx, q, username)
 	if errors.Is(err, ErrUnknown) {
-		return a, Absent(username)
+		return a, NotFound(username)
 	}
 	return a, err
 }
 
 // Absent is the fault for a user who does not exist, or not in the place that was searched.
-func Absent(username string) error { return fault.Absentf("user", username) }
+func NotFound(username string) error { return fault.Absentf("user", username) }
 
 // Teams lists the teams that the account is in, and those of them that it leads.
 func Teams(ctx context.Context, q pg.Querier, accountID string) (in, led []string, err error) {
@@ -124,7 +124,7 @@ func TeamKeys(ctx context.Context, q pg.Querier, accountID string) ([]string, er
 }
 
 // Belong sets the caller's current teams and roles in projects.
-func Belong(ctx context.Context, q pg.Querier, c *authn.Caller) error {
+func LoadMemberships(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 	members, err := Memberships(ctx, q, c.Subject)
 	if err != nil {
 		return err

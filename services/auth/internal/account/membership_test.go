@@ -59,7 +59,7 @@ func sync1(t *testing.T, pool *pgxpool.Pool, keys ...string) (left []string) {
 func belongs(t *testing.T, pool *pgxpool.Pool, account string) *authn.Caller {
 	t.Helper()
 	c := &authn.Caller{Kind: authn.KindUser, Subject: account, Teams: []string{"old"}, Projects: []authn.ProjectRole{{Project: "old"}}}
-	require.NoError(t, Belong(t.Context(), pool, c))
+	require.NoError(t, LoadMemberships(t.Context(), pool, c))
 	return c
 }
 

@@ -23,7 +23,7 @@ func scanUser(row pgx.Row) (u User, err error) {
 
 func one404(u User, err error, userID string) (User, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return User{}, Absent(userID)
+		return User{}, NotFound(userID)
 	}
 	if err != nil {
 		return User{}, fmt.Errorf("load the user: %w", err)

@@ -54,7 +54,7 @@ func open(t *testing.T) *harness {
 	for _, name := range names {
 		h.pools[name], h.logs[name] = db.Pool(name), audit.NewLog(clk, ids, name)
 		h.Sources[name] = Peer{Client: (&auditpeer.Server{
-			Service: name, Pool: h.pools[name], Keys: map[string]ed25519.PublicKey{}, Kept: audit.NewFile(filepath.Join(t.TempDir(), name)),
+			Service: name, Pool: h.pools[name], Keys: map[string]ed25519.PublicKey{}, Heads: audit.NewFile(filepath.Join(t.TempDir(), name)),
 			Clock: clk,
 		}).Client()}
 	}

@@ -103,7 +103,7 @@ func TestFlow_Look_guessLimits(t *testing.T) {
 	guess := func(account, address string) error {
 		p := person(account)
 		p.ClientAddr = address
-		_, err := h.Look(authn.NewContext(t.Context(), p), p, "BBBB-BBBB")
+		_, err := h.View(authn.NewContext(t.Context(), p), p, "BBBB-BBBB")
 		return err
 	}
 	for n := range 10 {
@@ -125,7 +125,7 @@ func TestFlow_Look_concurrentGuesses(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 40 {
 		wg.Go(func() {
-			if _, err := h.Look(h.as("usr_1"), person("usr_1"), "BBBB-BBBB"); fault.Is(err, fault.Absent) {
+			if _, err := h.View(h.as("usr_1"), person("usr_1"), "BBBB-BBBB"); fault.Is(err, fault.Absent) {
 				tried.Add(1)
 			}
 		})
@@ -139,7 +139,7 @@ func TestFlow_Look_correctCodesNotCounted(t *testing.T) {
 	h := newRig(t)
 	c := h.begin()
 	for range 12 {
-		_, err := h.Look(h.as("usr_1"), person("usr_1"), c.User)
+		_, err := h.View(h.as("usr_1"), person("usr_1"), c.User)
 		require.NoError(t, err)
 	}
 	require.NoError(t, h.decide("usr_1", c, true))

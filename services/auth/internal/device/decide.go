@@ -13,7 +13,7 @@ import (
 )
 
 // Look shows a request to the user who decides it, and changes nothing.
-func (f *Flow) Look(ctx context.Context, c *authn.Caller, typed string) (Request, error) {
+func (f *Flow) View(ctx context.Context, c *authn.Caller, typed string) (Request, error) {
 	return f.guess(ctx, c, typed, func(code string) (Request, bool, error) {
 		return loadRequest(ctx, f.Pool, userHash(code), c.Subject, f.Clock.Now())
 	})
@@ -28,7 +28,7 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 	return f.guess(ctx, c, typed, func(code string) (r Request, ok bool, err error) {
 		err = pg.InTx(ctx, f.Pool, func(ctx context.Context, tx pgx.Tx) error {
 			if approve {
-				if err := MayLetIn(ctx, tx, c); err != nil {
+				if err := MayApprove(ctx, tx, c); err != nil {
 					return err
 				}
 			}
@@ -51,7 +51,7 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 // MayLetIn rejects approval by a session that was not opened by a sign-in. Otherwise a device's token could approve
 // another device or a program each time before it expires, so that a stolen token would give access for ever. Any
 // session may deny a request.
-func MayLetIn(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
+func MayApprove(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
 	device, err := byDevice(ctx, tx, c.SessionID)
 	if err != nil || !device {
 		return err

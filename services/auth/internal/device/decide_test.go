@@ -14,7 +14,7 @@ func TestFlow_Look(t *testing.T) {
 	h := newRig(t)
 	c := h.begin()
 	before := h.rows()
-	r, err := h.Look(h.as("usr_1"), person("usr_1"), c.User)
+	r, err := h.View(h.as("usr_1"), person("usr_1"), c.User)
 	require.NoError(t, err)
 	require.Equal(t, before, h.rows(), "viewing changes nothing")
 	require.Equal(t, "laptop", r.ClientName)
@@ -34,10 +34,10 @@ func TestFlow_Look_decidedRequestOnlyForDecider(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, r.State)
 		h.pollCode(c)
-		r, err = h.Look(h.as("usr_1"), person("usr_1"), c.User)
+		r, err = h.View(h.as("usr_1"), person("usr_1"), c.User)
 		require.NoError(t, err)
 		require.Equal(t, want, r.State, "the state does not show whether the token was fetched")
-		_, err = h.Look(h.as("usr_2"), person("usr_2"), c.User)
+		_, err = h.View(h.as("usr_2"), person("usr_2"), c.User)
 		require.Equal(t, fault.Absentf("device request", ""), fault.From(err))
 		require.True(t, fault.Is(h.decide("usr_1", c, !approve), fault.Conflict))
 		require.Equal(t, fault.Absentf("device request", ""), fault.From(h.decide("usr_2", c, !approve)))
@@ -89,11 +89,11 @@ func TestFlow_Look_typedCodes(t *testing.T) {
 	c := h.begin()
 	code, _ := plain(c.User)
 	for _, typed := range []string{c.User, code, " " + code[:4] + " " + code[4:], code[:2] + "-" + code[2:]} {
-		_, err := h.Look(h.as("usr_1"), person("usr_1"), typed)
+		_, err := h.View(h.as("usr_1"), person("usr_1"), typed)
 		require.NoError(t, err, typed)
 	}
 	for _, typed := range []string{"", code[1:], code + "B", "AEIOU-AEI", code[:7] + "é", code[:7] + "\x00"} {
-		_, err := h.Look(h.as("usr_1"), person("usr_1"), typed)
+		_, err := h.View(h.as("usr_1"), person("usr_1"), typed)
 		require.True(t, fault.Is(err, fault.Absent), "%q: %v", typed, err)
 		require.Equal(t, "no such device request", err.Error(), "errors are logged, and no log may hold a code")
 	}

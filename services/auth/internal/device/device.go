@@ -27,7 +27,7 @@ const (
 	// Interval is the minimum time between two polls.
 	Interval = 5 * time.Second
 	// Slower is added to the interval by each poll that comes too early.
-	Slower = 5 * time.Second
+	IntervalStep = 5 * time.Second
 	// leeway is how much too early a poll may be: timers of clients and clocks of replicas are not exact.
 	leeway = 500 * time.Millisecond
 	// kept is how long a flow is stored after its codes expire, so that its polls get another error than unknown codes.

@@ -20,7 +20,7 @@ import (
 )
 
 // Opening describes the session that a device gets after its approval.
-type Opening struct {
+type SessionRequest struct {
 	AccountID           string
 	Epoch               int64
 	ClientName, Address string
@@ -28,7 +28,7 @@ type Opening struct {
 
 // sessions opens a session in the transaction that uses the code, and signs its access token.
 type sessions interface {
-	OpenDevice(ctx context.Context, tx pgx.Tx, o Opening) (Token, error)
+	OpenDevice(ctx context.Context, tx pgx.Tx, o SessionRequest) (Token, error)
 }
 
 // Flow runs the device flow.
@@ -169,7 +169,7 @@ func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, 
 		}
 		return Token{}, wordDenied, err
 	}
-	t, err := f.Sessions.OpenDevice(ctx, tx, Opening{
+	t, err := f.Sessions.OpenDevice(ctx, tx, SessionRequest{
 		AccountID: a.accountID, Epoch: a.epoch, ClientName: a.clientName, Address: a.clientAddress,
 	})
 	if err != nil {

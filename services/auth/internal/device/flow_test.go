@@ -25,7 +25,7 @@ func TestFlow_Poll_approved(t *testing.T) {
 	token, err := h.poll(c)
 	require.NoError(t, err)
 	require.Equal(t, "access", token.Access.Reveal())
-	require.Equal(t, []Opening{{AccountID: "usr_1", Epoch: 1, ClientName: "laptop", Address: here}}, h.opener.opened)
+	require.Equal(t, []SessionRequest{{AccountID: "usr_1", Epoch: 1, ClientName: "laptop", Address: here}}, h.opener.opened)
 	for range 3 {
 		require.Equal(t, wordGrant, h.pollCode(c), "used")
 	}
@@ -53,7 +53,7 @@ func TestFlow_Poll_expiry(t *testing.T) {
 	require.NoError(t, h.decide("usr_1", approved, true))
 	h.clock.Advance(TTL - time.Microsecond)
 	require.Equal(t, wordPending, h.pollCode(waits))
-	_, err := h.Look(h.as("usr_1"), person("usr_1"), waits.User)
+	_, err := h.View(h.as("usr_1"), person("usr_1"), waits.User)
 	require.NoError(t, err)
 	h.clock.Advance(time.Microsecond)
 	require.Equal(t, wordExpired, h.pollCode(waits))

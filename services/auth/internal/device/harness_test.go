@@ -28,11 +28,11 @@ const (
 // opener records which sessions were opened.
 type opener struct {
 	mu     sync.Mutex
-	opened []Opening
+	opened []SessionRequest
 	err    error
 }
 
-func (o *opener) OpenDevice(_ context.Context, _ pgx.Tx, in Opening) (Token, error) {
+func (o *opener) OpenDevice(_ context.Context, _ pgx.Tx, in SessionRequest) (Token, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {

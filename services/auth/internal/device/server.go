@@ -70,7 +70,7 @@ func (s *Server) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceReque
 	if err != nil {
 		return nil, err
 	}
-	return requestToProto(s.Flow.Look(ctx, c, in.GetUserCode()))
+	return requestToProto(s.Flow.View(ctx, c, in.GetUserCode()))
 }
 
 // DecideDeviceRequest implements DeviceService.

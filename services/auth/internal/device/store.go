@@ -110,7 +110,7 @@ func pace(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (fast, ok bool,
 			FOR UPDATE)
 		UPDATE device_code d SET polled_at = $4, interval_seconds = d.interval_seconds + CASE WHEN w.fast THEN $6 ELSE 0 END
 		FROM waiting w WHERE d.id = w.id RETURNING w.fast`,
-		b.hash, b.clientID, b.addressKey, at, leeway, int(Slower.Seconds())).Scan(&fast)
+		b.hash, b.clientID, b.addressKey, at, leeway, int(IntervalStep.Seconds())).Scan(&fast)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, false, nil
 	}

@@ -38,7 +38,7 @@ type Ring struct {
 // NewRing creates the first keys if they are missing, and reads all live keys.
 func NewRing(ctx context.Context, store *Store) (*Ring, error) {
 	for _, purpose := range Purposes() {
-		if err := store.First(ctx, purpose); err != nil {
+		if err := store.EnsureKey(ctx, purpose); err != nil {
 			return nil, err
 		}
 	}

@@ -65,7 +65,7 @@ func scan(row pgx.CollectableRow) (Key, error) {
 
 // First creates a key if the newest of the purpose is not live. Processes that start at the same time create only
 // one.
-func (s *Store) First(ctx context.Context, purpose Purpose) error {
+func (s *Store) EnsureKey(ctx context.Context, purpose Purpose) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		newest, err := s.lock(ctx, tx, purpose)
 		if err != nil || newest.verifies(s.Clock.Now()) && newest.ID != "" {

@@ -44,7 +44,7 @@ func (a *Authority) issuer() string   { return Base(a.PublicURL()) }
 func (a *Authority) resource() string { return Resource(a.PublicURL()) }
 
 // Ask is an authorization request (RFC 6749 4.1.1) with the user's decision.
-type Ask struct {
+type AuthorizationRequest struct {
 	ResponseType, ClientID, Redirect, Challenge, Method, Resource, Scope string
 	// State is returned to the client; nil if the request has none.
 	State   *string
@@ -53,7 +53,7 @@ type Ask struct {
 
 // Decide returns the address of the client that the browser goes to, with a code or an error. If the client or its
 // redirect address cannot be trusted, Decide returns an error for the user instead.
-func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in Ask) (string, error) {
+func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in AuthorizationRequest) (string, error) {
 	client, err := a.Clients.find(ctx, in.ClientID)
 	if errors.Is(err, errNoClient) {
 		return "", refused(wordClient, "client_id is unknown")
@@ -82,7 +82,7 @@ func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in Ask) (string
 }
 
 // allow creates the code of an approved request.
-func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, in Ask) (secret.String, error) {
+func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, in AuthorizationRequest) (secret.String, error) {
 	scope, err := a.acceptable(in)
 	if err != nil {
 		return secret.String{}, err
@@ -100,7 +100,7 @@ func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, i
 		redirect: in.Redirect, challenge: in.Challenge, createdAt: now, codeExpires: now.Add(CodeTTL),
 	}
 	return code, pg.InTx(ctx, a.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		if err := device.MayLetIn(ctx, tx, c); err != nil {
+		if err := device.MayApprove(ctx, tx, c); err != nil {
 			return err
 		}
 		if err := insertGrant(ctx, tx, g, secret.Hash(code.Reveal())); err != nil {
@@ -114,7 +114,7 @@ func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, i
 }
 
 // acceptable returns the scope of a request, or an error if the request may not be approved.
-func (a *Authority) acceptable(in Ask) (string, error) {
+func (a *Authority) acceptable(in AuthorizationRequest) (string, error) {
 	switch {
 	case in.ResponseType != "code":
 		return "", refused(wordResponseType, "response_type must be code")

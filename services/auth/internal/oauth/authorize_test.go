@@ -32,7 +32,7 @@ func TestAuthority_Decide_rejectsDeviceSession(t *testing.T) {
 		h.exec(`UPDATE session SET method = $1 WHERE id = 'ses_1'`, method)
 		_, err := h.Decide(ctx, c, ask())
 		require.True(t, fault.Is(err, fault.Forbidden), "%s: %v", method, err)
-		require.Equal(t, wordDenied, h.decide(ask(func(a *Ask) { a.Approve = false })).Get("error"), "a device session may deny")
+		require.Equal(t, wordDenied, h.decide(ask(func(a *AuthorizationRequest) { a.Approve = false })).Get("error"), "a device session may deny")
 	}
 	require.Equal(t, "0", h.text(`SELECT count(*)::text FROM oauth_grant`))
 }
@@ -41,23 +41,23 @@ func TestAuthority_Decide_errorsForClient(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	for name, c := range map[string]struct {
-		change func(*Ask)
+		change func(*AuthorizationRequest)
 		want   string
 	}{
-		"denied":             {func(a *Ask) { a.Approve = false }, wordDenied},
-		"response_type":      {func(a *Ask) { a.ResponseType = "token" }, wordResponseType},
-		"code and token":     {func(a *Ask) { a.ResponseType = "code token" }, wordResponseType},
-		"no PKCE":            {func(a *Ask) { a.Challenge, a.Method = "", "" }, wordRequest},
-		"plain":              {func(a *Ask) { a.Challenge, a.Method = verifier[:43], "plain" }, wordRequest},
-		"no method":          {func(a *Ask) { a.Method = "" }, wordRequest},
-		"another method":     {func(a *Ask) { a.Method = "s256" }, wordRequest},
-		"a short challenge":  {func(a *Ask) { a.Challenge = a.Challenge[1:] }, wordRequest},
-		"a padded challenge": {func(a *Ask) { a.Challenge = a.Challenge[1:] + "=" }, wordRequest},
-		"no resource":        {func(a *Ask) { a.Resource = "" }, wordTarget},
-		"the API":            {func(a *Ask) { a.Resource = public + "/api" }, wordTarget},
-		"trailing slash":     {func(a *Ask) { a.Resource += "/" }, wordTarget},
-		"another host":       {func(a *Ask) { a.Resource = "https://evil.example/api/mcp" }, wordTarget},
-		"an unknown scope":   {func(a *Ask) { a.Scope = "read admin" }, wordScope},
+		"denied":             {func(a *AuthorizationRequest) { a.Approve = false }, wordDenied},
+		"response_type":      {func(a *AuthorizationRequest) { a.ResponseType = "token" }, wordResponseType},
+		"code and token":     {func(a *AuthorizationRequest) { a.ResponseType = "code token" }, wordResponseType},
+		"no PKCE":            {func(a *AuthorizationRequest) { a.Challenge, a.Method = "", "" }, wordRequest},
+		"plain":              {func(a *AuthorizationRequest) { a.Challenge, a.Method = verifier[:43], "plain" }, wordRequest},
+		"no method":          {func(a *AuthorizationRequest) { a.Method = "" }, wordRequest},
+		"another method":     {func(a *AuthorizationRequest) { a.Method = "s256" }, wordRequest},
+		"a short challenge":  {func(a *AuthorizationRequest) { a.Challenge = a.Challenge[1:] }, wordRequest},
+		"a padded challenge": {func(a *AuthorizationRequest) { a.Challenge = a.Challenge[1:] + "=" }, wordRequest},
+		"no resource":        {func(a *AuthorizationRequest) { a.Resource = "" }, wordTarget},
+		"the API":            {func(a *AuthorizationRequest) { a.Resource = public + "/api" }, wordTarget},
+		"trailing slash":     {func(a *AuthorizationRequest) { a.Resource += "/" }, wordTarget},
+		"another host":       {func(a *AuthorizationRequest) { a.Resource = "https://evil.example/api/mcp" }, wordTarget},
+		"an unknown scope":   {func(a *AuthorizationRequest) { a.Scope = "read admin" }, wordScope},
 	} {
 		query := h.decide(ask(c.change))
 		require.Equal(t, c.want, query.Get("error"), name)
@@ -73,16 +73,16 @@ func TestAuthority_Decide_untrustedClientOrRedirect(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	ctx, c := h.person()
-	for name, change := range map[string]func(*Ask){
-		"unknown client":    func(a *Ask) { a.ClientID = "https://evil.example/metadata" },
-		"zero byte":         func(a *Ask) { a.ClientID = "a\x00b" },
-		"no client":         func(a *Ask) { a.ClientID = "" },
-		"the device flow":   func(a *Ask) { a.ClientID = "signalbox-cli" },
-		"another host":      func(a *Ask) { a.Redirect = "https://evil.example/cb" },
-		"a longer path":     func(a *Ask) { a.Redirect += "/x" },
-		"a query":           func(a *Ask) { a.Redirect += "?x=1" },
-		"no address":        func(a *Ask) { a.Redirect = "" },
-		"of another client": func(a *Ask) { a.ClientID, a.Redirect = otherID, local },
+	for name, change := range map[string]func(*AuthorizationRequest){
+		"unknown client":    func(a *AuthorizationRequest) { a.ClientID = "https://evil.example/metadata" },
+		"zero byte":         func(a *AuthorizationRequest) { a.ClientID = "a\x00b" },
+		"no client":         func(a *AuthorizationRequest) { a.ClientID = "" },
+		"the device flow":   func(a *AuthorizationRequest) { a.ClientID = "signalbox-cli" },
+		"another host":      func(a *AuthorizationRequest) { a.Redirect = "https://evil.example/cb" },
+		"a longer path":     func(a *AuthorizationRequest) { a.Redirect += "/x" },
+		"a query":           func(a *AuthorizationRequest) { a.Redirect += "?x=1" },
+		"no address":        func(a *AuthorizationRequest) { a.Redirect = "" },
+		"of another client": func(a *AuthorizationRequest) { a.ClientID, a.Redirect = otherID, local },
 	} {
 		in := ask(change)
 		in.Approve = false
@@ -135,7 +135,9 @@ func TestAuthority_Decide_keepsRedirectQuery(t *testing.T) {
 	h := newRig(t)
 	require.NoError(t, h.Clients.Register(t.Context(), Client{ID: "q", Name: "Q", Redirects: []string{"https://q.example/cb?z=%20&a=b+c"}}))
 	ctx, c := h.person()
-	to, err := h.Decide(ctx, c, ask(func(a *Ask) { a.ClientID, a.Redirect, a.State = "q", "https://q.example/cb?z=%20&a=b+c", nil }))
+	to, err := h.Decide(ctx, c, ask(func(a *AuthorizationRequest) {
+		a.ClientID, a.Redirect, a.State = "q", "https://q.example/cb?z=%20&a=b+c", nil
+	}))
 	require.NoError(t, err)
 	require.Regexp(t, `^https://q\.example/cb\?z=%20&a=b\+c&code=acd_[0-9A-Za-z]{49}&iss=https%3A%2F%2Fsignalbox\.example$`, to)
 }

@@ -134,9 +134,9 @@ func (h *rig) person() (context.Context, *authn.Caller) {
 }
 
 // ask returns a valid request with changes.
-func ask(change ...func(*Ask)) Ask {
+func ask(change ...func(*AuthorizationRequest)) AuthorizationRequest {
 	state := "s t&te"
-	in := Ask{
+	in := AuthorizationRequest{
 		ResponseType: "code", ClientID: clientID, Redirect: redirect, Challenge: challenge(verifier), Method: "S256",
 		Resource: resource, Scope: "read jobs:plan", State: &state, Approve: true,
 	}
@@ -147,7 +147,7 @@ func ask(change ...func(*Ask)) Ask {
 }
 
 // decide returns the query of the address that the browser goes to.
-func (h *rig) decide(in Ask) url.Values {
+func (h *rig) decide(in AuthorizationRequest) url.Values {
 	h.t.Helper()
 	ctx, c := h.person()
 	to, err := h.Decide(ctx, c, in)

@@ -27,7 +27,7 @@ func (s *Server) DecideAuthorization(ctx context.Context, in *authv1.DecideAutho
 	if err != nil {
 		return nil, err
 	}
-	to, err := s.Authority.Decide(ctx, c, Ask{
+	to, err := s.Authority.Decide(ctx, c, AuthorizationRequest{
 		ResponseType: in.GetResponseType(), ClientID: in.GetClientId(), Redirect: in.GetRedirectUri(), Challenge: in.GetCodeChallenge(),
 		Method: in.GetCodeChallengeMethod(), Resource: in.GetResource(), Scope: in.GetScope(), State: in.State, Approve: in.GetApprove(),
 	})

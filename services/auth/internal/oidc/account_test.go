@@ -145,7 +145,7 @@ func TestSignIn_keepsLastAdmin(t *testing.T) {
 // together runs the sign-ins of these users at once.
 func (w *world) together(people ...object) []error {
 	w.t.Helper()
-	callbacks, errs := make([]Answer, len(people)), make([]error, len(people))
+	callbacks, errs := make([]Callback, len(people)), make([]error, len(people))
 	for i, p := range people {
 		var err error
 		callbacks[i], err = w.callback(p)

@@ -137,18 +137,18 @@ func ann(more ...object) object {
 func in(groups ...string) object { return object{"groups": append([]string{}, groups...)} }
 
 // callback begins a sign-in and returns the response that the provider sends through the user's browser.
-func (w *world) callback(person object) (Answer, error) {
+func (w *world) callback(person object) (Callback, error) {
 	w.began++ // each sign-in has an address of its own; begin_test.go tests the limit per address
 	begun, err := w.Begin(w.t.Context(), "/jobs?state=running", fmt.Sprintf("198.51.%d.%d", w.began/256, w.began%256))
 	if err != nil {
-		return Answer{}, err
+		return Callback{}, err
 	}
 	u, err := url.Parse(begun.URL)
 	require.NoError(w.t, err)
 	q := u.Query()
 	require.Equal(w.t, "S256", q.Get("code_challenge_method"))
 	code := w.idp.grant(person, q.Get("nonce"), q.Get("code_challenge"))
-	return Answer{
+	return Callback{
 		State: secret.New(q.Get("state")), Code: secret.New(code), Binding: begun.Binding, Issuer: w.idp.URL, Address: "192.0.2.7",
 	}, nil
 }

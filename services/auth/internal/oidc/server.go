@@ -46,7 +46,7 @@ func (s *Server) FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcReques
 	if err := s.configured(); err != nil {
 		return nil, err
 	}
-	tokens, next, err := s.SignIn.Finish(ctx, Answer{
+	tokens, next, err := s.SignIn.Finish(ctx, Callback{
 		State: secret.New(in.GetState()), Code: secret.New(in.GetCode()), Binding: secret.New(in.GetBinding()),
 		Issuer: in.GetIss(), Error: in.GetError(), Address: in.GetClientAddress(),
 	})

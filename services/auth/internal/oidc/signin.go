@@ -40,14 +40,14 @@ type SignIn struct {
 }
 
 // Begun is a sign-in that has begun.
-type Begun struct {
+type Started struct {
 	// URL is the address at the provider that the browser goes to. Binding is a secret that only the browser keeps.
 	URL     string
 	Binding secret.String
 }
 
 // Answer is the response of the provider, which the browser delivers.
-type Answer struct {
+type Callback struct {
 	State, Code, Binding secret.String
 	// Issuer is the `iss` of the response, Error its error code. Both may be empty.
 	Issuer, Error string
@@ -64,23 +64,23 @@ func (s *SignIn) redirect() string { return s.PublicURL() + CallbackPath }
 
 // Begin begins a sign-in that leads to next, a path of this installation. The caller is not authenticated yet, so
 // the numbers of sign-ins per address and of waiting sign-ins are bounded.
-func (s *SignIn) Begin(ctx context.Context, next, address string) (Begun, error) {
+func (s *SignIn) Begin(ctx context.Context, next, address string) (Started, error) {
 	t, err := newTicket(s.Rand)
 	if err != nil {
-		return Begun{}, err
+		return Started{}, err
 	}
 	to, err := s.Provider.authorizationURL(ctx, t, s.redirect())
 	if err != nil {
-		return Begun{}, err
+		return Started{}, err
 	}
 	sealed, err := t.seal(localPath(next))
 	if err != nil {
-		return Begun{}, err
+		return Started{}, err
 	}
 	if err := s.store(ctx, pending{ticket: t, sealedNext: sealed, addressKey: ratelimit.Key(address)}); err != nil {
-		return Begun{}, err
+		return Started{}, err
 	}
-	return Begun{URL: to, Binding: t.binding}, nil
+	return Started{URL: to, Binding: t.binding}, nil
 }
 
 // store stores a sign-in, unless its address has begun too many or too many are waiting in total.
@@ -116,7 +116,7 @@ func (s *SignIn) full(ctx context.Context, tx pgx.Tx, at time.Time) (bool, error
 
 // Finish accepts the provider's response, once, and opens a session of the user's account. It also returns the path
 // that the sign-in leads to.
-func (s *SignIn) Finish(ctx context.Context, a Answer) (session.Tokens, string, error) {
+func (s *SignIn) Finish(ctx context.Context, a Callback) (session.Tokens, string, error) {
 	t := ticket{state: a.State, binding: a.Binding}
 	if !t.wellFormed() {
 		return session.Tokens{}, "", badSignIn()
@@ -142,7 +142,7 @@ func (s *SignIn) Finish(ctx context.Context, a Answer) (session.Tokens, string, 
 
 // checkResponse checks what came through the browser: its issuer (RFC 9207), so that the response of another
 // provider is not accepted, and whether it is an error.
-func (p *Provider) checkResponse(ctx context.Context, a Answer) error {
+func (p *Provider) checkResponse(ctx context.Context, a Callback) error {
 	m, err := p.metadata(ctx)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ const columns = `id, username, role, display_name, email, locale, tz, theme, def
 func scan(row pgx.Row, accountID string) (p Profile, err error) {
 	err = row.Scan(&p.ID, &p.Username, &p.Role, &p.DisplayName, &p.Email, &p.Locale, &p.TZ, &p.Theme, &p.ProjectID, &p.provided)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return p, account.Absent(accountID)
+		return p, account.NotFound(accountID)
 	}
 	if err != nil {
 		return p, fmt.Errorf("load the profile: %w", err)

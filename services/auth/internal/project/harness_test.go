@@ -75,7 +75,7 @@ func (b *bench) as(user string, need authn.Need) context.Context {
 	a, err := account.ByID(b.t.Context(), b.pool, user)
 	require.NoError(b.t, err)
 	c := &authn.Caller{Kind: authn.KindUser, Subject: a.ID, Username: a.Username, Role: a.Role}
-	require.NoError(b.t, account.Belong(b.t.Context(), b.pool, c))
+	require.NoError(b.t, account.LoadMemberships(b.t.Context(), b.pool, c))
 	return authn.WithNeed(authn.NewContext(b.t.Context(), c), need)
 }
 

@@ -37,7 +37,7 @@ func (s *Server) ListProjectMembers(ctx context.Context, in *authv1.ListProjectM
 func (s *Server) PutProjectMember(ctx context.Context, in *authv1.PutProjectMemberRequest) (*authv1.ProjectMember, error) {
 	out := &authv1.ProjectMember{Role: in.GetRole()}
 	err := s.change(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
-		a, err := account.Named(ctx, tx, in.GetUsername())
+		a, err := account.FindByUsername(ctx, tx, in.GetUsername())
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *Server) PutProjectMember(ctx context.Context, in *authv1.PutProjectMemb
 // RemoveProjectMember implements ProjectService.
 func (s *Server) RemoveProjectMember(ctx context.Context, in *authv1.RemoveProjectMemberRequest) (*emptypb.Empty, error) {
 	err := s.change(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
-		a, err := account.Named(ctx, tx, in.GetUsername())
+		a, err := account.FindByUsername(ctx, tx, in.GetUsername())
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *Server) RemoveProjectMember(ctx context.Context, in *authv1.RemoveProje
 			return err
 		}
 		if was == "" {
-			return account.Absent(in.GetUsername())
+			return account.NotFound(in.GetUsername())
 		}
 		if err := leave(ctx, tx, p.ID, a.ID); err != nil {
 			return err

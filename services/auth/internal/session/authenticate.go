@@ -62,5 +62,5 @@ func (s *Sessions) caller(ctx context.Context, l live, address string) (*authn.C
 		Kind: authn.KindUser, Subject: l.accountID, Username: l.username, SessionID: l.sessionID,
 		Role: l.role, PasswordDrawn: l.drawn, Epoch: l.epoch, ClientAddr: address,
 	}
-	return c, account.Belong(ctx, s.Pool, c)
+	return c, account.LoadMemberships(ctx, s.Pool, c)
 }

@@ -115,7 +115,7 @@ func (s *Server) DeleteTeam(ctx context.Context, in *authv1.DeleteTeamRequest) (
 // PutTeamMember implements TeamService.
 func (s *Server) PutTeamMember(ctx context.Context, in *authv1.PutTeamMemberRequest) (*authv1.Team, error) {
 	return s.change(ctx, in.GetTeamId(), func(ctx context.Context, tx pgx.Tx, t Team) error {
-		a, err := account.Named(ctx, tx, in.GetUsername())
+		a, err := account.FindByUsername(ctx, tx, in.GetUsername())
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (s *Server) PutTeamMember(ctx context.Context, in *authv1.PutTeamMemberRequ
 // RemoveTeamMember implements TeamService.
 func (s *Server) RemoveTeamMember(ctx context.Context, in *authv1.RemoveTeamMemberRequest) (*emptypb.Empty, error) {
 	_, err := s.change(ctx, in.GetTeamId(), func(ctx context.Context, tx pgx.Tx, t Team) error {
-		a, err := account.Named(ctx, tx, in.GetUsername())
+		a, err := account.FindByUsername(ctx, tx, in.GetUsername())
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (s *Server) RemoveTeamMember(ctx context.Context, in *authv1.RemoveTeamMemb
 			return err
 		}
 		if was == "" {
-			return account.Absent(in.GetUsername())
+			return account.NotFound(in.GetUsername())
 		}
 		return s.record(ctx, tx, "team.member.remove", t.ID, audited(a, was), nil)
 	})

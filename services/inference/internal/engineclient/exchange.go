@@ -40,8 +40,8 @@ type exchange struct {
 }
 
 // Answer is the engine's response. The caller reads the body through Read and must call Close.
-type Answer struct {
-	Response *http.Response
+type Response struct {
+	HTTP *http.Response
 
 	ex   *exchange
 	done bool
@@ -49,7 +49,7 @@ type Answer struct {
 
 // try runs the exchange on one connection up to the head of the response. If it fails, it closes the
 // connection.
-func (c *Client) try(ctx context.Context, conn *link, in Request) (*Answer, error) {
+func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, error) {
 	ex := &exchange{client: c, conn: conn, in: in, sent: make(chan error, 1)}
 	// Close the connection instead of setting a deadline: another goroutine could overwrite the deadline.
 	ex.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -65,7 +65,7 @@ func (c *Client) try(ctx context.Context, conn *link, in Request) (*Answer, erro
 		return nil, ex.explain(ctx, err, ex.end())
 	}
 	ex.keep = !resp.Close
-	return &Answer{Response: resp, ex: ex}, nil
+	return &Response{HTTP: resp, ex: ex}, nil
 }
 
 // end closes the connection, waits for send and returns its result.
@@ -120,7 +120,7 @@ func (e *exchange) send() error {
 	case body.err != nil:
 		// Close, so that the engine does not act on half a body and head stops waiting for a response.
 		_ = e.conn.Close()
-		return fmt.Errorf("%w: %w", ErrSource, body.err)
+		return fmt.Errorf("%w: %w", ErrRequestBody, body.err)
 	case err != nil:
 		// The engine may have responded and closed the connection; its response is still read.
 		err = fmt.Errorf("send the request: %w", err)
@@ -177,25 +177,25 @@ func (e *exchange) head() (*http.Response, error) {
 func (e *exchange) explain(ctx context.Context, err, sent error) error {
 	var timeout net.Error
 	switch {
-	case errors.Is(sent, ErrSource):
+	case errors.Is(sent, ErrRequestBody):
 		return sent
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return ErrSilent
+		return ErrTimeout
 	case errors.Is(err, errNothing):
-		return fmt.Errorf("%w: %w", ErrBroken, err)
+		return fmt.Errorf("%w: %w", ErrConnectionLost, err)
 	}
 	return err
 }
 
 // Read reads the body of the response. It returns io.EOF only at the end of a complete body; any other error
 // means that the body is truncated.
-func (a *Answer) Read(p []byte) (int, error) {
+func (a *Response) Read(p []byte) (int, error) {
 	if err := a.ex.conn.SetReadDeadline(a.ex.client.Clock.Now().Add(a.ex.client.Timeouts.Idle)); err != nil {
 		return 0, fmt.Errorf("set a deadline: %w", err)
 	}
-	n, err := a.Response.Body.Read(p)
+	n, err := a.HTTP.Body.Read(p)
 	if errors.Is(err, io.EOF) {
 		a.done = true
 		return n, io.EOF
@@ -209,7 +209,7 @@ func (a *Answer) Read(p []byte) (int, error) {
 // Take hands over the connection of an upgraded exchange and the reader that holds its buffered bytes. From
 // then on the caller must close the connection; the end of the context no longer does. Take returns false if
 // the exchange was cut meanwhile.
-func (a *Answer) Take() (net.Conn, *bufio.Reader, bool) {
+func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 	uncut := a.ex.stop()
 	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
 		_ = a.ex.conn.Close()
@@ -221,7 +221,7 @@ func (a *Answer) Take() (net.Conn, *bufio.Reader, bool) {
 // Close returns the connection to the pool if the response was read to its end and the request was sent
 // completely; otherwise it closes the connection. When Close returns, sending has ended; its error is that of
 // sending.
-func (a *Answer) Close() error {
+func (a *Response) Close() error {
 	uncut := a.ex.stop()
 	if !a.done || !a.ex.keep || !uncut {
 		return a.ex.end()

@@ -32,11 +32,11 @@ var (
 	// ErrUnreachable reports that no connection could be opened and nothing was sent.
 	ErrUnreachable = errors.New("the engine is unreachable")
 	// ErrSilent reports that the engine did not begin its response in time.
-	ErrSilent = errors.New("the engine did not respond in time")
+	ErrTimeout = errors.New("the engine did not respond in time")
 	// ErrBroken reports that the connection ended before a response.
-	ErrBroken = errors.New("the engine closed the connection without a response")
+	ErrConnectionLost = errors.New("the engine closed the connection without a response")
 	// ErrSource reports that the request body could not be read; the cause is wrapped beside it.
-	ErrSource = errors.New("read the request body")
+	ErrRequestBody = errors.New("read the request body")
 )
 
 // Request is the request to send.
@@ -82,12 +82,12 @@ type Client struct {
 
 // Do sends the request and returns when the head of the response has arrived. The end of ctx cuts the exchange
 // at any point, also while the body of the response is read.
-func (c *Client) Do(ctx context.Context, to Engine, in Request) (*Answer, error) {
+func (c *Client) Do(ctx context.Context, to Engine, in Request) (*Response, error) {
 	// A body that cannot be sent again must not use a pooled connection, which the engine may just have closed.
 	if in.Body == nil || in.Replay != nil {
 		if conn := c.pool.get(to); conn != nil {
 			answer, err := c.try(ctx, conn, in)
-			if err == nil || !errors.Is(err, ErrBroken) || ctx.Err() != nil {
+			if err == nil || !errors.Is(err, ErrConnectionLost) || ctx.Err() != nil {
 				return answer, err
 			}
 			return c.again(ctx, to, in)
@@ -101,7 +101,7 @@ func (c *Client) Do(ctx context.Context, to Engine, in Request) (*Answer, error)
 }
 
 // again repeats a request on a new connection after a stale one was lost.
-func (c *Client) again(ctx context.Context, to Engine, in Request) (*Answer, error) {
+func (c *Client) again(ctx context.Context, to Engine, in Request) (*Response, error) {
 	if in.Replay != nil {
 		in.Body = in.Replay()
 	}
@@ -109,7 +109,7 @@ func (c *Client) again(ctx context.Context, to Engine, in Request) (*Answer, err
 	if err != nil {
 		// The request may have reached this engine, so the error must not be ErrUnreachable: the caller would
 		// send the request to another engine too.
-		return nil, fmt.Errorf("%w: %w", ErrBroken, context.Cause(ctx))
+		return nil, fmt.Errorf("%w: %w", ErrConnectionLost, context.Cause(ctx))
 	}
 	return c.try(ctx, conn, in)
 }

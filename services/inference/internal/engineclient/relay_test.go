@@ -81,7 +81,7 @@ func post(body string) engineclient.Request {
 	}
 }
 
-func whole(t *testing.T, a *engineclient.Answer) string {
+func whole(t *testing.T, a *engineclient.Response) string {
 	t.Helper()
 	body, err := io.ReadAll(a)
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestStaleConnectionReplacedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ok", whole(t, a))
 	_, err = c.Do(t.Context(), engineclient.Engine{Addr: addr}, post("2"))
-	require.ErrorIs(t, err, engineclient.ErrBroken)
+	require.ErrorIs(t, err, engineclient.ErrConnectionLost)
 	require.Equal(t, int32(2), conns.Load())
 	require.Equal(t, int32(3), calls.Load(), "the request must be sent once on the old and once on a new connection")
 }
@@ -179,7 +179,7 @@ func TestFailedRetryIsNotUnreachable(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ok", whole(t, a))
 	_, err = c.Do(t.Context(), engineclient.Engine{Addr: l.Addr().String()}, post("2"))
-	require.ErrorIs(t, err, engineclient.ErrBroken)
+	require.ErrorIs(t, err, engineclient.ErrConnectionLost)
 	require.NotErrorIs(t, err, engineclient.ErrUnreachable, "ErrUnreachable would send the call to another engine too")
 	<-done
 	_, err = c.Do(t.Context(), engineclient.Engine{Addr: l.Addr().String()}, post("3"))
@@ -218,7 +218,7 @@ func TestBlockedBodyInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ok", string(body))
 	<-b.begun
-	require.ErrorIs(t, a.Close(), engineclient.ErrSource, "Close must return after the sender has ended")
+	require.ErrorIs(t, a.Close(), engineclient.ErrRequestBody, "Close must return after the sender has ended")
 }
 
 func TestContextCutsExchange(t *testing.T) {
@@ -275,7 +275,7 @@ func TestTimeouts(t *testing.T) {
 	c := client(t)
 	c.Timeouts.FirstByte = 100 * time.Millisecond
 	_, err := c.Do(t.Context(), engineclient.Engine{Addr: addr}, post("x"))
-	require.ErrorIs(t, err, engineclient.ErrSilent)
+	require.ErrorIs(t, err, engineclient.ErrTimeout)
 	c = client(t)
 	c.Timeouts.Idle = time.Second
 	in := post("x")

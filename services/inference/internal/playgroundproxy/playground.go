@@ -143,7 +143,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, leave := h.watch(r.Context(), at.session, admitted.ExpiresAt)
 	defer leave()
 	turn := &turn{store: h.Store, log: h.Log, sessionID: at.session, target: at.target, by: admitted}
-	h.Proxy.With(turn).Guest(ctx, w, r, proxy.Guest{
+	h.Proxy.WithRecorder(turn).Guest(ctx, w, r, proxy.Guest{
 		RequestID: requestID, Target: &url.URL{Path: at.path, RawQuery: r.URL.RawQuery}, Session: at.session, Number: at.target,
 		Replica: admitted.Replica, Capture: turn,
 	})

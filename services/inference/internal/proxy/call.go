@@ -91,11 +91,11 @@ func (e *exchange) prepare(r *http.Request) error {
 	}
 	whole := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(body, whole); err != nil {
-		return fmt.Errorf("%w: %w", engineclient.ErrSource, err)
+		return fmt.Errorf("%w: %w", engineclient.ErrRequestBody, err)
 	}
 	// Read the EOF too: only then does the server start to watch the connection for the caller's disconnect.
 	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: no end after %d bytes", engineclient.ErrSource, len(whole))
+		return fmt.Errorf("%w: no end after %d bytes", engineclient.ErrRequestBody, len(whole))
 	}
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
@@ -108,7 +108,7 @@ func (e *exchange) prepare(r *http.Request) error {
 }
 
 // dial sends the call to a replica. It tries the next replica only if nothing was sent to the previous one.
-func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Answer, error) {
+func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Response, error) {
 	var last error
 	for _, replica := range e.busy.choose(e.a.deployment.Promoted.Replicas) {
 		e.rec.ReplicaID = replica.ID
@@ -169,17 +169,17 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 	switch {
 	case errors.Is(cause, routing.ErrRevoked):
 		return traffic.Revoked, badToken()
-	case errors.Is(cause, routing.ErrOver):
-		return traffic.LeaseOver, LeaseOver()
+	case errors.Is(cause, routing.ErrExpired):
+		return traffic.LeaseOver, LeaseExpired()
 	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended, suspended()
 	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		// If a deadline has expired, the caller was too slow but is still connected, although the server has
 		// cancelled the context of the request.
 		return traffic.ClientClosed, nil
-	case errors.Is(err, engineclient.ErrSource):
+	case errors.Is(err, engineclient.ErrRequestBody):
 		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
-	case errors.Is(err, engineclient.ErrSilent):
+	case errors.Is(err, engineclient.ErrTimeout):
 		return traffic.Timeout, fault.New(fault.Dependency, "engine_timeout", "the engine did not respond in time")
 	case errors.Is(err, engineclient.ErrUnreachable):
 		return traffic.Unreachable, fault.New(fault.Dependency, "engine_unreachable", "the engine is unreachable")

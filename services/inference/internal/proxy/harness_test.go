@@ -136,7 +136,7 @@ func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig 
 	}
 	w := &routing.Watcher{
 		Lease: held, Snapshots: snapshots(deployments), Name: func() string { return "irp_1" },
-		Roll: &routing.Roll{Path: filepath.Join(t.TempDir(), "replicas")}, Clock: clk, Log: r.proxy.Log,
+		Roll: &routing.ReplicaFile{Path: filepath.Join(t.TempDir(), "replicas")}, Clock: clk, Log: r.proxy.Log,
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)

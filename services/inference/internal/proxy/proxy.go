@@ -64,7 +64,7 @@ func (p *Proxy) Drain() {
 }
 
 // With returns a copy of the proxy for Guest calls that uses another recorder.
-func (p *Proxy) With(r recorder) *Proxy {
+func (p *Proxy) WithRecorder(r recorder) *Proxy {
 	q := &Proxy{
 		Lease: p.Lease, Relay: p.Relay, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
 		Sockets: p.Sockets, drained: p.stopping(),
@@ -107,7 +107,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		// The token, the lease or the deployment changed since admit: run the checks again for the reason.
 		if _, err = p.admit(r); err == nil {
-			err = LeaseOver()
+			err = LeaseExpired()
 		}
 		p.refuse(r.Context(), w, err, requestID)
 		return
@@ -155,7 +155,7 @@ const (
 )
 
 // LeaseOver returns the error of a replica without a valid lease.
-func LeaseOver() *fault.Error {
+func LeaseExpired() *fault.Error {
 	return fault.New(fault.Unavailable, "lease_over", "this replica has lost contact with the registry").WithRetryAfter(retryReady)
 }
 
@@ -181,7 +181,7 @@ func (p *Proxy) admit(r *http.Request) (*admitted, *fault.Error) {
 		return nil, fault.New(fault.Unavailable, codeDraining, "the server is stopping").WithRetryAfter(time.Second)
 	}
 	if !p.Lease.Valid() {
-		return nil, LeaseOver()
+		return nil, LeaseExpired()
 	}
 	sum, ok := bearer(r.Header)
 	if !ok {

@@ -87,11 +87,11 @@ func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return
 	}
 	defer p.busy.leave(e.rec.ReplicaID)
-	if answer.Response.StatusCode != http.StatusSwitchingProtocols {
+	if answer.HTTP.StatusCode != http.StatusSwitchingProtocols {
 		e.respond(ctx, answer)
 		return
 	}
-	if !accepted(answer.Response, r.Header.Get("Sec-Websocket-Key")) {
+	if !accepted(answer.HTTP, r.Header.Get("Sec-Websocket-Key")) {
 		_ = answer.Close() // its error does not matter: the call fails anyway
 		e.fail(ctx, w, errHandshake)
 		return
@@ -100,7 +100,7 @@ func (p *Proxy) socket(ctx context.Context, w http.ResponseWriter, r *http.Reque
 }
 
 // upgrade switches the caller's connection and relays frames until the session ends.
-func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *engineclient.Answer) {
+func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *engineclient.Response) {
 	conn, in, ok := answer.Take()
 	if !ok {
 		e.fail(ctx, w, context.Cause(ctx))
@@ -114,7 +114,7 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *e
 		return
 	}
 	_ = own.SetDeadline(e.caller.soon()) // if the connection is closed, the write below fails
-	if err := switching(pending.Writer, answer.Response, e.a.requestID); err != nil {
+	if err := switching(pending.Writer, answer.HTTP, e.a.requestID); err != nil {
 		_, _ = conn.Close(), own.Close() // their errors do not matter
 		e.rec.Status, e.rec.Outcome = statusClosed, traffic.ClientClosed
 		e.record(ctx)
@@ -125,8 +125,8 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *e
 	e.rec.Status, e.rec.TTFT = http.StatusSwitchingProtocols, &first
 	session := &socket.Session{
 		Caller: socket.Side{Conn: own, In: pending.Reader}, Engine: engine, Clock: e.Clock, Draining: e.stopping(),
-		Extended: len(answer.Response.Header.Values("Sec-Websocket-Extensions")) > 0,
-		Idle:     e.Sockets.Idle, MaxMessage: e.Sockets.MaxMessage, Word: lastWord,
+		HasExtensions: len(answer.HTTP.Header.Values("Sec-Websocket-Extensions")) > 0,
+		Idle:          e.Sockets.Idle, MaxMessage: e.Sockets.MaxMessage, CloseReason: lastWord,
 	}
 	e.ended(ctx, session.Run(ctx))
 }
@@ -161,7 +161,7 @@ func lastWord(cause error) (code uint16, why string) {
 		return 1008, "the deployment token was revoked"
 	case errors.Is(cause, routing.ErrSuspended):
 		return 1013, "the deployment is suspended"
-	case errors.Is(cause, routing.ErrOver):
+	case errors.Is(cause, routing.ErrExpired):
 		return 1013, "this replica has lost contact with the registry"
 	}
 	return 1001, "the server is stopping"
@@ -201,7 +201,7 @@ func outcomeOf(end socket.End, cause error) string {
 		return traffic.Revoked
 	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended
-	case errors.Is(cause, routing.ErrOver):
+	case errors.Is(cause, routing.ErrExpired):
 		return traffic.LeaseOver
 	}
 	return traffic.Draining

@@ -36,7 +36,7 @@ var (
 	ErrRevoked = errors.New("the token was revoked")
 	// ErrOver is the cause with which all open calls are cut when the lease has expired: without contact to
 	// the registry their tokens may have been revoked.
-	ErrOver = errors.New("the lease has expired")
+	ErrExpired = errors.New("the lease has expired")
 	// ErrSuspended is the cause with which open calls are cut if their deployment is suspended with cut set.
 	ErrSuspended = errors.New("the deployment was suspended")
 	// errOlder rejects an older snapshot, because it would bring back revoked tokens.
@@ -155,7 +155,7 @@ func (l *Lease) cutAll(why func(tokenID string, c *call) error) []*call {
 }
 
 // whyOver makes cutAll cut every call.
-func whyOver(string, *call) error { return ErrOver }
+func whyOver(string, *call) error { return ErrExpired }
 
 // lapse ends the lease at once and cuts all open calls. It returns them; they take a moment to end.
 func (l *Lease) lapse() []*call {

@@ -193,7 +193,7 @@ func TestLease_Guard_expiredLeaseCutsAll(t *testing.T) {
 		runtime.Gosched()
 	}
 	<-open.Done()
-	require.ErrorIs(t, context.Cause(open), ErrOver)
+	require.ErrorIs(t, context.Cause(open), ErrExpired)
 	_, late, ok := l.Enter(t.Context(), sum("a"), tok)
 	require.False(t, ok)
 	late()

@@ -47,7 +47,7 @@ func (s *scene) grant(w *wire) {
 // listed returns the replicas that the next process on the folder finds in the roll.
 func listed(t *testing.T, path string) []string {
 	t.Helper()
-	r := &Roll{Path: path}
+	r := &ReplicaFile{Path: path}
 	gone, err := r.Enter(replicaID("zz"))
 	require.NoError(t, err)
 	require.NoError(t, r.Keep(gone...))
@@ -65,7 +65,7 @@ func TestStopReleasesLeaseAfterLastCall(t *testing.T) {
 	require.True(t, ok)
 	done := stop()
 	<-ctx.Done()
-	require.ErrorIs(t, context.Cause(ctx), ErrOver)
+	require.ErrorIs(t, context.Cause(ctx), ErrExpired)
 	require.False(t, s.lease.Valid())
 	_, _, ok = s.lease.Enter(t.Context(), sum("a"), tok)
 	require.False(t, ok, "no new call may start")
@@ -107,7 +107,7 @@ func TestFailedReleaseLeftToNextProcess(t *testing.T) {
 func TestPredecessorReleaseRetried(t *testing.T) {
 	t.Parallel()
 	s, path := stage(t)
-	before := &Roll{Path: path}
+	before := &ReplicaFile{Path: path}
 	_, err := before.Enter(replicaID("1"))
 	require.NoError(t, err)
 	require.NoError(t, before.Close())

@@ -34,7 +34,7 @@ type Watcher struct {
 	// Name returns a new replica id. It is random per start, so that the registry cannot mistake the
 	// acknowledgement of one process for that of another.
 	Name  func() string
-	Roll  *Roll
+	Roll  *ReplicaFile
 	Clock clock.Clock
 	Log   *slog.Logger
 

@@ -119,7 +119,7 @@ func watched(t *testing.T) *scene {
 func (s *scene) watcher(roll string, names ...string) *Watcher {
 	next := 0
 	return &Watcher{
-		Lease: s.lease, Snapshots: s.source, Roll: &Roll{Path: roll}, Clock: s.clock, Log: slog.New(slog.DiscardHandler),
+		Lease: s.lease, Snapshots: s.source, Roll: &ReplicaFile{Path: roll}, Clock: s.clock, Log: slog.New(slog.DiscardHandler),
 		Name: func() string { next++; return names[next-1] },
 	}
 }

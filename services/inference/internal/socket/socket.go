@@ -30,7 +30,7 @@ type Side struct {
 type Session struct {
 	Caller, Engine Side
 	// Extended means that both sides agreed on an extension of the protocol.
-	Extended bool
+	HasExtensions bool
 	// MaxMessage is the largest message over all its frames, in bytes.
 	MaxMessage int64
 	// Idle is how long both sides may be silent.
@@ -39,7 +39,7 @@ type Session struct {
 	// Draining is closed when the server stops; the session then ends as soon as it is quiet.
 	Draining <-chan struct{}
 	// Word returns the code and reason of the close frame for the end of the context; it may be nil.
-	Word func(cause error) (code uint16, why string)
+	CloseReason func(cause error) (code uint16, why string)
 
 	last    atomic.Int64 // when the last bytes arrived, in Unix nanoseconds of Clock
 	stopped atomic.Bool
@@ -102,7 +102,7 @@ func (s *Session) Run(ctx context.Context) Result {
 func (s *Session) way(from, to Side, masked bool) *way {
 	return &way{done: make(chan error, 1), pump: &pump{
 		in: from.In, out: to.Conn, alive: s.alive, stopped: &s.stopped,
-		rule:     rule{masked: masked, extended: s.Extended, most: s.MaxMessage},
+		rule:     rule{masked: masked, extended: s.HasExtensions, most: s.MaxMessage},
 		deadline: func() time.Time { return clock.Real().Now().Add(s.Idle) }, // connection deadlines are in real time
 	}}
 }
@@ -156,8 +156,8 @@ func (s *Session) watch(ctx context.Context, up, down *way) (End, word) {
 
 func (s *Session) cut(ctx context.Context) (End, word) {
 	last := word{code: codeGoing, why: "the call was cut", caller: true, engine: true}
-	if s.Word != nil {
-		last.code, last.why = s.Word(context.Cause(ctx))
+	if s.CloseReason != nil {
+		last.code, last.why = s.CloseReason(context.Cause(ctx))
 	}
 	return Cut, last
 }

@@ -271,7 +271,7 @@ func TestEngineProtocolViolation(t *testing.T) {
 
 func TestReservedBitsWithExtension(t *testing.T) {
 	t.Parallel()
-	r := open(t, func(s *Session) { s.Extended = true })
+	r := open(t, func(s *Session) { s.HasExtensions = true })
 	f := frame(opText, true, true, []byte("deflated"))
 	f[0] |= 0x40
 	r.send(r.caller, f)
@@ -329,7 +329,7 @@ func TestContextEndSendsCloseFrames(t *testing.T) {
 	t.Parallel()
 	why := errors.New("revoked")
 	r := open(t, func(s *Session) {
-		s.Word = func(cause error) (uint16, string) { return 1008, "because " + cause.Error() }
+		s.CloseReason = func(cause error) (uint16, string) { return 1008, "because " + cause.Error() }
 	})
 	r.send(r.engine, text("hello", false))
 	r.gets(r.hear, text("hello", false))

@@ -3,6 +3,9 @@
 // cannot take are written to segments on disk and replayed when it is available again, each exactly once. A
 // kill loses at most the calls of the last batch interval or, while the database hangs, those that wait for it
 // until the timeout.
+//
+// CallMetrics counts calls by outcome, and what the record of calls cannot show: calls refused before they reached an
+// engine and calls that missed the table.
 package traffic
 
 import "time"

@@ -14,6 +14,9 @@
 // excluded. Percentiles are linear between ranks (Hyndman and Fan's type 7, numpy's default); bins are those of
 // numpy.histogram. A comparison pairs the tasks that both runs scored. Its interval is the percentile bootstrap over
 // tasks (Efron and Tibshirani 1993, chapter 13), with a seed made from the ids of the two runs.
+//
+// The package also owns validation rounds, whose chunks may arrive in any order and more than once, and benchmark
+// scores, which are all kept in the order of the reports.
 package evaluation
 
 import (

@@ -73,7 +73,7 @@ func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]
 const maxNamed = 100
 
 // Of returns the newest score of each metric of a benchmark, ordered by metric name.
-func (s *ScoreStore) Of(ctx context.Context, runID, name string) ([]Score, error) {
+func (s *ScoreStore) Newest(ctx context.Context, runID, name string) ([]Score, error) {
 	return s.collect(ctx, `SELECT DISTINCT ON (metric) id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri,
 		created_at FROM benchmark_score WHERE run_id = $1 AND name = $2 ORDER BY metric, created_at DESC, id DESC LIMIT $3`,
 		runID, name, maxNamed)

@@ -216,5 +216,5 @@ func TestHub_Listen_returnsOnLostConnection(t *testing.T) {
 	}
 	closed := base.Pool("ingest")
 	closed.Close()
-	require.ErrorContains(t, h.Listen(t.Context(), closed, "c"), "a connection of its own")
+	require.ErrorContains(t, h.Listen(t.Context(), closed, "c"), "take a connection out of the pool")
 }

@@ -1,5 +1,5 @@
-// Package metric owns the metric points of runs. It encodes the points of a request into one value of a row, decides
-// which points a reader sees, and thins a long series for a response.
+// Package metric owns the metric points of runs and the hardware samples of their machines. It encodes the points of a
+// request into one value of a row, decides which points a reader sees, and thins a long series for a response.
 package metric
 
 import (

@@ -12,12 +12,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// MaxSeries is the number of series that a run may have.
+// MaxHardwareSeries is the number of series that a run may have.
 const MaxHardwareSeries = 10_000
 
 type name struct{ node, gpu, key string }
 
-// Write stores the points of a request.
+// WriteHardware stores the points of a request.
 func WriteHardware(points []report.HardwarePoint) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if len(points) == 0 {
@@ -82,14 +82,14 @@ func series(ctx context.Context, tx pgx.Tx, runID string, points []report.Hardwa
 	return ids, nil
 }
 
-// Point is one sample of a series.
+// HardwarePoint is one sample of a series.
 type HardwarePoint struct {
 	At      time.Time
 	Value   float64
 	Attempt int32
 }
 
-// Series holds one metric of one device, sorted by time. Node and GPU are empty if the report did not name them.
+// HardwareSeries holds one metric of one device, sorted by time. Node and GPU are empty if the report did not name them.
 type HardwareSeries struct {
 	Node, GPU, Key string
 	Points         []HardwarePoint

@@ -13,10 +13,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Store reads samples.
+// HardwareStore reads hardware samples.
 type HardwareStore struct{ Pool pg.Querier }
 
-// Asked selects the samples that List returns. Empty and zero fields select everything.
+// HardwareQuery selects the samples that List returns. Empty and zero fields select everything.
 type HardwareQuery struct {
 	Keys         []string
 	Node         *string
@@ -25,7 +25,7 @@ type HardwareQuery struct {
 	Points int
 }
 
-// maxPoints bounds the points of one response, so that it fits into a gRPC message.
+// hardwareMaxPoints bounds the points of one response, so that it fits into a gRPC message.
 const hardwareMaxPoints = 90_000
 
 // List returns a page of a run's series, sorted by node, GPU and key. more reports whether another page follows.

@@ -65,7 +65,7 @@ func named(s string) *string {
 // of an evaluation.
 func EvaluationScores(store *evaluation.ScoreStore) evaluation.Scores {
 	return func(ctx context.Context, runID, name string) ([]*ingestv1.EvaluationMetric, error) {
-		scores, err := store.Of(ctx, runID, name)
+		scores, err := store.Newest(ctx, runID, name)
 		if err != nil {
 			return nil, err
 		}

@@ -20,17 +20,17 @@ import (
 type Server struct {
 	ingestv1.UnimplementedRunDataServiceServer
 
-	Runs        *run.Runs
-	Logs        *logs.Store
-	Metrics     *metric.Store
-	Hparams     *run.HParamStore
-	Validations *evaluation.ValidationStore
-	Artifacts   *artifact.Store
-	Records     *report.RawStore
-	Hardware    *metric.HardwareStore
-	Scores      *evaluation.ScoreStore
-	LogStreams  *follow.Streams[*ingestv1.FollowLogsResponse]
-	Batches     *follow.Streams[*ingestv1.FollowMetricsResponse]
+	Runs          *run.Runs
+	Logs          *logs.Store
+	Metrics       *metric.Store
+	Hparams       *run.HParamStore
+	Validations   *evaluation.ValidationStore
+	Artifacts     *artifact.Store
+	Records       *report.RawStore
+	Hardware      *metric.HardwareStore
+	Scores        *evaluation.ScoreStore
+	LogStreams    *follow.Streams[*ingestv1.FollowLogsResponse]
+	MetricStreams *follow.Streams[*ingestv1.FollowMetricsResponse]
 }
 
 // listing is the common part of all list requests.

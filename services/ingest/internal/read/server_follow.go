@@ -110,7 +110,7 @@ func (s *Server) FollowMetrics(in *ingestv1.FollowMetricsRequest, stream grpc.Se
 	if err != nil {
 		return err
 	}
-	return s.Batches.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream, in.GetId()))
+	return s.MetricStreams.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream, in.GetId()))
 }
 
 // sender returns a function that sends pages of the run that the caller named. It checks each page's owner, because

@@ -16,7 +16,7 @@ func (s *Server) GetEnvironment(ctx context.Context, in *ingestv1.GetEnvironment
 	if err != nil {
 		return nil, err
 	}
-	picture, err := s.Records.Picture(ctx, id, in.Attempt)
+	picture, err := s.Records.Environment(ctx, id, in.Attempt)
 	if err != nil || picture == nil {
 		return &ingestv1.Environment{RunId: id}, err
 	}

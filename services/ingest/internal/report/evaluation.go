@@ -167,7 +167,7 @@ func rollout(r *decode.Reader) Rollout {
 		"parts":             func() { p.Parts = parts(r) },
 		"group":             text(&p.Group, short64()),
 		"error":             text(&p.Error, short64()),
-		"stop":              func() { p.Stop = value(decode.Optional(r, func() string { return r.Enum(Stops()...) })) },
+		"stop":              func() { p.Stop = value(decode.Optional(r, func() string { return r.Enum(StopReasons()...) })) },
 		"trace":             text(&p.Trace, address()),
 		"turns":             func() { p.Turns = figure(r, maxFew) },
 		"tool_calls":        func() { p.ToolCalls = figure(r, maxFew) },
@@ -183,7 +183,7 @@ func rollout(r *decode.Reader) Rollout {
 }
 
 // Stops returns the reasons for which a rollout can end.
-func Stops() []string {
+func StopReasons() []string {
 	return []string{"done", "max_tokens", "max_turns", "timeout", "stopped", "error"}
 }
 

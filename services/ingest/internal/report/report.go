@@ -1,5 +1,6 @@
-// Package report owns the payloads that training reports, except metrics, and their limits. It promises that a body
-// is either read into a value or rejected with every fault and its path. It stores nothing.
+// Package report owns the payloads that training reports, except metrics, and their limits. It promises that a body is
+// either read into a value or rejected with every fault and its path. store_raw.go stores the reports that are kept
+// verbatim: the environment of a run and the hardware of its nodes.
 package report
 
 import (

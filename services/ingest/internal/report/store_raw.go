@@ -44,7 +44,7 @@ const columns = `SELECT attempt, body, created_at FROM record WHERE run_id = $1 
 
 // Picture returns the environment that an attempt reported, or that of the newest attempt if attempt is nil. It
 // returns nil if no environment was reported.
-func (s *RawStore) Picture(ctx context.Context, runID string, attempt *int32) (*RawRecord, error) {
+func (s *RawStore) Environment(ctx context.Context, runID string, attempt *int32) (*RawRecord, error) {
 	found, err := s.collect(ctx, columns+` AND ($3::int IS NULL OR attempt = $3) ORDER BY attempt DESC LIMIT 1`, runID, Environment, attempt)
 	if err != nil || len(found) == 0 {
 		return nil, err

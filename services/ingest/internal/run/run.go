@@ -1,6 +1,10 @@
-// Package run owns ingest's row of each run: its owner, as reported by jobs, the positions of its streams, and
-// whether it is closed. It promises that only callers with access can read a run, and that hidden and absent runs
-// look alike.
+// Package run owns ingest's row of each run (its owner, as reported by jobs, the positions of its streams, and whether
+// it is closed), its hyperparameters with the history of replaced values, and the signals that its training waits for:
+// to save a checkpoint, to pause or to stop.
+//
+// It promises that only callers with access can read a run, and that hidden and absent runs look alike. Await returns
+// at once if a signal is pending, otherwise when one arrives; a lost stream from jobs delays signals but loses none;
+// and the number of waits per run and per server is bounded.
 package run
 
 import (
@@ -34,14 +38,14 @@ type Progress struct {
 type Rows interface {
 	// Find returns the owner for the id of a run or a job, or nil if there is no row.
 	Find(ctx context.Context, id string) (*Owner, error)
-	Keep(ctx context.Context, o *Owner) error
+	Upsert(ctx context.Context, o *Owner) error
 }
 
 // Runs finds runs for readers.
 type Runs struct {
 	Rows Rows
 	// Ask fetches the owner of a run or a job from jobs.
-	Ask func(ctx context.Context, id string) (*Owner, error)
+	FetchOwner func(ctx context.Context, id string) (*Owner, error)
 }
 
 // Readable returns the id of the run that name identifies, if the caller may read it. Hidden and absent runs cause
@@ -89,8 +93,8 @@ func (r *Runs) Find(ctx context.Context, name string) (*Owner, error) {
 	if o != nil || err != nil {
 		return o, err
 	}
-	if o, err = r.Ask(ctx, name); err != nil {
+	if o, err = r.FetchOwner(ctx, name); err != nil {
 		return nil, err
 	}
-	return o, r.Rows.Keep(ctx, o)
+	return o, r.Rows.Upsert(ctx, o)
 }

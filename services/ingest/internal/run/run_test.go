@@ -44,7 +44,7 @@ func TestStore_Find_byRunAndJobID(t *testing.T) {
 	got, err := s.Find(t.Context(), runID)
 	require.NoError(t, err)
 	require.Nil(t, got, "a missing row is not an error")
-	require.NoError(t, s.Keep(t.Context(), owner()))
+	require.NoError(t, s.Upsert(t.Context(), owner()))
 	for _, name := range []string{runID, jobID} {
 		got, err := s.Find(t.Context(), name)
 		require.NoError(t, err)
@@ -52,8 +52,8 @@ func TestStore_Find_byRunAndJobID(t *testing.T) {
 	}
 	moved := owner()
 	moved.ProjectID, moved.Project, moved.Visibility = "prj_2", "other", "all"
-	require.NoError(t, s.Keep(t.Context(), moved))
-	require.NoError(t, s.Keep(t.Context(), moved))
+	require.NoError(t, s.Upsert(t.Context(), moved))
+	require.NoError(t, s.Upsert(t.Context(), moved))
 	got, err = s.Find(t.Context(), jobID)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(moved, got), "Keep updates the owner")
@@ -64,7 +64,7 @@ func TestClose_onlyOnce(t *testing.T) {
 	s := open(t)
 	_, err := s.Progress(t.Context(), runID)
 	require.True(t, fault.Is(err, fault.Absent))
-	require.NoError(t, s.Keep(t.Context(), owner()))
+	require.NoError(t, s.Upsert(t.Context(), owner()))
 	p, err := s.Progress(t.Context(), runID)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(run.Progress{Owner: *owner()}, p))
@@ -121,7 +121,7 @@ func TestRuns_Readable_access(t *testing.T) {
 			o := owner()
 			o.Visibility = c.visibility
 			calls := 0
-			runs := &run.Runs{Rows: &rows{kept: map[string]*run.Owner{}}, Ask: func(context.Context, string) (*run.Owner, error) {
+			runs := &run.Runs{Rows: &rows{kept: map[string]*run.Owner{}}, FetchOwner: func(context.Context, string) (*run.Owner, error) {
 				calls++
 				return o, nil
 			}}
@@ -144,7 +144,7 @@ func TestRuns_Readable_errors(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")
 	absent := func(context.Context, string) (*run.Owner, error) { return nil, fault.Absentf("run", "x") }
-	runs := &run.Runs{Rows: &rows{}, Ask: absent}
+	runs := &run.Runs{Rows: &rows{}, FetchOwner: absent}
 	for _, id := range []string{"", "run_", "x", "art_01k00000000000000000000001", runID + "0", "run_01K00000000000000000000001", "job_1"} {
 		_, err := runs.Readable(t.Context(), id)
 		require.True(t, fault.Is(err, fault.Invalid), "%s: %v", id, err)
@@ -153,6 +153,6 @@ func TestRuns_Readable_errors(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Absent))
 	require.Contains(t, fault.From(err).Text(), jobID)
 	require.NotContains(t, fault.From(err).Text(), "run", "the error names the job, not its run")
-	_, err = (&run.Runs{Rows: &rows{err: down}, Ask: absent}).Readable(t.Context(), runID)
+	_, err = (&run.Runs{Rows: &rows{err: down}, FetchOwner: absent}).Readable(t.Context(), runID)
 	require.ErrorIs(t, err, down)
 }

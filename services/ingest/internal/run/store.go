@@ -38,7 +38,7 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 // Keep implements Rows. It inserts the row or updates its owner. Responses of jobs may be stale, so the former owner
 // of a transferred run does not become its owner again, and an older version of the project's visibility does not
 // replace a newer one.
-func (s *Store) Keep(ctx context.Context, o *Owner) error {
+func (s *Store) Upsert(ctx context.Context, o *Owner) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, visibility_version, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (id) DO UPDATE SET job_id = $2, project_id = $4, project = $5,

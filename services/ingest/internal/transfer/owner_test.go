@@ -40,7 +40,7 @@ func open(t *testing.T) *bench {
 // keep stores the owner of a run, as if it came from jobs.
 func (b *bench) keep(runID, userID string) {
 	b.t.Helper()
-	require.NoError(b.t, b.rows.Keep(b.t.Context(), &run.Owner{
+	require.NoError(b.t, b.rows.Upsert(b.t.Context(), &run.Owner{
 		RunID: runID, JobID: "job_of_" + runID, OwnerID: userID, ProjectID: "prj_1", Project: "team", Visibility: "team",
 	}))
 }

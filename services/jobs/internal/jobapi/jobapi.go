@@ -1,9 +1,14 @@
-// Package jobapi implements JobService. It checks the caller's access, passes each request to the package that carries
-// it out, and converts jobs to proto.
+// Package jobapi implements JobService: it admits submissions, returns and changes jobs, and streams their changes.
 //
-// It guarantees that a job that the caller may not see looks like one that does not exist, that a caller who may see
-// but not change a job is refused, and that every field of the API is filled. desk.go is pure and defines what can
-// be changed of a job. Only server*.go and desk_proto.go use proto.
+// It promises that a job that the caller may not see looks like one that does not exist, that a caller who may see but
+// not change a job is refused, and that every field of the API is filled. A submission that passes every gate is
+// stored as a job, a run, an event and an audit record in one transaction; one that is refused or fails leaves nothing
+// behind, and a repeated request with the same Idempotency-Key gets the first response. A watch that is resumed on any
+// replica sends the same changes under the same numbers, each once and in order, up to the change that ended the job.
+//
+// admit.go runs the gates and writes; rows.go gives the gates access to this service's rows; retry.go submits the spec
+// of an existing job; watch.go streams. jobapi.go is pure and defines what can be changed of a job. Only server*.go
+// and *_proto.go use proto.
 package jobapi
 
 import (

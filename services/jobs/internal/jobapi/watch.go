@@ -29,6 +29,10 @@ const (
 )
 
 // Watcher serves watches of jobs.
+//
+// A lost wake-up delays a change but does not skip it. A start position past the last change is refused. If the caller
+// loses access to the job, because the job got another owner or its project was hidden, the watch ends as Absent
+// before it sends a later change, and at most lookAgain after the loss.
 type JobWatcher struct {
 	Pool  *pgxpool.Pool
 	Jobs  *job.Store

@@ -1,8 +1,10 @@
-// Package jobspec implements the submission dialect service/v1: the spec with its defaults, its stored canonical
-// form, and the check of hyperparameters against a recipe's schema.
+// Package jobspec implements the submission dialect service/v1: the spec with its defaults, its stored canonical form,
+// and the check of hyperparameters against a recipe's schema. Registry looks up what a spec refers to: recipe
+// versions, packages, and the datasets and models of its bindings, with the caller's identity. What the caller may not
+// see is reported as unknown.
 //
 // It promises that equivalent submissions have the same form and digest, and that no field of the API is lost. It
-// makes no lookups and knows nothing about recipes, rows or pools. Only jobspec_proto.go uses proto types.
+// stores nothing and knows nothing about rows or pools. Only the *_proto.go files use proto types.
 package jobspec
 
 import (

@@ -1,5 +1,7 @@
-// Package lifecycle changes jobs when something happens to their works. It applies the pure rules of packages job
-// and work to the rows, the quota ledger and the closing of the run. Each step is one transaction.
+// Package lifecycle changes jobs when something happens to their works. It applies the pure rules of packages job and
+// assignment to the rows, the quota ledger and the closing of the run. Each step is one transaction. The Reconciler
+// periodically scans the rows and does what is due: it enforces the limits of jobs, declares silent nodes lost, and
+// releases the works of fenced nodes. The next pass does whatever a crash or a lost wake-up left undone.
 //
 // Rows are always locked in this order: job, account, team, nodes by ID, works.
 package lifecycle

@@ -1,4 +1,5 @@
-// Package db owns the tables of the registry schema.
+// Package db owns what every area of the registry shares about the database: the migrations of the schema and the
+// topics of wake-ups between replicas.
 package db
 
 import (

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/peer/v1/account.proto
 
-// Who is who, for services that store user ids.
+// Accounts and teams, for services that store user ids.
 
 package authpeerv1
 
@@ -296,7 +296,7 @@ func (x *ListAccountsRequest) GetOffset() int32 {
 
 type ListAccountsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Without their teams.
+	// The accounts, without their teams.
 	Accounts      []*Account `protobuf:"bytes,1,rep,name=accounts,proto3" json:"accounts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/peer/v1/account.proto
 
-// Who is who, for services that store user ids.
+// Accounts and teams, for services that store user ids.
 
 package authpeerv1
 
@@ -32,9 +32,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountPeerService resolves people and teams.
+// AccountPeerService resolves accounts and teams.
 type AccountPeerServiceClient interface {
-	// GetAccount finds an account by id or username, with the teams it is in.
+	// GetAccount finds an account by id or username and lists its teams.
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*Account, error)
 	// GetTeam finds a team by id or key.
 	GetTeam(ctx context.Context, in *GetTeamRequest, opts ...grpc.CallOption) (*Team, error)
@@ -42,8 +42,8 @@ type AccountPeerServiceClient interface {
 	ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (*ListAccountsResponse, error)
 	// ListTeams lists all teams by key.
 	ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error)
-	// ListProjectRoles answers every role of an account in projects: for callers whose identity could not
-	// carry them all.
+	// ListProjectRoles returns every project role of an account. Services call it for callers whose signed identity is
+	// too small to carry all roles.
 	ListProjectRoles(ctx context.Context, in *ListProjectRolesRequest, opts ...grpc.CallOption) (*ListProjectRolesResponse, error)
 }
 
@@ -109,9 +109,9 @@ func (c *accountPeerServiceClient) ListProjectRoles(ctx context.Context, in *Lis
 // All implementations must embed UnimplementedAccountPeerServiceServer
 // for forward compatibility.
 //
-// AccountPeerService resolves people and teams.
+// AccountPeerService resolves accounts and teams.
 type AccountPeerServiceServer interface {
-	// GetAccount finds an account by id or username, with the teams it is in.
+	// GetAccount finds an account by id or username and lists its teams.
 	GetAccount(context.Context, *GetAccountRequest) (*Account, error)
 	// GetTeam finds a team by id or key.
 	GetTeam(context.Context, *GetTeamRequest) (*Team, error)
@@ -119,8 +119,8 @@ type AccountPeerServiceServer interface {
 	ListAccounts(context.Context, *ListAccountsRequest) (*ListAccountsResponse, error)
 	// ListTeams lists all teams by key.
 	ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error)
-	// ListProjectRoles answers every role of an account in projects: for callers whose identity could not
-	// carry them all.
+	// ListProjectRoles returns every project role of an account. Services call it for callers whose signed identity is
+	// too small to carry all roles.
 	ListProjectRoles(context.Context, *ListProjectRolesRequest) (*ListProjectRolesResponse, error)
 	mustEmbedUnimplementedAccountPeerServiceServer()
 }

@@ -27,10 +27,10 @@ const (
 
 type AuthenticateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The bearer credential as given; empty on routes without one.
+	// The bearer credential as sent; empty on routes without one.
 	Credential    string `protobuf:"bytes,1,opt,name=credential,proto3" json:"credential,omitempty"`
 	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
-	// The route answers in maintenance too.
+	// The route is served in maintenance too.
 	InMaintenance bool `protobuf:"varint,3,opt,name=in_maintenance,json=inMaintenance,proto3" json:"in_maintenance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -314,13 +314,13 @@ type Project struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Key   string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// `team` or `all`: who besides the members may read what belongs to it.
+	// `team` or `all`: who may read the project's objects besides its members.
 	Visibility string `protobuf:"bytes,4,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// Its team, empty where it has none.
+	// Id of its team; empty if it has none.
 	TeamId string `protobuf:"bytes,5,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Nothing new is made in an archived project.
+	// An archived project takes no new objects.
 	Archived bool `protobuf:"varint,6,opt,name=archived,proto3" json:"archived,omitempty"`
-	// Counts the changes of visibility: whoever keeps a copy keeps the newest.
+	// Counts the changes of the visibility. A service that keeps a copy keeps the highest version.
 	VisibilityVersion int64 `protobuf:"varint,7,opt,name=visibility_version,json=visibilityVersion,proto3" json:"visibility_version,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

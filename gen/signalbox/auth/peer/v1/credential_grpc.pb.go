@@ -31,11 +31,11 @@ const (
 //
 // CredentialService checks credentials at the edge and vouches for callers between services.
 type CredentialServiceClient interface {
-	// Authenticate checks an access token (or none) and answers the signed caller identity that
-	// travels as `x-service-caller`. A bad credential is Unauthenticated. While the installation is in
-	// maintenance it is Unavailable with code `maintenance`, but for routes that answer then.
+	// Authenticate checks an access token (or none) and returns the signed caller identity that travels as
+	// `x-service-caller`. A bad credential is Unauthenticated. While the installation is in maintenance the call fails
+	// as Unavailable with code `maintenance`, except for routes with `in_maintenance`.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
-	// GetCallerKeys answers the public keys that caller identities are signed with.
+	// GetCallerKeys returns the public keys of the keys that sign caller identities.
 	GetCallerKeys(ctx context.Context, in *GetCallerKeysRequest, opts ...grpc.CallOption) (*CallerKeys, error)
 }
 
@@ -73,11 +73,11 @@ func (c *credentialServiceClient) GetCallerKeys(ctx context.Context, in *GetCall
 //
 // CredentialService checks credentials at the edge and vouches for callers between services.
 type CredentialServiceServer interface {
-	// Authenticate checks an access token (or none) and answers the signed caller identity that
-	// travels as `x-service-caller`. A bad credential is Unauthenticated. While the installation is in
-	// maintenance it is Unavailable with code `maintenance`, but for routes that answer then.
+	// Authenticate checks an access token (or none) and returns the signed caller identity that travels as
+	// `x-service-caller`. A bad credential is Unauthenticated. While the installation is in maintenance the call fails
+	// as Unavailable with code `maintenance`, except for routes with `in_maintenance`.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
-	// GetCallerKeys answers the public keys that caller identities are signed with.
+	// GetCallerKeys returns the public keys of the keys that sign caller identities.
 	GetCallerKeys(context.Context, *GetCallerKeysRequest) (*CallerKeys, error)
 	mustEmbedUnimplementedCredentialServiceServer()
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/peer/v1/sign_in.proto
 
-// What auth does for the gateway's pages and for the forms of the OAuth RFCs.
+// What auth provides for the gateway's pages and for the form endpoints of the OAuth RFCs.
 
 package authpeerv1
 
@@ -27,9 +27,9 @@ const (
 
 type BeginOidcRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of this installation that the person wanted; `/` where empty.
+	// The local path to open after the sign-in; `/` if empty.
 	Next string `protobuf:"bytes,1,opt,name=next,proto3" json:"next,omitempty"`
-	// The browser's address, which its sign-ins are counted by.
+	// The browser's address. Sign-ins are rate-limited by it.
 	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -136,7 +136,7 @@ type FinishOidcRequest struct {
 	State string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	Code  string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	Iss   string                 `protobuf:"bytes,3,opt,name=iss,proto3" json:"iss,omitempty"`
-	// What the provider refused with, if it did.
+	// The provider's error, if it refused.
 	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	Binding       string `protobuf:"bytes,5,opt,name=binding,proto3" json:"binding,omitempty"`
 	ClientAddress string `protobuf:"bytes,6,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
@@ -262,7 +262,7 @@ func (x *FinishOidcResponse) GetNext() string {
 
 type IssueTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fields of the form, each given once.
+	// The fields of the form; each may occur once.
 	Form          map[string]string `protobuf:"bytes,1,rep,name=form,proto3" json:"form,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	ClientAddress string            `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/peer/v1/sign_in.proto
 
-// What auth does for the gateway's pages and for the forms of the OAuth RFCs.
+// What auth provides for the gateway's pages and for the form endpoints of the OAuth RFCs.
 
 package authpeerv1
 
@@ -29,12 +29,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OidcPeerService signs people in by the installation's OpenID provider.
+// OidcPeerService signs users in through the installation's OpenID provider.
 type OidcPeerServiceClient interface {
-	// BeginOidc makes a sign-in and answers where the browser goes; `binding` is kept by the browser alone
-	// (a cookie that grants nothing) and ties the answer to it.
+	// BeginOidc creates a sign-in and returns the address for the browser. Only the browser keeps `binding` (a cookie
+	// that grants nothing); it ties the provider's response to this browser.
 	BeginOidc(ctx context.Context, in *BeginOidcRequest, opts ...grpc.CallOption) (*BeginOidcResponse, error)
-	// FinishOidc takes the provider's answer, once. The session's cookie comes as `x-service-set-cookie`.
+	// FinishOidc accepts the provider's response, once. The session cookie is returned as `x-service-set-cookie`.
 	FinishOidc(ctx context.Context, in *FinishOidcRequest, opts ...grpc.CallOption) (*FinishOidcResponse, error)
 }
 
@@ -70,12 +70,12 @@ func (c *oidcPeerServiceClient) FinishOidc(ctx context.Context, in *FinishOidcRe
 // All implementations must embed UnimplementedOidcPeerServiceServer
 // for forward compatibility.
 //
-// OidcPeerService signs people in by the installation's OpenID provider.
+// OidcPeerService signs users in through the installation's OpenID provider.
 type OidcPeerServiceServer interface {
-	// BeginOidc makes a sign-in and answers where the browser goes; `binding` is kept by the browser alone
-	// (a cookie that grants nothing) and ties the answer to it.
+	// BeginOidc creates a sign-in and returns the address for the browser. Only the browser keeps `binding` (a cookie
+	// that grants nothing); it ties the provider's response to this browser.
 	BeginOidc(context.Context, *BeginOidcRequest) (*BeginOidcResponse, error)
-	// FinishOidc takes the provider's answer, once. The session's cookie comes as `x-service-set-cookie`.
+	// FinishOidc accepts the provider's response, once. The session cookie is returned as `x-service-set-cookie`.
 	FinishOidc(context.Context, *FinishOidcRequest) (*FinishOidcResponse, error)
 	mustEmbedUnimplementedOidcPeerServiceServer()
 }
@@ -181,15 +181,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OAuthPeerService serves the endpoints that speak forms. What RFC 6749 5.2 calls an error is an answer
-// here: `error` is set, and the status is the RFC's.
+// OAuthPeerService serves the endpoints that take forms. An error of RFC 6749 5.2 is a normal response here: `error`
+// is set, and the status is the one that the RFC names.
 type OAuthPeerServiceClient interface {
 	IssueToken(ctx context.Context, in *IssueTokenRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
 	// RevokeToken implements RFC 7009: an unknown token is a success.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
 	// AuthorizeDevice implements RFC 8628 3.1.
 	AuthorizeDevice(ctx context.Context, in *AuthorizeDeviceRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
-	// GetMetadata answers the documents of RFC 8414 and RFC 9728 and the JWK set, as JSON.
+	// GetMetadata returns the documents of RFC 8414 and RFC 9728 and the JWK set, as JSON.
 	GetMetadata(ctx context.Context, in *GetMetadataRequest, opts ...grpc.CallOption) (*Metadata, error)
 }
 
@@ -245,15 +245,15 @@ func (c *oAuthPeerServiceClient) GetMetadata(ctx context.Context, in *GetMetadat
 // All implementations must embed UnimplementedOAuthPeerServiceServer
 // for forward compatibility.
 //
-// OAuthPeerService serves the endpoints that speak forms. What RFC 6749 5.2 calls an error is an answer
-// here: `error` is set, and the status is the RFC's.
+// OAuthPeerService serves the endpoints that take forms. An error of RFC 6749 5.2 is a normal response here: `error`
+// is set, and the status is the one that the RFC names.
 type OAuthPeerServiceServer interface {
 	IssueToken(context.Context, *IssueTokenRequest) (*OAuthAnswer, error)
 	// RevokeToken implements RFC 7009: an unknown token is a success.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*OAuthAnswer, error)
 	// AuthorizeDevice implements RFC 8628 3.1.
 	AuthorizeDevice(context.Context, *AuthorizeDeviceRequest) (*OAuthAnswer, error)
-	// GetMetadata answers the documents of RFC 8414 and RFC 9728 and the JWK set, as JSON.
+	// GetMetadata returns the documents of RFC 8414 and RFC 9728 and the JWK set, as JSON.
 	GetMetadata(context.Context, *GetMetadataRequest) (*Metadata, error)
 	mustEmbedUnimplementedOAuthPeerServiceServer()
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/common/peer/v1/audit.proto
 
-// The audit of one service, for auth, which merges them.
+// The audit log of one service, for auth, which merges them.
 
 package commonpeerv1
 
@@ -28,7 +28,7 @@ const (
 
 type ListAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 1000 where whole rows are asked for.
+	// At most 1000 if whole rows are requested.
 	Limit      int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	BeforeAt   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=before_at,json=beforeAt,proto3" json:"before_at,omitempty"`
 	BeforeId   string                 `protobuf:"bytes,3,opt,name=before_id,json=beforeId,proto3" json:"before_id,omitempty"`
@@ -38,7 +38,7 @@ type ListAuditRequest struct {
 	TargetId   string                 `protobuf:"bytes,7,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
 	Since      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
 	Until      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=until,proto3" json:"until,omitempty"`
-	// Only the id and the time of the rows are asked for.
+	// Return only the id and the time of each row.
 	Keys          bool `protobuf:"varint,10,opt,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -200,7 +200,7 @@ type AuditRow struct {
 	Action        string                 `protobuf:"bytes,8,opt,name=action,proto3" json:"action,omitempty"`
 	TargetKind    string                 `protobuf:"bytes,9,opt,name=target_kind,json=targetKind,proto3" json:"target_kind,omitempty"`
 	TargetId      string                 `protobuf:"bytes,10,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
-	// JSON; empty where there is none.
+	// JSON; empty if there is no earlier state.
 	Before        []byte  `protobuf:"bytes,11,opt,name=before,proto3" json:"before,omitempty"`
 	After         []byte  `protobuf:"bytes,12,opt,name=after,proto3" json:"after,omitempty"`
 	RequestId     *string `protobuf:"bytes,13,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
@@ -370,7 +370,7 @@ type AuditChain struct {
 	Ok          bool                   `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
 	Rows        int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	Checkpoints int64                  `protobuf:"varint,3,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
-	// Names the row or the checkpoint that does not fit; empty where all do.
+	// Names the row or the checkpoint that does not match; empty if all match.
 	Fault         string `protobuf:"bytes,4,opt,name=fault,proto3" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

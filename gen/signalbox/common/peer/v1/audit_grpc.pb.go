@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/common/peer/v1/audit.proto
 
-// The audit of one service, for auth, which merges them.
+// The audit log of one service, for auth, which merges them.
 
 package commonpeerv1
 
@@ -31,8 +31,8 @@ const (
 //
 // AuditPeerService is served by each service from its own schema.
 type AuditPeerServiceClient interface {
-	// ListAudit answers the newest rows first, from before a point in the order (at, id). A state that does not
-	// fit into the answer is told by its length and its digest.
+	// ListAudit returns rows before a point in the order (at, id), newest first. A state that does not fit into the
+	// response is replaced by its length and its digest.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 	// VerifyAudit walks the service's chain against its signed checkpoints.
 	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*AuditChain, error)
@@ -72,8 +72,8 @@ func (c *auditPeerServiceClient) VerifyAudit(ctx context.Context, in *VerifyAudi
 //
 // AuditPeerService is served by each service from its own schema.
 type AuditPeerServiceServer interface {
-	// ListAudit answers the newest rows first, from before a point in the order (at, id). A state that does not
-	// fit into the answer is told by its length and its digest.
+	// ListAudit returns rows before a point in the order (at, id), newest first. A state that does not fit into the
+	// response is replaced by its length and its digest.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	// VerifyAudit walks the service's chain against its signed checkpoints.
 	VerifyAudit(context.Context, *VerifyAuditRequest) (*AuditChain, error)

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/common/peer/v1/owner.proto
 
-// What auth asks of every service whose rows have owners.
+// What auth calls on every service whose rows have owners.
 
 package commonpeerv1
 
@@ -73,7 +73,7 @@ type TransferOwnedRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	UserId   string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	ToUserId string                 `protobuf:"bytes,2,opt,name=to_user_id,json=toUserId,proto3" json:"to_user_id,omitempty"`
-	// What rows show beside the new owner's id.
+	// The new owner's username, which rows show beside the id.
 	ToUsername    string `protobuf:"bytes,3,opt,name=to_username,json=toUsername,proto3" json:"to_username,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -130,7 +130,7 @@ func (x *TransferOwnedRequest) GetToUsername() string {
 	return ""
 }
 
-// OwnedCounts are the objects of a user in one service.
+// OwnedCounts is the number of a user's objects in one service, by kind.
 type OwnedCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Counts        []*OwnedCount          `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
@@ -232,7 +232,7 @@ type SetProjectVisibilityRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProjectId  string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	Visibility string                 `protobuf:"bytes,2,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// Counts the changes of the project's visibility.
+	// The version of the project's visibility.
 	Version       int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -291,7 +291,7 @@ func (x *SetProjectVisibilityRequest) GetVersion() int64 {
 
 type SetProjectVisibilityResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What everything in the project has now: the version that was asked for, or a newer one.
+	// The version that everything in the project now has: the requested one, or a newer one.
 	Version       int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

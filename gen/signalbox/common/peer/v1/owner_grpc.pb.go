@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/common/peer/v1/owner.proto
 
-// What auth asks of every service whose rows have owners.
+// What auth calls on every service whose rows have owners.
 
 package commonpeerv1
 
@@ -34,11 +34,11 @@ const (
 type OwnerPeerServiceClient interface {
 	// CountOwned counts a user's objects by kind.
 	CountOwned(ctx context.Context, in *CountOwnedRequest, opts ...grpc.CallOption) (*OwnedCounts, error)
-	// TransferOwned gives them all to another user in one transaction and answers what moved; a repeat
-	// moves what is left.
+	// TransferOwned gives all of them to another user in one transaction and returns the moved counts. A repeat moves
+	// what is left.
 	TransferOwned(ctx context.Context, in *TransferOwnedRequest, opts ...grpc.CallOption) (*OwnedCounts, error)
-	// SetProjectVisibility makes all that was made in a project, and all that will be, as visible as its project
-	// is. Of two changes that overtake each other the newer one counts, whichever comes last.
+	// SetProjectVisibility sets the visibility of all present and future objects of a project. If two changes arrive
+	// out of order, the higher version wins.
 	SetProjectVisibility(ctx context.Context, in *SetProjectVisibilityRequest, opts ...grpc.CallOption) (*SetProjectVisibilityResponse, error)
 }
 
@@ -88,11 +88,11 @@ func (c *ownerPeerServiceClient) SetProjectVisibility(ctx context.Context, in *S
 type OwnerPeerServiceServer interface {
 	// CountOwned counts a user's objects by kind.
 	CountOwned(context.Context, *CountOwnedRequest) (*OwnedCounts, error)
-	// TransferOwned gives them all to another user in one transaction and answers what moved; a repeat
-	// moves what is left.
+	// TransferOwned gives all of them to another user in one transaction and returns the moved counts. A repeat moves
+	// what is left.
 	TransferOwned(context.Context, *TransferOwnedRequest) (*OwnedCounts, error)
-	// SetProjectVisibility makes all that was made in a project, and all that will be, as visible as its project
-	// is. Of two changes that overtake each other the newer one counts, whichever comes last.
+	// SetProjectVisibility sets the visibility of all present and future objects of a project. If two changes arrive
+	// out of order, the higher version wins.
 	SetProjectVisibility(context.Context, *SetProjectVisibilityRequest) (*SetProjectVisibilityResponse, error)
 	mustEmbedUnimplementedOwnerPeerServiceServer()
 }

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/ingest/peer/v1/run.proto
 
-// What ingest does for the other services.
+// What ingest provides for the other services.
 
 package ingestpeerv1
 
@@ -32,17 +32,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunDataPeerService closes runs and shows artifacts to the registry.
+// RunDataPeerService closes runs and serves run data to other services.
 type RunDataPeerServiceClient interface {
 	// CloseRun sets eof on the run's streams, once: the job is terminal and its logs are delivered.
 	CloseRun(ctx context.Context, in *CloseRunRequest, opts ...grpc.CallOption) (*CloseRunResponse, error)
-	// GetArtifact answers a registered artifact and where its bytes lie.
+	// GetArtifact returns a registered artifact and the location of its bytes.
 	GetArtifact(ctx context.Context, in *GetArtifactRequest, opts ...grpc.CallOption) (*GetArtifactResponse, error)
-	// GetRunMetrics answers a page of a run's series, for the one who has judged that its reader may see them.
+	// GetRunMetrics returns a page of a run's series. The calling service has checked that its reader may see them.
 	GetRunMetrics(ctx context.Context, in *GetRunMetricsRequest, opts ...grpc.CallOption) (*GetRunMetricsResponse, error)
-	// GetRunHparams answers what a run reported of its hyperparameters.
+	// GetRunHparams returns the hyperparameters that a run reported.
 	GetRunHparams(ctx context.Context, in *GetRunHparamsRequest, opts ...grpc.CallOption) (*GetRunHparamsResponse, error)
-	// GetRunSamples answers a page of the samples of one validation round.
+	// GetRunSamples returns a page of the samples of one validation round.
 	GetRunSamples(ctx context.Context, in *GetRunSamplesRequest, opts ...grpc.CallOption) (*GetRunSamplesResponse, error)
 }
 
@@ -108,17 +108,17 @@ func (c *runDataPeerServiceClient) GetRunSamples(ctx context.Context, in *GetRun
 // All implementations must embed UnimplementedRunDataPeerServiceServer
 // for forward compatibility.
 //
-// RunDataPeerService closes runs and shows artifacts to the registry.
+// RunDataPeerService closes runs and serves run data to other services.
 type RunDataPeerServiceServer interface {
 	// CloseRun sets eof on the run's streams, once: the job is terminal and its logs are delivered.
 	CloseRun(context.Context, *CloseRunRequest) (*CloseRunResponse, error)
-	// GetArtifact answers a registered artifact and where its bytes lie.
+	// GetArtifact returns a registered artifact and the location of its bytes.
 	GetArtifact(context.Context, *GetArtifactRequest) (*GetArtifactResponse, error)
-	// GetRunMetrics answers a page of a run's series, for the one who has judged that its reader may see them.
+	// GetRunMetrics returns a page of a run's series. The calling service has checked that its reader may see them.
 	GetRunMetrics(context.Context, *GetRunMetricsRequest) (*GetRunMetricsResponse, error)
-	// GetRunHparams answers what a run reported of its hyperparameters.
+	// GetRunHparams returns the hyperparameters that a run reported.
 	GetRunHparams(context.Context, *GetRunHparamsRequest) (*GetRunHparamsResponse, error)
-	// GetRunSamples answers a page of the samples of one validation round.
+	// GetRunSamples returns a page of the samples of one validation round.
 	GetRunSamples(context.Context, *GetRunSamplesRequest) (*GetRunSamplesResponse, error)
 	mustEmbedUnimplementedRunDataPeerServiceServer()
 }

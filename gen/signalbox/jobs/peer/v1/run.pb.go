@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/jobs/peer/v1/run.proto
 
-// What jobs does for the other services.
+// What jobs provides for the other services.
 
 package jobspeerv1
 
@@ -75,15 +75,15 @@ type IngestGrant struct {
 	RunId   string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	JobId   string                 `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	Attempt int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The attempt's executor is a container one: local artifact paths are refused.
+	// The attempt runs in a container executor: local artifact paths are rejected.
 	Container bool `protobuf:"varint,4,opt,name=container,proto3" json:"container,omitempty"`
-	// The attempt is the run's present one.
+	// The attempt is the run's current one.
 	Current bool `protobuf:"varint,5,opt,name=current,proto3" json:"current,omitempty"`
-	// When the run ended, null while it lives.
+	// When the run ended; null while it has not ended.
 	EndedAt   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	Owner     *RunOwner              `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The run reads a protected dataset: of its samples lengths and rewards alone are kept.
+	// The run reads a protected dataset: only lengths and rewards of its samples are stored.
 	Withhold      bool `protobuf:"varint,9,opt,name=withhold,proto3" json:"withhold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -188,9 +188,9 @@ type ReportLifecycleRequest struct {
 	Attempt int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// `starting`, `running`, `succeeded`, `failed`.
 	Event string `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`
-	// The reporter's own time: data, never a decision.
+	// The reporter's own time. It is stored and never decides anything.
 	Ts *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ts,proto3" json:"ts,omitempty"`
-	// The reporter's words for a failure.
+	// The reporter's error message of a failure.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -263,7 +263,7 @@ func (x *ReportLifecycleRequest) GetMessage() string {
 
 type ReportLifecycleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False where the same event had been applied before.
+	// False if the same event was applied before.
 	Applied       bool `protobuf:"varint,1,opt,name=applied,proto3" json:"applied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -575,11 +575,12 @@ func (x *AckSignalRequest) GetSignalId() string {
 
 type Signal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `none`, `checkpoint`: save and register a checkpoint and ack, `pause`: it is saved, end, or `stop`: end.
+	// `none`; `checkpoint`: save, register a checkpoint and acknowledge; `pause`: the checkpoint is saved, exit;
+	// `stop`: exit.
 	Signal string `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
-	// Names this asking; empty with `none`.
+	// Identifies this signal; empty with `none`.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// When it is done without the training; null with `none`.
+	// When the platform acts without the training's acknowledgement; null with `none`.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -674,7 +675,7 @@ func (*WatchSignalsRequest) Descriptor() ([]byte, []int) {
 
 type WatchSignalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By the run's id, what each signal's id is.
+	// Run id to signal id.
 	Signals       map[string]string `protobuf:"bytes,1,rep,name=signals,proto3" json:"signals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -771,7 +772,7 @@ type RunOwner struct {
 	Project   string                 `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
 	// `private`, `team` or `all`.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// The version of the project's visibility that this is: whoever keeps a copy keeps the newest.
+	// The version of the project's visibility. A service that keeps a copy keeps the highest version.
 	VisibilityVersion int64 `protobuf:"varint,7,opt,name=visibility_version,json=visibilityVersion,proto3" json:"visibility_version,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

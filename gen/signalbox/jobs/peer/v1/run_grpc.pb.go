@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/jobs/peer/v1/run.proto
 
-// What jobs does for the other services.
+// What jobs provides for the other services.
 
 package jobspeerv1
 
@@ -35,24 +35,24 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunPeerService tells the other services whose a run is and takes what its training reports.
+// RunPeerService resolves the owners of runs for the other services and accepts what trainings report.
 type RunPeerServiceClient interface {
-	// ResolveIngestToken finds the attempt that a token belongs to, by the token's SHA-256.
-	// An unknown, revoked or expired token is Unauthenticated.
+	// ResolveIngestToken finds the attempt that a token belongs to, by the token's SHA-256. An unknown, revoked or
+	// expired token is Unauthenticated.
 	ResolveIngestToken(ctx context.Context, in *ResolveIngestTokenRequest, opts ...grpc.CallOption) (*IngestGrant, error)
 	// ReportLifecycle applies a reported lifecycle event to its attempt, once.
 	ReportLifecycle(ctx context.Context, in *ReportLifecycleRequest, opts ...grpc.CallOption) (*ReportLifecycleResponse, error)
-	// ListModelUsers names the jobs that are not over and start from a version of a model.
+	// ListModelUsers lists the unfinished jobs that start from a version of a model.
 	ListModelUsers(ctx context.Context, in *ListModelUsersRequest, opts ...grpc.CallOption) (*ListModelUsersResponse, error)
-	// RecordCheckpoint tells of a registered checkpoint from which the run's next attempt can go on.
+	// RecordCheckpoint records a registered checkpoint from which the run's next attempt can continue.
 	RecordCheckpoint(ctx context.Context, in *RecordCheckpointRequest, opts ...grpc.CallOption) (*RecordCheckpointResponse, error)
-	// NextSignal answers what the run's training is asked to do now, and keeps in mind that it asks.
+	// NextSignal returns the run's current signal and records that its training polls for signals.
 	NextSignal(ctx context.Context, in *NextSignalRequest, opts ...grpc.CallOption) (*Signal, error)
-	// AckSignal tells that the training has done what a signal asked; it answers what is asked next.
+	// AckSignal records that the training has carried out a signal, and returns the next signal.
 	AckSignal(ctx context.Context, in *AckSignalRequest, opts ...grpc.CallOption) (*Signal, error)
-	// WatchSignals sends all runs that are asked for something, whole, now and whenever that changes.
+	// WatchSignals sends the complete map of runs with a signal, now and whenever it changes.
 	WatchSignals(ctx context.Context, in *WatchSignalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSignalsResponse], error)
-	// GetRunOwner tells whose a run or a job is, for the reads of other services.
+	// GetRunOwner returns the owner of a run or a job, for access checks of other services.
 	GetRunOwner(ctx context.Context, in *GetRunOwnerRequest, opts ...grpc.CallOption) (*RunOwner, error)
 }
 
@@ -157,24 +157,24 @@ func (c *runPeerServiceClient) GetRunOwner(ctx context.Context, in *GetRunOwnerR
 // All implementations must embed UnimplementedRunPeerServiceServer
 // for forward compatibility.
 //
-// RunPeerService tells the other services whose a run is and takes what its training reports.
+// RunPeerService resolves the owners of runs for the other services and accepts what trainings report.
 type RunPeerServiceServer interface {
-	// ResolveIngestToken finds the attempt that a token belongs to, by the token's SHA-256.
-	// An unknown, revoked or expired token is Unauthenticated.
+	// ResolveIngestToken finds the attempt that a token belongs to, by the token's SHA-256. An unknown, revoked or
+	// expired token is Unauthenticated.
 	ResolveIngestToken(context.Context, *ResolveIngestTokenRequest) (*IngestGrant, error)
 	// ReportLifecycle applies a reported lifecycle event to its attempt, once.
 	ReportLifecycle(context.Context, *ReportLifecycleRequest) (*ReportLifecycleResponse, error)
-	// ListModelUsers names the jobs that are not over and start from a version of a model.
+	// ListModelUsers lists the unfinished jobs that start from a version of a model.
 	ListModelUsers(context.Context, *ListModelUsersRequest) (*ListModelUsersResponse, error)
-	// RecordCheckpoint tells of a registered checkpoint from which the run's next attempt can go on.
+	// RecordCheckpoint records a registered checkpoint from which the run's next attempt can continue.
 	RecordCheckpoint(context.Context, *RecordCheckpointRequest) (*RecordCheckpointResponse, error)
-	// NextSignal answers what the run's training is asked to do now, and keeps in mind that it asks.
+	// NextSignal returns the run's current signal and records that its training polls for signals.
 	NextSignal(context.Context, *NextSignalRequest) (*Signal, error)
-	// AckSignal tells that the training has done what a signal asked; it answers what is asked next.
+	// AckSignal records that the training has carried out a signal, and returns the next signal.
 	AckSignal(context.Context, *AckSignalRequest) (*Signal, error)
-	// WatchSignals sends all runs that are asked for something, whole, now and whenever that changes.
+	// WatchSignals sends the complete map of runs with a signal, now and whenever it changes.
 	WatchSignals(*WatchSignalsRequest, grpc.ServerStreamingServer[WatchSignalsResponse]) error
-	// GetRunOwner tells whose a run or a job is, for the reads of other services.
+	// GetRunOwner returns the owner of a run or a job, for access checks of other services.
 	GetRunOwner(context.Context, *GetRunOwnerRequest) (*RunOwner, error)
 	mustEmbedUnimplementedRunPeerServiceServer()
 }
@@ -422,7 +422,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// QuotaPeerService tells what an account holds.
+// QuotaPeerService reports what an account may hold and holds.
 type QuotaPeerServiceClient interface {
 	GetAccountQuota(ctx context.Context, in *GetAccountQuotaRequest, opts ...grpc.CallOption) (*AccountQuota, error)
 }
@@ -449,7 +449,7 @@ func (c *quotaPeerServiceClient) GetAccountQuota(ctx context.Context, in *GetAcc
 // All implementations must embed UnimplementedQuotaPeerServiceServer
 // for forward compatibility.
 //
-// QuotaPeerService tells what an account holds.
+// QuotaPeerService reports what an account may hold and holds.
 type QuotaPeerServiceServer interface {
 	GetAccountQuota(context.Context, *GetAccountQuotaRequest) (*AccountQuota, error)
 	mustEmbedUnimplementedQuotaPeerServiceServer()

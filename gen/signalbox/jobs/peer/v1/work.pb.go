@@ -30,12 +30,12 @@ type PutWorkRequest struct {
 	WorkId     string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
 	Generation int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Desired    v1.Desired             `protobuf:"varint,3,opt,name=desired,proto3,enum=signalbox.jobs.v1.Desired" json:"desired,omitempty"`
-	// Pool to place it on.
+	// The pool to place it in.
 	Pool      string         `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
 	Engine    *v1.EngineSpec `protobuf:"bytes,5,opt,name=engine,proto3" json:"engine,omitempty"`
 	OwnerId   string         `protobuf:"bytes,6,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	ProjectId string         `protobuf:"bytes,7,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// Until when the engine may run; its node keeps to it by its own clock. It may move under one generation.
+	// When the engine must have ended; its node enforces it by its own clock. It may change within a generation.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -129,7 +129,7 @@ func (x *PutWorkRequest) GetDeadline() *timestamppb.Timestamp {
 
 type PutWorkResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False where this generation and desire were known already.
+	// False if this generation and desired state were already known.
 	Changed       bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -213,12 +213,12 @@ type WorkStatus struct {
 	WorkId     string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
 	Generation int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Fence      int64                  `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`
-	// Where it was placed; empty while it waits for a place.
+	// The node that it is placed on; empty while it waits for a place.
 	NodeId string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	// Why it is not placed: `no_capacity`, ...
 	Waiting  string           `protobuf:"bytes,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Observed *v1.ObservedWork `protobuf:"bytes,6,opt,name=observed,proto3" json:"observed,omitempty"`
-	// Closes the first, whole list.
+	// Marks the end of the first, complete list.
 	Synced        bool `protobuf:"varint,7,opt,name=synced,proto3" json:"synced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,11 +29,11 @@ const (
 //
 // WorkPeerService runs engines for the registry through the same agents as attempts.
 type WorkPeerServiceClient interface {
-	// PutWork creates or updates an engine's work. Idempotent by work_id and generation; an older
-	// generation is a conflict.
+	// PutWork creates or updates the work of an engine. It is idempotent by work_id and generation; an older generation
+	// is a conflict.
 	PutWork(ctx context.Context, in *PutWorkRequest, opts ...grpc.CallOption) (*PutWorkResponse, error)
-	// WatchWorks sends every engine work that is known, then each change. The registry reconciles
-	// from the whole, so a broken stream is just opened again.
+	// WatchWorks sends every known engine work, then each change. The registry reconciles against the complete list, so
+	// it only has to reopen a broken stream.
 	WatchWorks(ctx context.Context, in *WatchWorksRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WorkStatus], error)
 }
 
@@ -80,11 +80,11 @@ type WorkPeerService_WatchWorksClient = grpc.ServerStreamingClient[WorkStatus]
 //
 // WorkPeerService runs engines for the registry through the same agents as attempts.
 type WorkPeerServiceServer interface {
-	// PutWork creates or updates an engine's work. Idempotent by work_id and generation; an older
-	// generation is a conflict.
+	// PutWork creates or updates the work of an engine. It is idempotent by work_id and generation; an older generation
+	// is a conflict.
 	PutWork(context.Context, *PutWorkRequest) (*PutWorkResponse, error)
-	// WatchWorks sends every engine work that is known, then each change. The registry reconciles
-	// from the whole, so a broken stream is just opened again.
+	// WatchWorks sends every known engine work, then each change. The registry reconciles against the complete list, so
+	// it only has to reopen a broken stream.
 	WatchWorks(*WatchWorksRequest, grpc.ServerStreamingServer[WorkStatus]) error
 	mustEmbedUnimplementedWorkPeerServiceServer()
 }

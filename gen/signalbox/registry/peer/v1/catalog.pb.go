@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/registry/peer/v1/catalog.proto
 
-// What the registry does for the other services.
+// What the registry provides for the other services.
 
 package registrypeerv1
 
@@ -426,9 +426,9 @@ type ResolveBindingsResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Datasets []*v1.DatasetInput     `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty"`
 	Model    *v1.ModelInput         `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// References that are unknown or hidden from the caller, as given.
+	// References that are unknown or hidden from the caller, as sent.
 	Unknown []string `protobuf:"bytes,3,rep,name=unknown,proto3" json:"unknown,omitempty"`
-	// References that the caller sees but may not read.
+	// References that the caller can see but not read.
 	Unreadable []string `protobuf:"bytes,4,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// One of the datasets is protected.
 	Protected     bool `protobuf:"varint,5,opt,name=protected,proto3" json:"protected,omitempty"`

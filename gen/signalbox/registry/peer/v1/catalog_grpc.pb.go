@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/registry/peer/v1/catalog.proto
 
-// What the registry does for the other services.
+// What the registry provides for the other services.
 
 package registrypeerv1
 
@@ -31,17 +31,17 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// CatalogPeerService resolves what a submission refers to.
+// CatalogPeerService resolves the references of a submission.
 type CatalogPeerServiceClient interface {
-	// GetCatalogRecipe answers every version of a recipe; absent where the catalog has none.
+	// GetCatalogRecipe returns every version of a recipe; none if the catalog does not have the recipe.
 	GetCatalogRecipe(ctx context.Context, in *GetCatalogRecipeRequest, opts ...grpc.CallOption) (*GetCatalogRecipeResponse, error)
-	// ResolveBindings resolves references with the rights of the caller that travels with the call.
+	// ResolveBindings resolves references with the access rights of the caller of the request.
 	ResolveBindings(ctx context.Context, in *ResolveBindingsRequest, opts ...grpc.CallOption) (*ResolveBindingsResponse, error)
-	// FindProtected answers which references of datasets are to protected ones, or to none that is there: what
-	// was made of those is not shown to the public.
+	// FindProtected returns the references to datasets that are protected or do not exist. What was made from them is
+	// not shown to the public.
 	FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error)
-	// ResolvePackage answers an accepted package with the rights of the caller that travels with the call. Any other
-	// is refused by the gate that refuses it; an unknown one and a hidden one have equal words.
+	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
+	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
 	ResolvePackage(ctx context.Context, in *ResolvePackageRequest, opts ...grpc.CallOption) (*ResolvePackageResponse, error)
 }
 
@@ -97,17 +97,17 @@ func (c *catalogPeerServiceClient) ResolvePackage(ctx context.Context, in *Resol
 // All implementations must embed UnimplementedCatalogPeerServiceServer
 // for forward compatibility.
 //
-// CatalogPeerService resolves what a submission refers to.
+// CatalogPeerService resolves the references of a submission.
 type CatalogPeerServiceServer interface {
-	// GetCatalogRecipe answers every version of a recipe; absent where the catalog has none.
+	// GetCatalogRecipe returns every version of a recipe; none if the catalog does not have the recipe.
 	GetCatalogRecipe(context.Context, *GetCatalogRecipeRequest) (*GetCatalogRecipeResponse, error)
-	// ResolveBindings resolves references with the rights of the caller that travels with the call.
+	// ResolveBindings resolves references with the access rights of the caller of the request.
 	ResolveBindings(context.Context, *ResolveBindingsRequest) (*ResolveBindingsResponse, error)
-	// FindProtected answers which references of datasets are to protected ones, or to none that is there: what
-	// was made of those is not shown to the public.
+	// FindProtected returns the references to datasets that are protected or do not exist. What was made from them is
+	// not shown to the public.
 	FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error)
-	// ResolvePackage answers an accepted package with the rights of the caller that travels with the call. Any other
-	// is refused by the gate that refuses it; an unknown one and a hidden one have equal words.
+	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
+	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
 	ResolvePackage(context.Context, *ResolvePackageRequest) (*ResolvePackageResponse, error)
 	mustEmbedUnimplementedCatalogPeerServiceServer()
 }

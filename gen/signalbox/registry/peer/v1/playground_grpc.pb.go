@@ -28,13 +28,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PlaygroundPeerService tells inference which calls of playground sessions to relay, and where to.
+// PlaygroundPeerService decides for inference which calls of playground sessions to relay, and to which engine.
 type PlaygroundPeerServiceClient interface {
-	// AdmitCall answers where a target answers, if the caller that travels with the call may call it now.
+	// AdmitCall returns the address of a target's engine, if the caller of the request may call it now.
 	AdmitCall(ctx context.Context, in *AdmitCallRequest, opts ...grpc.CallOption) (*AdmitCallResponse, error)
-	// KeepSession notes that a session is in use; one that has ended is a conflict that says when.
+	// KeepSession records that a session is in use. If the session has ended, it is a conflict that states when.
 	KeepSession(ctx context.Context, in *KeepSessionRequest, opts ...grpc.CallOption) (*KeepSessionResponse, error)
-	// SeeSession answers whether the caller that travels with the call sees a session, also one that has ended.
+	// SeeSession returns whether the caller of the request can see a session, also one that has ended.
 	SeeSession(ctx context.Context, in *SeeSessionRequest, opts ...grpc.CallOption) (*SeeSessionResponse, error)
 }
 
@@ -80,13 +80,13 @@ func (c *playgroundPeerServiceClient) SeeSession(ctx context.Context, in *SeeSes
 // All implementations must embed UnimplementedPlaygroundPeerServiceServer
 // for forward compatibility.
 //
-// PlaygroundPeerService tells inference which calls of playground sessions to relay, and where to.
+// PlaygroundPeerService decides for inference which calls of playground sessions to relay, and to which engine.
 type PlaygroundPeerServiceServer interface {
-	// AdmitCall answers where a target answers, if the caller that travels with the call may call it now.
+	// AdmitCall returns the address of a target's engine, if the caller of the request may call it now.
 	AdmitCall(context.Context, *AdmitCallRequest) (*AdmitCallResponse, error)
-	// KeepSession notes that a session is in use; one that has ended is a conflict that says when.
+	// KeepSession records that a session is in use. If the session has ended, it is a conflict that states when.
 	KeepSession(context.Context, *KeepSessionRequest) (*KeepSessionResponse, error)
-	// SeeSession answers whether the caller that travels with the call sees a session, also one that has ended.
+	// SeeSession returns whether the caller of the request can see a session, also one that has ended.
 	SeeSession(context.Context, *SeeSessionRequest) (*SeeSessionResponse, error)
 	mustEmbedUnimplementedPlaygroundPeerServiceServer()
 }

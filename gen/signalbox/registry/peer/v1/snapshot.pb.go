@@ -106,11 +106,11 @@ func (*ReleaseResponse) Descriptor() ([]byte, []int) {
 
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Random per start of the replica.
+	// Random for each start of the replica.
 	ReplicaId string `protobuf:"bytes,1,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
-	// Highest epoch that is in force at the replica; 0 at first.
+	// The highest epoch in force at the replica; 0 at first.
 	AckedEpoch int64 `protobuf:"varint,2,opt,name=acked_epoch,json=ackedEpoch,proto3" json:"acked_epoch,omitempty"`
-	// Number of the renewal that this message asks for, rising; echoed in `renewed`.
+	// Number of the renewal that this message requests; it increases and is echoed in `renewed`.
 	Renewal       int64 `protobuf:"varint,3,opt,name=renewal,proto3" json:"renewal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -169,11 +169,11 @@ func (x *WatchRequest) GetRenewal() int64 {
 
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rising with every change of anything in it.
+	// Increases with every change in the snapshot.
 	Epoch int64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// All deployments; absent in a message that only renews the lease.
 	Snapshot *Snapshot `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// The renewal that this answers, 0 for none: the lease runs `lease` from when it was asked.
+	// The renewal that this message grants, 0 for none: the lease runs for `lease` from the time of the request.
 	Renewed       int64                `protobuf:"varint,3,opt,name=renewed,proto3" json:"renewed,omitempty"`
 	Lease         *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -286,13 +286,13 @@ type ServedDeployment struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Suspended bool                   `protobuf:"varint,2,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	// Absent where nothing is promoted.
+	// Absent if no revision is promoted.
 	Promoted   *ServedRevision `protobuf:"bytes,3,opt,name=promoted,proto3" json:"promoted,omitempty"`
 	Tokens     []*ServedToken  `protobuf:"bytes,4,rep,name=tokens,proto3" json:"tokens,omitempty"`
 	OwnerId    string          `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	ProjectId  string          `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	Visibility string          `protobuf:"bytes,7,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// While suspended: calls that run are cut.
+	// While suspended: cut running calls too.
 	Cut           bool `protobuf:"varint,8,opt,name=cut,proto3" json:"cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -467,7 +467,7 @@ type ServedReplica struct {
 	// http://127.0.0.1:port or https://host:port
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	ApiKey  string `protobuf:"bytes,3,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	// The node that it runs on, which an https address must prove to be.
+	// The node that runs it; an https address must prove to be this node.
 	NodeId        string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

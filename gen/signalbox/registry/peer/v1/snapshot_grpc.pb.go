@@ -27,15 +27,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SnapshotService tells inference replicas what to serve, under leases.
+// SnapshotService distributes what to serve to the inference replicas, under leases.
 type SnapshotServiceClient interface {
-	// Watch is a replica's one stream: it sends what it has applied, the registry sends snapshots and
-	// renews the lease. A revocation is answered to its caller when every replica with a live lease
-	// has acknowledged the epoch that carries it.
+	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends snapshots and renews
+	// the lease. A revocation returns to its caller once every replica with a live lease has acknowledged the epoch
+	// that contains it.
 	Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error)
-	// Release gives the leases of replicas back that serve no more and never will: nobody waits for them
-	// from then on, and they are granted no lease again. A replica names itself as its last deed, or its
-	// predecessors whose processes it knows to have ended. Repeating it changes nothing.
+	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them
+	// and never grants them a lease again. A replica names itself as its last action, or its predecessors if it knows
+	// that their processes have ended. A repeated call changes nothing.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 }
 
@@ -74,15 +74,15 @@ func (c *snapshotServiceClient) Release(ctx context.Context, in *ReleaseRequest,
 // All implementations must embed UnimplementedSnapshotServiceServer
 // for forward compatibility.
 //
-// SnapshotService tells inference replicas what to serve, under leases.
+// SnapshotService distributes what to serve to the inference replicas, under leases.
 type SnapshotServiceServer interface {
-	// Watch is a replica's one stream: it sends what it has applied, the registry sends snapshots and
-	// renews the lease. A revocation is answered to its caller when every replica with a live lease
-	// has acknowledged the epoch that carries it.
+	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends snapshots and renews
+	// the lease. A revocation returns to its caller once every replica with a live lease has acknowledged the epoch
+	// that contains it.
 	Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error
-	// Release gives the leases of replicas back that serve no more and never will: nobody waits for them
-	// from then on, and they are granted no lease again. A replica names itself as its last deed, or its
-	// predecessors whose processes it knows to have ended. Repeating it changes nothing.
+	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them
+	// and never grants them a lease again. A replica names itself as its last action, or its predecessors if it knows
+	// that their processes have ended. A repeated call changes nothing.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	mustEmbedUnimplementedSnapshotServiceServer()
 }

@@ -11,11 +11,11 @@ import (
 func TestUntilEndsWithStop(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
-	one, over := Until(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)
+	one, over := WithStop(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)
 	require.NoError(t, one.Context().Err())
 	over()
 	require.Error(t, one.Context().Err(), "the returned function ends the context")
-	other, over := Until(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)
+	other, over := WithStop(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), stop)
 	defer over()
 	close(stop)
 	<-other.Context().Done()

@@ -77,7 +77,7 @@ func TestRun_folderInUseByServer(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(o.Data, "signalboxd.log"), []byte("of the running server"), 0o600))
 	server, err := localfile.LockFolder(filepath.Join(o.Data, "lock"))
 	require.NoError(t, err)
-	require.NoError(t, server.Tell("http://127.0.0.1:8081"))
+	require.NoError(t, server.SetAddress("http://127.0.0.1:8081"))
 	before := photograph(t, o.Data)
 	err = RunDemo(t.Context(), o)
 	require.ErrorContains(t, err, fmt.Sprintf("is in use by another signalboxd, process %d, serving on http://127.0.0.1:8081; ", os.Getpid()))

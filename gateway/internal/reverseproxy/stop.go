@@ -7,7 +7,7 @@ import (
 
 // Until returns a copy of r whose context also ends when stop is closed, for a long poll that must not delay the
 // end of the process. The caller must call the returned function.
-func Until(r *http.Request, stop <-chan struct{}) (*http.Request, context.CancelFunc) {
+func WithStop(r *http.Request, stop <-chan struct{}) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
 		select {

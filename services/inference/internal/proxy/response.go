@@ -16,8 +16,8 @@ import (
 )
 
 // respond relays the engine's response to the caller as it arrives.
-func (e *exchange) respond(ctx context.Context, a *engineclient.Answer) {
-	resp := a.Response
+func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
+	resp := a.HTTP
 	// The end of the call interrupts a write that a slow caller blocks. This is stopped before settle, which
 	// resets the deadline for the next request on the connection.
 	defer e.caller.settle()
@@ -64,8 +64,8 @@ func (e *exchange) informational(status int, header http.Header) {
 }
 
 // pump copies the body to the caller until its end and flushes after each read.
-func (e *exchange) pump(a *engineclient.Answer, copied *tee) error {
-	if a.Response.ContentLength < 0 {
+func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
+	if a.HTTP.ContentLength < 0 {
 		// Flush the head, because the first byte of the body may take a while.
 		if err := e.caller.write(nil); err != nil {
 			return err
@@ -132,11 +132,11 @@ func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain 
 		e.last(copied, plain, end.Text(), end.Code)
 	case errors.Is(cause, routing.ErrRevoked):
 		e.rec.Outcome = traffic.Revoked
-	case errors.Is(cause, routing.ErrOver):
+	case errors.Is(cause, routing.ErrExpired):
 		e.rec.Outcome = traffic.LeaseOver
 	case errors.Is(cause, routing.ErrSuspended):
 		e.rec.Outcome = traffic.Suspended
-	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, engineclient.ErrSource):
+	case ctx.Err() != nil || errors.Is(err, errCaller) || errors.Is(sent, engineclient.ErrRequestBody):
 		e.rec.Outcome = traffic.ClientClosed
 	default:
 		e.rec.Outcome = traffic.Truncated

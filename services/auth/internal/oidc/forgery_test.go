@@ -18,7 +18,7 @@ type attack struct {
 	want   fault.Kind
 	setup  func(w *world) overrides
 	person object
-	forge  func(w *world, a *Answer)
+	forge  func(w *world, a *Callback)
 }
 
 func always(l overrides) func(*world) overrides { return func(*world) overrides { return l } }
@@ -39,7 +39,9 @@ func document(name string, value any) attack {
 	return attack{want: fault.Dependency, setup: always(overrides{metadata: set(name, value)})}
 }
 
-func forged(f func(w *world, a *Answer)) attack { return attack{want: fault.Unauthenticated, forge: f} }
+func forged(f func(w *world, a *Callback)) attack {
+	return attack{want: fault.Unauthenticated, forge: f}
+}
 
 func huge(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
@@ -149,23 +151,23 @@ func endpointAttacks(w *world) map[string]attack {
 
 func callbackAttacks(*world) map[string]attack {
 	zeros := secret.New(encode(make([]byte, ticketBytes)))
-	provider := func(word string) attack { return forged(func(_ *world, a *Answer) { a.Error = word }) }
+	provider := func(word string) attack { return forged(func(_ *world, a *Callback) { a.Error = word }) }
 	failed := provider("server_error")
 	failed.want = fault.Dependency
 	return map[string]attack{
-		"another state": forged(func(_ *world, a *Answer) { a.State = zeros }), "no state": forged(func(_ *world, a *Answer) { a.State = secret.New("") }),
-		"malformed state":            forged(func(_ *world, a *Answer) { a.State = secret.New("' OR 1=1 --\x00") }),
-		"state with a line end":      forged(func(_ *world, a *Answer) { a.State = secret.New(a.State.Reveal() + "\n") }),
-		"another browser":            forged(func(_ *world, a *Answer) { a.Binding = zeros }),
-		"no binding":                 forged(func(_ *world, a *Answer) { a.Binding = secret.String{} }),
-		"state as binding":           forged(func(_ *world, a *Answer) { a.Binding = a.State }),
-		"binding of another sign-in": forged(func(w *world, a *Answer) { a.Binding = w.begun().Binding }),
-		"response of another issuer": forged(func(_ *world, a *Answer) { a.Issuer = "https://evil.example.com" }),
-		"response without an issuer": forged(func(_ *world, a *Answer) { a.Issuer = "" }),
-		"unknown code":               forged(func(_ *world, a *Answer) { a.Code = secret.New("guess") }),
-		"no code":                    forged(func(_ *world, a *Answer) { a.Code = secret.String{} }),
-		"code of another sign-in":    forged(func(w *world, a *Answer) { a.Code = w.begun().Code }),
-		"too late":                   forged(func(w *world, _ *Answer) { w.clock.Advance(pendingTTL) }),
+		"another state": forged(func(_ *world, a *Callback) { a.State = zeros }), "no state": forged(func(_ *world, a *Callback) { a.State = secret.New("") }),
+		"malformed state":            forged(func(_ *world, a *Callback) { a.State = secret.New("' OR 1=1 --\x00") }),
+		"state with a line end":      forged(func(_ *world, a *Callback) { a.State = secret.New(a.State.Reveal() + "\n") }),
+		"another browser":            forged(func(_ *world, a *Callback) { a.Binding = zeros }),
+		"no binding":                 forged(func(_ *world, a *Callback) { a.Binding = secret.String{} }),
+		"state as binding":           forged(func(_ *world, a *Callback) { a.Binding = a.State }),
+		"binding of another sign-in": forged(func(w *world, a *Callback) { a.Binding = w.begun().Binding }),
+		"response of another issuer": forged(func(_ *world, a *Callback) { a.Issuer = "https://evil.example.com" }),
+		"response without an issuer": forged(func(_ *world, a *Callback) { a.Issuer = "" }),
+		"unknown code":               forged(func(_ *world, a *Callback) { a.Code = secret.New("guess") }),
+		"no code":                    forged(func(_ *world, a *Callback) { a.Code = secret.String{} }),
+		"code of another sign-in":    forged(func(w *world, a *Callback) { a.Code = w.begun().Code }),
+		"too late":                   forged(func(w *world, _ *Callback) { w.clock.Advance(pendingTTL) }),
 		"denied":                     provider("access_denied"),
 		"denied with a script":       provider("<script>"),
 		"the provider has failed":    failed,
@@ -173,7 +175,7 @@ func callbackAttacks(*world) map[string]attack {
 }
 
 // begun returns the response of another sign-in at the same provider.
-func (w *world) begun() Answer {
+func (w *world) begun() Callback {
 	w.t.Helper()
 	a, err := w.callback(ann())
 	require.NoError(w.t, err)

@@ -36,7 +36,7 @@ func TestClient_With_doesNotChangeOriginal(t *testing.T) {
 	t.Parallel()
 	seen := make(chan http.Header, 8)
 	bare := serving(t, func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header })
-	keyed := bare.With(secret.New("tok")).Keyed("k")
+	keyed := bare.With(secret.New("tok")).WithIdempotencyKey("k")
 	again := keyed.With(secret.New("other"))
 	for c, want := range map[*Client][2]string{bare: {"", ""}, keyed: {"Bearer tok", "k"}, again: {"Bearer other", ""}} {
 		require.NoError(t, c.Post(t.Context(), "/x", nil, nil))
@@ -143,9 +143,9 @@ func TestClient_Follow_streamFormats(t *testing.T) {
 		"one space is trimmed":  {"data:  a\n\nevent: eof\n\n", []Event{{Data: " a"}, {Name: "eof"}}, "", nil},
 		"colons in the data":    {"data: a: b\n\nevent: eof\n\n", []Event{{Data: "a: b"}, {Name: "eof"}}, "", nil},
 		"unknown fields":        {"retry: 5\nx: y\ndata\n\nevent: eof\n\n", []Event{{Data: ""}, {Name: "eof"}}, "", nil},
-		"no end":                {"id: 1\ndata: a\n\nid: 2\ndata: half", []Event{{ID: "1", Data: "a"}}, "1", ErrCut},
-		"empty stream":          {"", nil, "", ErrCut},
-		"comments only":         {": a\n\n: b\n\n", nil, "", ErrCut},
+		"no end":                {"id: 1\ndata: a\n\nid: 2\ndata: half", []Event{{ID: "1", Data: "a"}}, "1", ErrUnexpectedEnd},
+		"empty stream":          {"", nil, "", ErrUnexpectedEnd},
+		"comments only":         {": a\n\n: b\n\n", nil, "", ErrUnexpectedEnd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,7 +163,7 @@ func TestClient_Follow_lineTooLong(t *testing.T) {
 	c := serving(t, events("id: 1\ndata: a\n\ndata: "+strings.Repeat("x", maxLine)+"\n\n"))
 	last, err := c.Follow(t.Context(), "/s", "", func(Event) error { return nil })
 	require.ErrorContains(t, err, "read the stream")
-	require.NotErrorIs(t, err, ErrCut, "a client must not resume after this error")
+	require.NotErrorIs(t, err, ErrUnexpectedEnd, "a client must not resume after this error")
 	require.Equal(t, "1", last)
 }
 

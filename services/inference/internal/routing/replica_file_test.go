@@ -12,10 +12,10 @@ import (
 // replicaID returns a well-formed replica id that ends in c.
 func replicaID(c string) string { return "rep_" + strings.Repeat("0", 26-len(c)) + c }
 
-func rollOf(t *testing.T) (*Roll, string) {
+func rollOf(t *testing.T) (*ReplicaFile, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "replicas")
-	r := &Roll{Path: path}
+	r := &ReplicaFile{Path: path}
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r, path
 }
@@ -28,20 +28,20 @@ func TestRoll_Enter_predecessors(t *testing.T) {
 	require.Empty(t, gone)
 	require.NoError(t, first.Close()) // the kernel does the same when the process dies
 
-	second := &Roll{Path: path}
+	second := &ReplicaFile{Path: path}
 	gone, err = second.Enter(replicaID("2"))
 	require.NoError(t, err)
 	require.Equal(t, []string{replicaID("1")}, gone)
 	require.NoError(t, second.Close()) // dies before it releases its predecessor
 
-	third := &Roll{Path: path}
+	third := &ReplicaFile{Path: path}
 	gone, err = third.Enter(replicaID("3"))
 	require.NoError(t, err)
 	require.Equal(t, []string{replicaID("1"), replicaID("2")}, gone, "all unreleased predecessors must be kept")
 	require.NoError(t, third.Keep(replicaID("3")))
 	require.NoError(t, third.Close())
 
-	fourth := &Roll{Path: path}
+	fourth := &ReplicaFile{Path: path}
 	gone, err = fourth.Enter(replicaID("4"))
 	require.NoError(t, err)
 	require.Equal(t, []string{replicaID("3")}, gone)
@@ -58,7 +58,7 @@ func TestRoll_Enter_lockedByLivingProcess(t *testing.T) {
 	living, path := rollOf(t)
 	_, err := living.Enter(replicaID("1"))
 	require.NoError(t, err)
-	other := &Roll{Path: path}
+	other := &ReplicaFile{Path: path}
 	gone, err := other.Enter(replicaID("2"))
 	require.ErrorIs(t, err, errTaken)
 	require.Empty(t, gone)
@@ -100,7 +100,7 @@ func TestRoll_Enter_corruptFile(t *testing.T) {
 
 func TestRoll_Enter_missingFolder(t *testing.T) {
 	t.Parallel()
-	r := &Roll{Path: filepath.Join(t.TempDir(), "missing", "replicas")}
+	r := &ReplicaFile{Path: filepath.Join(t.TempDir(), "missing", "replicas")}
 	_, err := r.Enter(replicaID("1"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.NoError(t, r.Close())

@@ -23,7 +23,7 @@ const given = "given to the tests"
 
 func (w *whole) loop(t *testing.T) *e2eflow.Loop {
 	t.Helper()
-	l := &e2eflow.Loop{Client: client.New(w.ready.Address, nil), Clock: clock.Real(), Name: "walk", Patience: 30 * time.Second}
+	l := &e2eflow.Loop{Client: client.New(w.ready.Address, nil), Clock: clock.Real(), Name: "walk", Timeout: 30 * time.Second}
 	require.NoError(t, l.Login(t.Context(), "admin", secret.New(given)))
 	return l
 }

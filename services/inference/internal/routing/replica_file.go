@@ -14,7 +14,7 @@ import (
 // Roll is the file that lists the replicas that have served from a folder and whose leases are not yet
 // released. A serving process holds the file's lock, and the kernel keeps the lock until the process is
 // dead, even if it is frozen. So a process that gets the lock knows that the listed replicas no longer serve.
-type Roll struct {
+type ReplicaFile struct {
 	// Path is the file; its folder must exist.
 	Path string
 
@@ -29,7 +29,7 @@ var errTaken = errors.New("another process serves from this folder")
 const maxGone = 99
 
 // Enter adds the replica to the roll and returns its predecessors, whose processes are dead.
-func (r *Roll) Enter(replicaID string) (gone []string, err error) {
+func (r *ReplicaFile) Enter(replicaID string) (gone []string, err error) {
 	if err := r.take(); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (r *Roll) Enter(replicaID string) (gone []string, err error) {
 }
 
 // take opens and locks the file, unless this Roll holds it already.
-func (r *Roll) take() error {
+func (r *ReplicaFile) take() error {
 	if r.file != nil {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (r *Roll) take() error {
 
 // read returns the ids in the file, oldest first. It skips what a crash of the machine left unreadable;
 // those leases expire by themselves.
-func (r *Roll) read() ([]string, error) {
+func (r *ReplicaFile) read() ([]string, error) {
 	raw, err := io.ReadAll(io.NewSectionReader(r.file, 0, maxGone*2*64))
 	if err != nil {
 		return nil, fmt.Errorf("read the list of replicas: %w", err)
@@ -68,7 +68,7 @@ func (r *Roll) read() ([]string, error) {
 }
 
 // Keep replaces the ids in the file. Enter must have succeeded before.
-func (r *Roll) Keep(replicaIDs ...string) error {
+func (r *ReplicaFile) Keep(replicaIDs ...string) error {
 	text := strings.Join(append(replicaIDs, ""), "\n")
 	if _, err := r.file.WriteAt([]byte(text), 0); err != nil {
 		return fmt.Errorf("write the list of replicas: %w", err)
@@ -80,7 +80,7 @@ func (r *Roll) Keep(replicaIDs ...string) error {
 }
 
 // Close releases the lock.
-func (r *Roll) Close() error {
+func (r *ReplicaFile) Close() error {
 	if r.file == nil {
 		return nil
 	}

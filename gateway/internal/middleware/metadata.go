@@ -22,13 +22,13 @@ const (
 )
 
 // Answer forwards the metadata of services: headers, status, paging and the cookie.
-type Answer struct {
+type ResponseMetadata struct {
 	// Cookie is the one cookie that may be set, and only by auth.
 	Cookie string
 }
 
 // Forward is a forward-response option of the mux: it sets the headers and the status of a response.
-func (a Answer) Forward(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
+func (a ResponseMetadata) Forward(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
 	c := CallOf(ctx)
 	md, _ := runtime.ServerMetadataFromContext(ctx)
 	a.Headers(w.Header(), c, md.HeaderMD)
@@ -50,7 +50,7 @@ func (a Answer) Forward(ctx context.Context, w http.ResponseWriter, _ proto.Mess
 }
 
 // Headers sets the headers that successful responses and errors share.
-func (a Answer) Headers(h http.Header, c *Call, md metadata.MD) {
+func (a ResponseMetadata) Headers(h http.Header, c *Call, md metadata.MD) {
 	for key, name := range map[string]string{
 		"x-service-impact": "X-Service-Impact", "etag": "Etag", "location": "Location",
 		"cache-control": "Cache-Control", "last-modified": "Last-Modified",
@@ -65,7 +65,7 @@ func (a Answer) Headers(h http.Header, c *Call, md metadata.MD) {
 }
 
 // Session sets the refresh cookie, the only one that auth's metadata may carry.
-func (a Answer) Session(h http.Header, md metadata.MD) {
+func (a ResponseMetadata) Session(h http.Header, md metadata.MD) {
 	for _, line := range md.Get(metadataSetCookie) {
 		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == a.Cookie {
 			h.Add("Set-Cookie", line)

@@ -28,7 +28,7 @@ func forwarded(t *testing.T, service, target string, status int, pairs ...string
 	ctx := runtime.NewServerMetadataContext(middleware.WithCall(t.Context(), call), runtime.ServerMetadata{HeaderMD: metadata.Pairs(pairs...)})
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", "application/json")
-	return w, middleware.Answer{Cookie: "__Host-refresh"}.Forward(ctx, w, &emptypb.Empty{})
+	return w, middleware.ResponseMetadata{Cookie: "__Host-refresh"}.Forward(ctx, w, &emptypb.Empty{})
 }
 
 func TestForwardAcceptsOnlySuccessStatus(t *testing.T) {
