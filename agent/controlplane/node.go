@@ -100,7 +100,7 @@ type Membership struct {
 	Log       *slog.Logger
 }
 
-// Enter returns this agent's node and joins the fleet if there is none yet. It retries
+// LoadOrJoin returns this agent's node and joins the fleet if there is none yet. It retries
 // until ctx ends, unless the control plane rejects the agent.
 func (m Membership) LoadOrJoin(ctx context.Context) (Node, error) {
 	n, err := Load(m.Dir)

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// ErrEnded reports that the node's certificate has expired. The agent must join its fleet
+// ErrCertificateExpired reports that the node's certificate has expired. The agent must join its fleet
 // again.
 var ErrCertificateExpired = errors.New("the node's certificate has expired")
 

@@ -45,7 +45,7 @@ func (k Key) Before(o Key) bool {
 	return k.Generation < o.Generation
 }
 
-// Check rejects keys that are not valid folder names.
+// Validate rejects keys that are not valid folder names.
 func (k Key) Validate() error {
 	if k.WorkID == "" || len(k.WorkID) > 128 || strings.Trim(k.WorkID, nameRunes) != "" || strings.HasPrefix(k.WorkID, "-") {
 		return fmt.Errorf("work id %q is not a plain name", k.WorkID)

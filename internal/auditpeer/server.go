@@ -27,7 +27,7 @@ type Server struct {
 	Pool    *pgxpool.Pool
 	// Keys verify signed heads, by ID: the current key and its predecessors.
 	Keys map[string]ed25519.PublicKey
-	// Kept is the file with the signed heads outside the database.
+	// Heads is the file with the signed heads outside the database.
 	Heads *audit.File
 	Clock clock.Clock
 }

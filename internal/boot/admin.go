@@ -81,7 +81,7 @@ func (a *Admin) Drain(ctx context.Context) {
 	_ = clock.Sleep(ctx, a.clock, a.delay) // fails only if ctx ends
 }
 
-// Attend adds an admin listener to the host unless addr is empty. It starts first and stops last.
+// AddAdmin adds an admin listener to the host unless addr is empty. It starts first and stops last.
 func AddAdmin(ctx context.Context, host *process.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
 	if addr == "" {
 		return nil

@@ -158,7 +158,7 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, err, "the serving role may write to the owner's tables")
 }
 
-// process runs realMain until stop is called.
+// startProcess runs realMain until stop is called.
 func startProcess(t *testing.T, spec Spec, env map[string]string) (log *output, stop func() error) {
 	t.Helper()
 	log = &output{}

@@ -25,7 +25,7 @@ type ChatMessage struct {
 	Content string `json:"content"`
 }
 
-// Ask returns a request for the greedy completion of one question.
+// NewChatRequest returns a request for the greedy completion of one question.
 func NewChatRequest(question string) ChatRequest {
 	return ChatRequest{Model: "default", MaxTokens: 16, Messages: []ChatMessage{{Role: "user", Content: question}}}
 }

@@ -38,7 +38,7 @@ func (c *Client) With(token secret.String) *Client {
 	return &Client{base: c.base, http: c.http, token: token}
 }
 
-// Keyed returns a client whose requests carry an Idempotency-Key, so that a creation whose response was
+// WithIdempotencyKey returns a client whose requests carry an Idempotency-Key, so that a creation whose response was
 // lost can be sent again.
 func (c *Client) WithIdempotencyKey(key string) *Client {
 	return &Client{base: c.base, http: c.http, token: c.token, key: key}
@@ -59,7 +59,7 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
 
-// Answer holds a whole response.
+// Response holds a whole response.
 type Response struct {
 	Status int
 	Header http.Header

@@ -20,7 +20,7 @@ type Event struct {
 // EventEOF is the name of a stream's last event.
 const EventEOF = "eof"
 
-// ErrCut reports that a stream ended cleanly but before its event `eof`.
+// ErrUnexpectedEnd reports that a stream ended cleanly but before its event `eof`.
 var ErrUnexpectedEnd = errors.New("the stream ended before eof")
 
 // maxLine is the maximum length of one line of a stream, in bytes.

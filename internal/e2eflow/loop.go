@@ -28,7 +28,7 @@ type Loop struct {
 	Clock  clock.Clock
 	// Name distinguishes the resources of this loop from those of others.
 	Name string
-	// Patience is how long one stage may take.
+	// Timeout is how long one stage may take.
 	Timeout time.Duration
 
 	Job        Job
@@ -38,7 +38,7 @@ type Loop struct {
 	TokenID    string
 }
 
-// ErrImpatient reports that a stage took longer than the loop's patience.
+// ErrTimeout reports that a stage took longer than the loop's patience.
 var ErrTimeout = errors.New("timed out")
 
 // pollEvery is the pause between two reads of a state that has no stream.

@@ -19,7 +19,7 @@ func Args(scope authn.Scope, more ...any) []any {
 	return append([]any{scope.Admin, scope.UserID, scope.Projects}, more...)
 }
 
-// Everything returns the scope of the service itself, which sees every row.
+// ServiceScope returns the scope of the service itself, which sees every row.
 func ServiceScope() authn.Scope { return authn.Scope{Admin: true, Projects: []string{}} }
 
 // Owner is the user and the project that own a row.
@@ -53,7 +53,7 @@ type Projects interface {
 	Project(ctx context.Context, key string) (*Project, error)
 }
 
-// For returns the owner of what the caller creates in the project. The caller must have the permission that the called
+// OwnerFor returns the owner of what the caller creates in the project. The caller must have the permission that the called
 // method needs, except in the default project. The project must not be archived.
 func OwnerFor(ctx context.Context, projects Projects, key string) (Owner, error) {
 	c, err := authn.CallerOf(ctx).RequireUser()

@@ -18,14 +18,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Change is a new visibility of a project. Versions count the changes of one project.
+// VisibilityChange is a new visibility of a project. Versions count the changes of one project.
 type VisibilityChange struct {
 	ProjectID  string
 	Visibility string
 	Version    int64
 }
 
-// Rows updates the copies in one schema.
+// VisibilityRows updates the copies in one schema.
 type VisibilityRows struct {
 	Pool pg.Beginner
 	// Tables have the columns id, project_id, visibility and visibility_version, and the trigger. They are in

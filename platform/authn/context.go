@@ -24,7 +24,7 @@ func FromContext(ctx context.Context) (*Caller, bool) {
 	return c, ok && c != nil
 }
 
-// Of returns the caller of a request, or a caller of KindNone. The result is never nil and must not be modified.
+// CallerOf returns the caller of a request, or a caller of KindNone. The result is never nil and must not be modified.
 func CallerOf(ctx context.Context) *Caller {
 	if c, ok := FromContext(ctx); ok {
 		return c

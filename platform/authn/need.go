@@ -34,7 +34,7 @@ func ScopeOf(ctx context.Context) Scope {
 	return CallerOf(ctx).scope(need)
 }
 
-// Needing returns the scope with another need but the same granted rows.
+// WithNeed returns the scope with another need but the same granted rows.
 func (s Scope) WithNeed(n Need) Scope {
 	s.need = n
 	return s

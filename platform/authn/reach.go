@@ -11,7 +11,7 @@ import (
 // Reach is a digest of a caller's rights: every service treats two callers with the same Reach alike.
 type Reach [sha256.Size]byte
 
-// Claimed returns the caller in a token without verifying the signature. It is only for tokens just received from
+// UnverifiedCaller returns the caller in a token without verifying the signature. It is only for tokens just received from
 // auth, and must not be used to grant access.
 func UnverifiedCaller(token string) (*Caller, error) {
 	payload, _, err := CallerFormat().open(token)
@@ -29,7 +29,7 @@ func UnverifiedCaller(token string) (*Caller, error) {
 	return &claimed.Caller, nil
 }
 
-// ReachOf returns the reach of the caller in a token. Like Claimed it does not verify the signature, so it is only
+// RightsDigestOf returns the reach of the caller in a token. Like Claimed it does not verify the signature, so it is only
 // for comparing tokens received from auth.
 func RightsDigestOf(token string) (Reach, error) {
 	claimed, err := UnverifiedCaller(token)

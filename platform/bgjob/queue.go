@@ -37,7 +37,7 @@ type Config struct {
 	JobTimeout time.Duration
 	// SoftStop is how long Run lets running jobs finish before it cancels them: 1 s.
 	SoftStop time.Duration
-	// LastWords is how long Run waits after that for pending database calls: 1 s.
+	// CallGrace is how long Run waits after that for pending database calls: 1 s.
 	CallGrace time.Duration
 	Clock     clock.Clock // for these waits; nil means the real clock; River uses its own
 	Log       *slog.Logger

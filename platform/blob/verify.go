@@ -101,7 +101,7 @@ func Changed(key string, cause error) error {
 	return fault.New(fault.Dependency, CodeStore, "the stored bytes of %s have changed", key).Wrap(cause)
 }
 
-// Checked wraps the body of an object. Reading it to the end fails if the bytes do not match info.
+// VerifyBody wraps the body of an object. Reading it to the end fails if the bytes do not match info.
 func VerifyBody(body io.ReadCloser, info Info) io.ReadCloser {
 	return &checked{verify: NewVerifier(body, info.Size, info.SHA256), body: body, key: info.Key}
 }

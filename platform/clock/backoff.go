@@ -2,7 +2,7 @@ package clock
 
 import "time"
 
-// Policy describes the waits. Jitter returns a number in [0, 1).
+// Backoff describes the waits. Jitter returns a number in [0, 1).
 type Backoff struct {
 	Base   time.Duration
 	Max    time.Duration

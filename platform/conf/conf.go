@@ -67,7 +67,7 @@ type SettingError struct{ Name, Msg string }
 // Error implements error.
 func (f *SettingError) Error() string { return f.Name + ": " + f.Msg }
 
-// Faultf returns a SettingError.
+// Errorf returns a SettingError.
 func Errorf(name, format string, args ...any) error {
 	return &SettingError{Name: name, Msg: fmt.Sprintf(format, args...)}
 }

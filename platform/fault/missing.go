@@ -2,7 +2,7 @@ package fault
 
 import "slices"
 
-// Missing returns a copy in which violations caused by an empty value become "Field required" if lacks reports that the
+// MarkMissing returns a copy in which violations caused by an empty value become "Field required" if lacks reports that the
 // request does not contain the field. A protobuf message cannot distinguish an empty field from a missing one, and
 // the message about the empty value would be confusing. Each missing field is listed once.
 func (e *Error) MarkMissing(lacks func(loc []any) bool) *Error {

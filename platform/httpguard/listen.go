@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 )
 
-// Told returns a listener whose TCP connections replace the server's own error responses by JSON. The server's
+// JSONErrors returns a listener whose TCP connections replace the server's own error responses by JSON. The server's
 // ConnState must be State. newID returns the request id of a rejected request.
 func JSONErrors(l net.Listener, newID func() string) net.Listener { return &listener{l, newID} }
 

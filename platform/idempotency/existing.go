@@ -14,11 +14,11 @@ func existing() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, existingField, protowire.VarintType), 1)
 }
 
-// SetExisting marks the response of a create method as one for a resource that already existed. The mark is stored
+// MarkExisting marks the response of a create method as one for a resource that already existed. The mark is stored
 // with the response, so a repeat gets the same status as the first request.
 func MarkExisting(answer proto.Message) { answer.ProtoReflect().SetUnknown(existing()) }
 
-// TakeExisting removes the mark from a response and reports whether it was set.
+// TakeExistingMark removes the mark from a response and reports whether it was set.
 func TakeExistingMark(answer proto.Message) bool {
 	m := answer.ProtoReflect()
 	marked := bytes.Equal(m.GetUnknown(), existing())

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Private is the mode of every file that may contain a secret.
+// PrivateMode is the mode of every file that may contain a secret.
 const PrivateMode os.FileMode = 0o600
 
 // Write durably replaces the file at path.

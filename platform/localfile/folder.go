@@ -29,16 +29,16 @@ func (h Holder) String() string {
 	return out.String()
 }
 
-// TakenError reports a lock that another process holds.
+// FolderLockedError reports a lock that another process holds.
 type FolderLockedError struct{ Holder Holder }
 
 // Error implements error.
 func (e *FolderLockedError) Error() string { return "held by another process" + e.Holder.String() }
 
-// Hold is a lock that this process holds.
+// FolderLock is a lock that this process holds.
 type FolderLock struct{ file *LockedFile }
 
-// Take takes the lock at path. If another process holds it, Take returns a TakenError at once.
+// LockFolder takes the lock at path. If another process holds it, Take returns a TakenError at once.
 func LockFolder(path string) (*FolderLock, error) {
 	file, err := TryLock(path)
 	if errors.Is(err, ErrLocked) {
@@ -54,7 +54,7 @@ func LockFolder(path string) (*FolderLock, error) {
 	return h, nil
 }
 
-// Free returns a TakenError if another process holds the lock at path.
+// CheckFolderFree returns a TakenError if another process holds the lock at path.
 func CheckFolderFree(path string) error {
 	h, err := LockFolder(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func CheckFolderFree(path string) error {
 	return h.Close()
 }
 
-// Tell records the address on which this process serves.
+// SetAddress records the address on which this process serves.
 func (h *FolderLock) SetAddress(address string) error {
 	return h.write(Holder{PID: os.Getpid(), Address: address})
 }

@@ -14,13 +14,13 @@ import (
 	"syscall"
 )
 
-// ErrTaken is the error of Try if the file is already locked.
+// ErrLocked is the error of Try if the file is already locked.
 var ErrLocked = errors.New("another process has the lock")
 
-// File is a file that this process has locked, open for reading and writing.
+// LockedFile is a file that this process has locked, open for reading and writing.
 type LockedFile struct{ *os.File }
 
-// Try opens the file, creating it if necessary, and locks it. It does not wait: if the file is already locked,
+// TryLock opens the file, creating it if necessary, and locks it. It does not wait: if the file is already locked,
 // it returns ErrTaken.
 func TryLock(path string) (*LockedFile, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)

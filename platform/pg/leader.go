@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Elector makes this replica the leader for a name while no other replica leads.
+// LeaderElector makes this replica the leader for a name while no other replica leads.
 //
 // The leader holds a session lock of Postgres. The server releases it when the connection ends, also after SIGKILL. A
 // leader whose connection broke may overlap with the next leader for a moment, so the work of leaders is guarded in

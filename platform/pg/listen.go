@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Apart removes a connection from the pool, for callers that use session state such as a lock or a
+// Detach removes a connection from the pool, for callers that use session state such as a lock or a
 // subscription, which must not return to the pool. leave closes the connection even if ctx is done.
 func Detach(ctx context.Context, pool *pgxpool.Pool) (conn *pgx.Conn, leave func(), err error) {
 	held, err := pool.Acquire(ctx)

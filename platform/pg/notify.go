@@ -11,7 +11,7 @@ import (
 // Topic is the subject of a wake-up. Each service defines its own.
 type Topic string
 
-// All wakes all waiters, after the listener lost its connection and may have missed wake-ups.
+// AllTopics wakes all waiters, after the listener lost its connection and may have missed wake-ups.
 const AllTopics Topic = "*"
 
 // channelSQL is the SQL expression for the channel name of this schema.
@@ -25,7 +25,7 @@ func Notify(ctx context.Context, q Querier, topic Topic) error {
 	return nil
 }
 
-// Hub delivers wake-ups to the waiters of this replica.
+// NotifyHub delivers wake-ups to the waiters of this replica.
 //
 // Wake-ups only reduce latency: they may be lost or duplicated, so waiters must read the rows, and also poll them from
 // time to time. A wake-up that is sent in a transaction is delivered if and when it commits. It does not reach other
@@ -35,7 +35,7 @@ type NotifyHub struct {
 	waiters map[Topic]map[*Waiter]struct{}
 }
 
-// NewHub returns a Hub without waiters.
+// NewNotifyHub returns a Hub without waiters.
 func NewNotifyHub() *NotifyHub { return &NotifyHub{waiters: map[Topic]map[*Waiter]struct{}{}} }
 
 // Listen delivers the wake-ups of all replicas until ctx is done or the connection is lost. It uses its own

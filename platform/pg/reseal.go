@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Column is a database column with sealed values: the table's and column's names as in the migrations, and a SQL
+// SealedColumn is a database column with sealed values: the table's and column's names as in the migrations, and a SQL
 // expression of type text for the row's key. A value is sealed for the place "<table>.<column>:<key>".
 type SealedColumn struct{ Table, Name, Key string }
 
@@ -23,7 +23,7 @@ type value struct {
 	sealed []byte
 }
 
-// Run moves all values of the columns and returns how many it moved.
+// Reseal moves all values of the columns and returns how many it moved.
 //
 // Only the wrapping of a value changes. A value that is written at the same time is not overwritten, and a value that
 // cannot be opened is reported and does not stop the others. A key is rotated in three steps, so that no process reads

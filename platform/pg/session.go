@@ -24,14 +24,14 @@ func Connect(ctx context.Context, url string, params map[string]string) (*pgx.Co
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// Close closes a connection even if ctx is done.
+// CloseConn closes a connection even if ctx is done.
 func CloseConn(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
 }
 
-// Lock takes an advisory lock that the server releases when the connection ends, also
+// AdvisoryLock takes an advisory lock that the server releases when the connection ends, also
 // after SIGKILL. It polls instead of waiting in one statement: a waiting statement holds
 // a snapshot, and CREATE INDEX CONCURRENTLY of the lock holder would wait for it forever.
 func AdvisoryLock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(), err error) {

@@ -29,7 +29,7 @@ func (a stopRequest) Error() string { return "stop requested by signal " + a.sig
 
 type signalKey struct{}
 
-// AskedBy returns the signal that caused the stop with context ctx, or nil.
+// StopSignal returns the signal that caused the stop with context ctx, or nil.
 func StopSignal(ctx context.Context) os.Signal {
 	s, _ := ctx.Value(signalKey{}).(os.Signal)
 	return s

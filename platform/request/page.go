@@ -23,7 +23,7 @@ const (
 // Page selects a part of a list.
 type Page struct{ Limit, Offset int }
 
-// RangeError reports a parameter that is out of range.
+// PageRangeError reports a parameter that is out of range.
 type PageRangeError struct {
 	Param            string
 	Value, Low, High int
@@ -34,7 +34,7 @@ func (e *PageRangeError) Error() string {
 	return fmt.Sprintf("%s must be from %d to %d, got %d", e.Param, e.Low, e.High, e.Value)
 }
 
-// New returns the Page for the given parameters and its Check; nil means not sent.
+// NewPage returns the Page for the given parameters and its Check; nil means not sent.
 func NewPage(limit, offset *int32) (Page, error) {
 	p := Page{Limit: DefaultLimit}
 	if limit != nil {
@@ -57,7 +57,7 @@ func (p Page) Check() error {
 	return nil
 }
 
-// Ask returns the number of rows to read: one more than Limit, so that Cut can detect
+// FetchLimit returns the number of rows to read: one more than Limit, so that Cut can detect
 // a next page without counting.
 func (p Page) FetchLimit() int { return p.Limit + 1 }
 
@@ -67,7 +67,7 @@ func (p Page) Next() (next Page, ok bool) {
 	return next, next.Offset <= MaxOffset
 }
 
-// Cut drops the extra row of Ask and reports whether there was one.
+// CutPage drops the extra row of Ask and reports whether there was one.
 func CutPage[T any](rows []T, p Page) (shown []T, more bool) {
 	if len(rows) <= p.Limit {
 		return rows, false
@@ -75,7 +75,7 @@ func CutPage[T any](rows []T, p Page) (shown []T, more bool) {
 	return rows[:p.Limit:p.Limit], true
 }
 
-// SetHeaders sets the Link header if there is a next page, and the total number of
+// SetPageHeaders sets the Link header if there is a next page, and the total number of
 // rows if total is not negative. target is the URL of the request; the link holds
 // only its path and query.
 func SetPageHeaders(h http.Header, target *url.URL, p Page, more bool, total int) {

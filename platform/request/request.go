@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// Page returns the requested page of a list.
+// ReadPage returns the requested page of a list.
 func ReadPage(limit, offset *int32) (Page, error) {
 	p, err := NewPage(limit, offset)
 	if out, ok := errors.AsType[*PageRangeError](err); ok {
@@ -71,7 +71,7 @@ func SetStatus(ctx context.Context, status int) error {
 	return nil
 }
 
-// Match returns a Conflict if the If-Match header does not name the version of the row, because the row changed
+// CheckIfMatch returns a Conflict if the If-Match header does not name the version of the row, because the row changed
 // after the caller read it. Without the header, or with *, every version matches.
 func CheckIfMatch(ctx context.Context, version int64) error {
 	md, _ := metadata.FromIncomingContext(ctx)

@@ -26,7 +26,7 @@ type TCPConfig struct {
 	Client ClientOptions
 }
 
-// Wire is the Network of a process over TCP.
+// TCPNetwork is the Network of a process over TCP.
 type TCPNetwork struct{ cfg TCPConfig }
 
 // TCP returns the network of a process.

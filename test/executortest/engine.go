@@ -28,10 +28,10 @@ type Subject struct {
 	ChecksKey bool
 }
 
-// patience includes the first installation of an engine.
+// enginePatience includes the first installation of an engine.
 const enginePatience = 5 * time.Minute
 
-// Run runs the suite: it starts one engine, queries, adopts, kills and stops it.
+// RunEngine runs the suite: it starts one engine, queries, adopts, kills and stops it.
 func RunEngine(t *testing.T, open Open, s Subject) {
 	t.Helper()
 	b := &engineBench{T: t, subject: s, plane: NewPlane(t), dir: t.TempDir(), open: open}

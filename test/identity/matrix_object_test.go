@@ -23,10 +23,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// spares are enough objects of a kind for every question that may delete one.
+// spares is enough objects of a kind for every cell that may delete one.
 const spares = 24
 
-// fill makes an object of every kind in a project, as its owner.
+// fill creates an object of every kind in a project, as its owner.
 func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	make := func(path string, body any, out any) { p.do(ctx, t, w.Stand, http.MethodPost, path, body, out) }
@@ -47,7 +47,7 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	p.do(ctx, t, w.Stand, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
 	w.catalog(ctx, t, p, o)
 	o["deployment_id"] = named("/api/model-deployments")
-	for range 2 { // the second one is never stopped: the model's version is in use
+	for range 2 { // the second one is never stopped, so the model version stays in use
 		make("/api/model-deployments/"+o["deployment_id"]+"/revisions", map[string]any{
 			"source":  map[string]any{"model_id": o["model_id"], "version": 1},
 			"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
@@ -58,7 +58,7 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 		"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
 	}}}, &made)
 	o["playground_id"] = made.ID
-	// What is deleted must be the owner's own, and he is no member any more when it is asked for.
+	// A cell deletes an object of the owner's, who can create none by then: owner is no longer a member.
 	for i := range spares {
 		for kind, path := range map[string]string{"deployment": "/api/model-deployments", "model": "/api/models", "environment": "/api/environments"} {
 			make(path, map[string]any{"name": fmt.Sprintf("spare-%d-of-%s", i, o["project"]), "project": o["project"]}, &made)
@@ -71,7 +71,7 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	o["token_id"], o["deployment token"] = secret.ID, secret.Token
 }
 
-// called has a call in the deployment's traffic. No engine of this world answers one, so the row is put there.
+// called inserts a row into the deployment's traffic, because no engine serves a call in this test.
 func (w *world) called(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["request_id"] = id.NewSource(clock.Real(), rand.Reader).New(id.Request)
@@ -82,7 +82,7 @@ func (w *world) called(ctx context.Context, t *testing.T, o objects) {
 	require.NoError(t, err)
 }
 
-// submit starts a job that gives its token away, and answers the token.
+// submit starts a job that reveals its token, and returns the token.
 func (w *world) submit(ctx context.Context, t *testing.T, p *person, o objects) string {
 	t.Helper()
 	name := "given-away-" + o["project"]
@@ -133,13 +133,13 @@ func put(ctx context.Context, t *testing.T, u upload, data []byte) {
 	require.Less(t, resp.StatusCode, 300)
 }
 
-// push uploads the one file of a version, which is not committed.
+// push uploads the one file of a version, which stays uncommitted.
 func (w *world) push(ctx context.Context, t *testing.T, p *person, dataset, version string) {
 	t.Helper()
 	w.pushed(ctx, t, p, dataset, version, []byte(`{"text": "`+version+`"}`+"\n"))
 }
 
-// pushed uploads these bytes as the one file of a version.
+// pushed uploads data as the one file of a version.
 func (w *world) pushed(ctx context.Context, t *testing.T, p *person, dataset, version string, data []byte) {
 	t.Helper()
 	sum := sha256.Sum256(data)
@@ -155,7 +155,7 @@ func (w *world) pushed(ctx context.Context, t *testing.T, p *person, dataset, ve
 	}
 }
 
-// export uploads a model as the run would, and answers the artifact.
+// export uploads a model as the run would, and returns the artifact.
 func (w *world) export(ctx context.Context, t *testing.T, run, token string) string {
 	t.Helper()
 	job := at(3)

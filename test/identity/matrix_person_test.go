@@ -15,21 +15,21 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// person is someone at an address of his own, so that nobody's logins count against another's.
+// person is a user with an own client address, so that logins count against no other user.
 type person struct {
 	name, id, password, token string
 
 	http *http.Client
 }
 
-// answer is a response; an open stream has no body.
+// answer is a response; for an open stream, body is nil.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// at is a caller at an address of his own in 127.0.0.0/8, without a credential.
+// at returns a caller without a credential at its own address in 127.0.0.0/8.
 func at(n int) *person {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+n/250), byte(1+n%250))}, Timeout: 10 * time.Second}
 	return &person{http: &http.Client{
@@ -48,7 +48,7 @@ func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Stand, metho
 	})
 }
 
-// send sends a request as change leaves it.
+// send sends a request after change has modified it.
 func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string, change func(*http.Request)) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -74,14 +74,14 @@ func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, metho
 	defer func() { _ = resp.Body.Close() }()
 	out := answer{status: resp.StatusCode, header: resp.Header}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return out // it lasts as long as the job
+		return out // the stream lasts as long as the job
 	}
 	out.body, err = io.ReadAll(io.LimitReader(resp.Body, 8<<20))
 	require.NoError(t, err)
 	return out
 }
 
-// do is a call that must succeed.
+// do makes a call that must succeed.
 func (p *person) do(ctx context.Context, t *testing.T, s *testenv.Stand, method, path string, body, out any) {
 	t.Helper()
 	text := ""
@@ -112,7 +112,7 @@ func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Stand) answ
 	return a
 }
 
-// again is the same person at another address, in a session of its own.
+// again signs the same person in at another address, in a new session.
 func (p *person) again(ctx context.Context, t *testing.T, s *testenv.Stand, n int) *person {
 	t.Helper()
 	q := at(n)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prepared are the values of a cell's path: the set's, and for what a call uses up something of its own.
+// prepared returns the values for a cell's path: those of its set, and new objects for calls that use theirs up.
 func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	t.Helper()
 	o := objects{}
@@ -45,10 +45,10 @@ func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	return o
 }
 
-// preparation makes what a question needs, as an admin would, and puts its ids among the values.
+// preparation creates what a cell needs, as an admin would, and adds its ids to the values.
 type preparation func(ctx context.Context, t *testing.T, o objects)
 
-// needs are the routes whose questions use up what they are about, or ask about what is made for them.
+// needs returns the preparations of the routes whose calls use up their object or need an additional one.
 func (w *world) needs() map[string]preparation {
 	token := w.creates("token_id", http.MethodPost, "/api/model-deployments/{deployment_id}/tokens", map[string]any{"name": "short-lived"})
 	inTeam := w.creates("", http.MethodPut, "/api/teams/{team_id}/members/{username}", map[string]any{"role": "member"})
@@ -81,7 +81,7 @@ func (w *world) needs() map[string]preparation {
 	}
 }
 
-// creates is one call of an admin's, whose answer's id is kept under a name.
+// creates returns a preparation that makes one call as admin and keeps the id from the response under a name.
 func (w *world) creates(name, method, path string, body map[string]any) preparation {
 	return func(ctx context.Context, t *testing.T, o objects) {
 		t.Helper()
@@ -96,7 +96,7 @@ func (w *world) creates(name, method, path string, body map[string]any) preparat
 	}
 }
 
-// spare is the next object of a kind that nothing has deleted.
+// spare returns a preparation that takes the next object of a kind that no cell has deleted.
 func (w *world) spare(kind string) preparation {
 	return func(_ context.Context, t *testing.T, o objects) {
 		t.Helper()
@@ -112,7 +112,7 @@ func (w *world) anotherTeam(ctx context.Context, t *testing.T, o objects) {
 	w.creates("team_id", http.MethodPost, "/api/teams", map[string]any{"key": w.unique(), "name": "Short-lived"})(ctx, t, o)
 }
 
-// leaver is a user who works here no more: only what such a one owns is given to another.
+// leaver creates a disabled user: only a disabled user's objects can be transferred.
 func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct {
@@ -126,7 +126,7 @@ func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 	o["user_id"] = made.User.ID
 }
 
-// ended stops the job and waits for its end: only such a one is tried again.
+// ended stops the job and waits for its end: only an ended job can be retried.
 func (w *world) ended(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	admin := w.people["admin"]
@@ -137,7 +137,7 @@ func (w *world) ended(ctx context.Context, t *testing.T, o objects) {
 	}
 	require.Eventually(t, func() bool {
 		admin.do(ctx, t, w.Stand, http.MethodGet, "/api/jobs/"+o["job_id"], nil, &job)
-		return slices.Contains([]string{"stopped", "failed"}, job.State) // one that was restarted too often has failed
+		return slices.Contains([]string{"stopped", "failed"}, job.State) // a job that was restarted too often has failed
 	}, time.Minute, 50*time.Millisecond, "the job does not end: %+v", &job)
 }
 
@@ -147,14 +147,14 @@ func (w *world) fleet(ctx context.Context, t *testing.T, o objects) {
 	w.creates("fleet_id", http.MethodPost, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}})(ctx, t, o)
 }
 
-// upload is a version whose bytes are there and wait for the commit.
+// upload creates a version whose bytes are uploaded but not committed.
 func (w *world) upload(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()
 	w.push(ctx, t, w.people["admin"], o["dataset_id"], o["version"])
 }
 
-// anotherSession is one of the owner's.
+// anotherSession creates another session of the owner's.
 func (w *world) anotherSession(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var sessions []struct {
@@ -181,7 +181,7 @@ func (w *world) userCode(ctx context.Context, t *testing.T, o objects) {
 	o["user_code"] = flow.UserCode
 }
 
-// asset is a file of the sign-in page.
+// asset takes a file of the sign-in page.
 func (w *world) asset(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	page := w.people["nobody"].call(ctx, t, w.Stand, http.MethodGet, "/login", "")
@@ -190,7 +190,7 @@ func (w *world) asset(ctx context.Context, t *testing.T, o objects) {
 	o["asset"], _, _ = strings.Cut(name, `"`)
 }
 
-// setting is the first that is no secret.
+// setting takes the first setting that is not a secret.
 func (w *world) setting(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var settings []struct {
@@ -206,5 +206,5 @@ func (w *world) setting(ctx context.Context, t *testing.T, o objects) {
 			return
 		}
 	}
-	require.FailNow(t, "there is no setting")
+	require.FailNow(t, "no setting is listed that is not a secret")
 }

@@ -1,5 +1,5 @@
-// Package identity holds a whole installation against what the specification says of credentials, of who may do
-// what, and of which service may call which: by hand-written tables, asked over the wire.
+// Package identity tests a whole installation over the wire against the specification's rules on credentials, on which
+// user may do what, and on which service may call which. The rules are hand-written tables in testdata.
 package identity
 
 import (
@@ -14,23 +14,23 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
-// authorization is the hand-written table of who may do what.
+// authorization is the hand-written table of which user may do what.
 //
 //go:embed testdata/authorization.txt
 var authorization string
 
-// relations are the columns of the table, in its order.
+// relations returns the columns of the table in order.
 func relations() []string {
 	return []string{"nobody", "newcomer", "admin", "owner", "viewer", "editor", "manager", "member", "lead", "seen", "hidden", "absent", "gone"}
 }
 
-// rule is what each relation is answered.
+// rule maps each relation to its expected result.
 type rule map[string]string
 
 // row is a route of the table.
 type row struct {
 	method, path string
-	variant      string // what is special where a route has several rows
+	variant      string // tells the rows of one route apart
 	rule         string
 	success      []int
 	body         string
@@ -43,13 +43,13 @@ func (r row) name() string {
 	return r.method + " " + r.path
 }
 
-// table is the hand-written table, read.
+// table is the parsed table.
 type table struct {
 	rules map[string]rule
 	rows  []row
 }
 
-// rules reads the table.
+// rules parses the table.
 func rules(t *testing.T) table {
 	t.Helper()
 	out := table{rules: map[string]rule{}}
@@ -85,7 +85,7 @@ func rules(t *testing.T) table {
 		r.body = bodies[r.name()]
 		delete(bodies, r.name())
 	}
-	require.Empty(t, bodies, "bodies of no route")
+	require.Empty(t, bodies, "bodies without a route")
 	return out
 }
 
@@ -103,7 +103,7 @@ func statuses(t *testing.T, text string) []int {
 	return out
 }
 
-// served is the row of the generated table that a row speaks of.
+// served returns the row of the generated route table for a row.
 func served(t *testing.T, r row) route.Route {
 	t.Helper()
 	for _, rt := range route.Table() {
@@ -115,8 +115,8 @@ func served(t *testing.T, r row) route.Route {
 	return route.Route{}
 }
 
-// TestEveryRouteHasItsRule holds the two tables against each other: the one that is served, and the one that
-// was written by hand.
+// TestEveryRouteHasItsRule compares the routes of the generated table, which are served, with those of the
+// hand-written one.
 func TestEveryRouteHasItsRule(t *testing.T) {
 	t.Parallel()
 	var written, found []string
@@ -133,7 +133,7 @@ func TestEveryRouteHasItsRule(t *testing.T) {
 	require.Equal(t, found, written)
 }
 
-// TestARuleHasOneAnswerForEveryone reads the words of the rules.
+// TestARuleHasOneAnswerForEveryone checks that the table uses only known results, and every rule.
 func TestARuleHasOneAnswerForEveryone(t *testing.T) {
 	t.Parallel()
 	words := []string{"ok", "both", "open", "none", "refused", "-", "400", "401", "403", "404"}
@@ -148,7 +148,7 @@ func TestARuleHasOneAnswerForEveryone(t *testing.T) {
 	for _, r := range book.rows {
 		used[r.rule] = true
 		opens := slices.Contains([]string{"ok", "both"}, book.rules[r.rule]["admin"]) || book.rules[r.rule]["owner"] == "ok"
-		require.Equal(t, opens, len(r.success) > 0, "%s has a status for those it is open to", r.name())
+		require.Equal(t, opens, len(r.success) > 0, "%s must have a success status exactly if it is open to anyone", r.name())
 	}
-	require.Len(t, used, len(book.rules), "every rule is some route's")
+	require.Len(t, used, len(book.rules), "every rule must be used by a route")
 }

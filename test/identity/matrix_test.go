@@ -12,24 +12,24 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// cheap makes passwords cheap to hash: what is looked at here is not how.
+// cheap returns settings that make password hashes cheap, because hashing is not under test here.
 func cheap() map[string]string {
 	return map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}
 }
 
-// In `make test` the questions are those of one row of the table in rowShare.
+// In `make test` one row of the table in rowShare is played.
 const rowShare = 10
 
-// TestAuthorization asks every question of the table of an installation.
+// TestAuthorization runs every cell of the table against an installation.
 func TestAuthorization(t *testing.T) {
 	changed := filepath.Join(t.TempDir(), "changed.json")
 	env := cheap()
-	env["WIDEN"] = changed // the product reads nothing of it
+	env["WIDEN"] = changed // read only by the changed signalboxd
 	s := testenv.Single(t, testenv.Options{Env: env})
 	w := build(t.Context(), t, s)
 	t.Run("credentials", func(t *testing.T) { w.swapped(t.Context(), t) })
 	t.Run("routes", func(t *testing.T) { w.routes(t.Context(), t) })
-	t.Run("options got wrong", func(t *testing.T) { w.widened(t.Context(), t, changed) })
+	t.Run("widened options", func(t *testing.T) { w.widened(t.Context(), t, changed) })
 }
 
 func (w *world) routes(ctx context.Context, t *testing.T) {
@@ -47,13 +47,13 @@ func (w *world) routes(ctx context.Context, t *testing.T) {
 				asked++
 			}
 			if want := book.rules[r.rule]["hidden"]; want == book.rules[r.rule]["absent"] && said["absent"] != "" {
-				assert.Equal(t, said["absent"], said["hidden"], "what is hidden is as absent as what is not there")
+				assert.Equal(t, said["absent"], said["hidden"], "a hidden object must look like a missing one")
 			}
 		})
 	}
-	require.GreaterOrEqual(t, asked, len(rows), "each row has questions")
+	require.GreaterOrEqual(t, asked, len(rows), "a row has no cells")
 	if draw.Whole() {
 		require.Greater(t, asked, 1000)
 	}
-	t.Logf("%d questions", asked)
+	t.Logf("%d requests", asked)
 }

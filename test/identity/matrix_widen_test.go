@@ -32,7 +32,7 @@ const changesDrawn = 3
 // change is one way to get an access option wrong.
 type change struct {
 	name string
-	make func(a *optionsv1.Access) bool // false where the option is not of the kind
+	make func(a *optionsv1.Access) bool // false if it does not apply to the option
 }
 
 func changes() []change {
@@ -43,18 +43,18 @@ func changes() []change {
 		return func(a *optionsv1.Access) bool { is := a.GetNeed() == from; a.Need = to; return is }
 	}
 	return []change{
-		{"an admin's is an operator's", role(optionsv1.Role_ROLE_ADMIN, optionsv1.Role_ROLE_OPERATOR)},
-		{"to edit is to read", need(optionsv1.Need_NEED_EDIT, optionsv1.Need_NEED_READ)},
-		{"to manage is to edit", need(optionsv1.Need_NEED_MANAGE, optionsv1.Need_NEED_EDIT)},
-		{"to manage is to read", need(optionsv1.Need_NEED_MANAGE, optionsv1.Need_NEED_READ)},
-		{"to read is nothing", need(optionsv1.Need_NEED_READ, optionsv1.Need_NEED_NONE)},
-		{"a drawn password is enough", func(a *optionsv1.Access) bool {
+		{"admin role lowered to operator", role(optionsv1.Role_ROLE_ADMIN, optionsv1.Role_ROLE_OPERATOR)},
+		{"edit lowered to read", need(optionsv1.Need_NEED_EDIT, optionsv1.Need_NEED_READ)},
+		{"manage lowered to edit", need(optionsv1.Need_NEED_MANAGE, optionsv1.Need_NEED_EDIT)},
+		{"manage lowered to read", need(optionsv1.Need_NEED_MANAGE, optionsv1.Need_NEED_READ)},
+		{"read lowered to none", need(optionsv1.Need_NEED_READ, optionsv1.Need_NEED_NONE)},
+		{"temporary password accepted", func(a *optionsv1.Access) bool {
 			is := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER && !a.GetDrawnPassword()
 			a.DrawnPassword = true
 			return is
 		}},
-		{"a drawn password is in the way", func(a *optionsv1.Access) bool { is := a.GetDrawnPassword(); a.DrawnPassword = false; return is }},
-		{"a person's is everyone's", func(a *optionsv1.Access) bool {
+		{"temporary password rejected", func(a *optionsv1.Access) bool { is := a.GetDrawnPassword(); a.DrawnPassword = false; return is }},
+		{"credential not required", func(a *optionsv1.Access) bool {
 			is := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER
 			proto.Reset(a)
 			a.Credential = optionsv1.Credential_CREDENTIAL_NONE
@@ -63,21 +63,21 @@ func changes() []change {
 	}
 }
 
-// same are the changes that change nothing, and why.
+// same returns the changes that have no effect, with the reason.
 func same() map[string]string {
-	const team = "who may change a team leads it: to edit it and to manage it is one"
-	const turns = "the registry judges the caller of a transcript itself, by what he may read and by his password; that it does is held by its own tests"
+	const team = "only its leads may change a team, so edit and manage are the same"
+	const turns = "the registry itself checks the caller's read access and password for a transcript; its own tests cover that"
 	return map[string]string{
-		"to manage is to edit: signalbox.auth.v1.TeamService/UpdateTeam":                 team,
-		"to manage is to edit: signalbox.auth.v1.TeamService/PutTeamMember":              team,
-		"to manage is to edit: signalbox.auth.v1.TeamService/RemoveTeamMember":           team,
-		"to read is nothing: signalbox.jobs.v1.ClusterService/ListQueue":                 "everyone sees that something waits; what it is called is held by a test of the service",
-		"to read is nothing: signalbox.inference.v1.TranscriptService/ListTurns":         turns,
-		"a drawn password is enough: signalbox.inference.v1.TranscriptService/ListTurns": turns,
+		"manage lowered to edit: signalbox.auth.v1.TeamService/UpdateTeam":                 team,
+		"manage lowered to edit: signalbox.auth.v1.TeamService/PutTeamMember":              team,
+		"manage lowered to edit: signalbox.auth.v1.TeamService/RemoveTeamMember":           team,
+		"read lowered to none: signalbox.jobs.v1.ClusterService/ListQueue":                 "every user sees that a job waits; a test of the service covers the hidden names",
+		"read lowered to none: signalbox.inference.v1.TranscriptService/ListTurns":         turns,
+		"temporary password accepted: signalbox.inference.v1.TranscriptService/ListTurns": turns,
 	}
 }
 
-// helpers are the methods by which questions are prepared; they are changed in a round of their own.
+// helpers returns the methods that prepare cells; they are changed in a separate round.
 func helpers() []string {
 	return []string{
 		"signalbox.registry.v1.DeploymentService/CreateDeploymentToken", "signalbox.registry.v1.DatasetService/CreateDatasetVersion",
@@ -89,7 +89,7 @@ func helpers() []string {
 	}
 }
 
-// optionOf is a copy of the access option of an RPC of the route table.
+// optionOf returns a copy of the access option of an RPC.
 func optionOf(t *testing.T, rpc string) *optionsv1.Access {
 	t.Helper()
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.Replace(rpc, "/", ".", 1)))
@@ -99,7 +99,7 @@ func optionOf(t *testing.T, rpc string) *optionsv1.Access {
 	return proto.CloneOf(access)
 }
 
-// round are the methods that a change concerns, with their options as the change leaves them.
+// round returns the methods to which a change applies, with their changed options.
 func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 	t.Helper()
 	out := map[string]*optionsv1.Access{}
@@ -114,8 +114,8 @@ func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 	return out
 }
 
-// widened starts the installation again as a program whose options can be changed, changes every option that
-// can be got wrong in one way, and demands of each method by itself that its own questions tell.
+// widened restarts the installation as a program whose options can be changed. For each change it changes every option
+// to which the change applies at once, and requires of each method that its own cells detect it.
 func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
 	w.Program(changeable(t))
@@ -133,9 +133,9 @@ func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 			t.Run(c.name, func(t *testing.T) {
 				for _, rpc := range slices.Sorted(maps.Keys(options)) {
 					if same()[c.name+": "+rpc] == "" {
-						assert.True(t, w.red(ctx, t, rpc), "%s: nobody would notice that %s", rpc, c.name)
+						assert.True(t, w.red(ctx, t, rpc), "%s: no cell detects the change %q", rpc, c.name)
 					} else {
-						assert.False(t, w.red(ctx, t, rpc), "%s: it is told that %s", rpc, c.name)
+						assert.False(t, w.red(ctx, t, rpc), "%s: a cell fails although the change %q has no effect", rpc, c.name)
 					}
 					killed++
 					asked[rpc] = true
@@ -143,15 +143,15 @@ func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 			})
 		}
 	}
-	// As they are, no question tells: what was told above was told of the change.
+	// With unchanged options no cell fails: the failures above were caused by the changes.
 	w.startWith(t, file, nil)
 	for rpc := range asked {
-		assert.False(t, w.red(ctx, t, rpc), "%s: something is told of an option that nobody changed", rpc)
+		assert.False(t, w.red(ctx, t, rpc), "%s: a cell fails with unchanged options", rpc)
 	}
 	t.Logf("%d changed options", killed)
 }
 
-// red tells whether the questions about a method are answered as the table does not want it.
+// red reports whether a cell of a method gets a result that the table does not allow.
 func (w *world) red(ctx context.Context, t *testing.T, rpc string) bool {
 	t.Helper()
 	book := rules(t)
@@ -168,7 +168,7 @@ func (w *world) red(ctx context.Context, t *testing.T, rpc string) bool {
 	return false
 }
 
-// startWith starts the installation again with these options changed.
+// startWith restarts the installation with these options changed.
 func (w *world) startWith(t *testing.T, file string, options map[string]*optionsv1.Access) {
 	t.Helper()
 	out := map[string]json.RawMessage{}
@@ -185,7 +185,7 @@ func (w *world) startWith(t *testing.T, file string, options map[string]*options
 	w.StartSingle()
 }
 
-// changeable builds signalboxd with two files laid over it that change options; no file of the product does.
+// changeable builds signalboxd with an overlay of two files that can change options; the product itself cannot.
 func changeable(t *testing.T) string {
 	t.Helper()
 	root, dir := testenv.Root(t), t.TempDir()
@@ -212,7 +212,7 @@ func changeable(t *testing.T) string {
 	return program
 }
 
-// TestNothingOfTheProductChangesAnOption reads the product: options are read in one place, and changed in none.
+// TestNothingOfTheProductChangesAnOption reads the product's source: options are read in one file and changed nowhere.
 func TestNothingOfTheProductChangesAnOption(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)

@@ -13,27 +13,27 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// objects are the ids of one object of every kind, by the name of the path's variable.
+// objects maps the names of path parameters to the ids of objects, one of every kind.
 type objects map[string]string
 
-// world is an installation with people of every relation, and objects that one of them made.
+// world is an installation with a user of every relation, and objects that one of them created.
 type world struct {
 	*testenv.Stand
 
 	people map[string]*person // by relation
-	tess   *person            // who is added, removed and administered
+	tess   *person            // the user whom calls add, remove and administer
 	heir   *person
-	hidden objects // of a project that its team sees
-	open   objects // of a project that all see
-	job    string  // a submission, with <project> in it
+	hidden objects // in a project that only its team sees
+	open   objects // in a project that every user sees
+	job    string  // a submission with placeholders such as <project>
 	made   int
-	// spent counts the spare objects of a kind and project that were asked for.
+	// spent counts the spare objects used up, by kind and project.
 	spent map[string]int
-	// devices counts the addresses that began device flows.
+	// devices counts the addresses that have started device flows.
 	devices atomic.Int64
 }
 
-// build makes people, projects and objects, all through the API.
+// build creates users, projects and objects through the API.
 func build(ctx context.Context, t *testing.T, s *testenv.Stand) *world {
 	t.Helper()
 	w := &world{Stand: s, people: map[string]*person{}, spent: map[string]int{}}
@@ -53,14 +53,14 @@ func build(ctx context.Context, t *testing.T, s *testenv.Stand) *world {
 	for _, o := range []objects{w.hidden, w.open} {
 		w.fill(ctx, t, owner, o)
 	}
-	// From here on the owner is no member of what he worked in.
+	// From here on the owner is not a member of the projects with the owner's objects.
 	for _, o := range []objects{w.hidden, w.open} {
 		w.people["manager"].do(ctx, t, s, http.MethodDelete, "/api/projects/"+o["project_id"]+"/members/"+owner.name, nil, nil)
 	}
 	return w
 }
 
-// hire makes a user and signs him in.
+// hire creates a user and signs in.
 func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int) *person {
 	t.Helper()
 	p := at(n)
@@ -77,7 +77,7 @@ func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int
 	return p
 }
 
-// newcomer makes an admin whose password was drawn, and signs him in.
+// newcomer creates an admin with a temporary password and signs in.
 func (w *world) newcomer(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := at(8)
@@ -93,7 +93,7 @@ func (w *world) newcomer(ctx context.Context, t *testing.T) {
 	p.login(ctx, t, w.Stand)
 }
 
-// drawn has the person's password drawn anew.
+// drawn resets the person's password to a new temporary one.
 func (w *world) drawn(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	var made struct {
@@ -104,7 +104,7 @@ func (w *world) drawn(ctx context.Context, t *testing.T, p *person) {
 	p.password = made.Password
 }
 
-// projects makes a team and two projects, and gives everyone his place.
+// projects creates a team and two projects, and gives every person a role.
 func (w *world) projects(ctx context.Context, t *testing.T) {
 	t.Helper()
 	admin, manager := w.people["admin"], w.people["manager"]
@@ -133,13 +133,13 @@ func (w *world) projects(ctx context.Context, t *testing.T) {
 			manager.do(ctx, t, w.Stand, http.MethodPut, "/api/projects/"+project.ID+"/members/"+name, map[string]any{"role": role}, nil)
 		}
 	}
-	// He owns the project, and is not of the team.
+	// manager owns the project and is not in the team.
 	admin.do(ctx, t, w.Stand, http.MethodDelete, "/api/teams/"+team.ID+"/members/manager", nil, nil)
 }
 
 const recipe = "custom/custom"
 
-// prepareJob makes the submission of a command that gives its token away and waits.
+// prepareJob prepares the submission of a command that reveals its token and then waits.
 func (w *world) prepareJob(ctx context.Context, t *testing.T) {
 	t.Helper()
 	admin := w.people["admin"]

@@ -19,13 +19,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// A program of the test, which is no part of an installation.
+// An OAuth client that is not part of the installation.
 const (
 	programID       = "https://client.example/metadata"
 	programRedirect = "http://127.0.0.1:51234/cb"
 )
 
-// tool is what a script of the repository prints.
+// tool returns what a script of the repository prints.
 func tool(ctx context.Context, t *testing.T, script string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, filepath.Join(testenv.Root(t), "scripts", "tools", script), args...)
@@ -35,7 +35,7 @@ func tool(ctx context.Context, t *testing.T, script string, args ...string) stri
 	return strings.TrimSpace(string(out))
 }
 
-// registered writes the program's client into the stand's own Postgres: registration by HTTP comes with MCP.
+// registered inserts the client into the installation's own Postgres: no route registers one yet.
 func registered(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
@@ -57,7 +57,7 @@ func registered(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	require.NoError(t, err)
 }
 
-// signedIn is the access token of the stand's admin.
+// signedIn returns the access token of the installation's admin.
 func signedIn(ctx context.Context, t *testing.T, s *testenv.Stand) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"username": "admin", "password": s.Password.Reveal()})
@@ -74,7 +74,7 @@ func signedIn(ctx context.Context, t *testing.T, s *testenv.Stand) string {
 	return out.Token
 }
 
-// walked is what the strict client reports.
+// walked is the report of the strict client.
 type walked struct {
 	Resource string
 	Cache    string
@@ -100,7 +100,7 @@ type walked struct {
 	}
 }
 
-// walk runs the client.
+// walk runs the strict client.
 func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) walked {
 	t.Helper()
 	folder := filepath.Join(testenv.Root(t), "test", "identity", "oauth4webapi")
@@ -119,7 +119,7 @@ func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) wa
 	return w
 }
 
-// TestAuthorizationServer walks through the device flow by both of its faces, and through the code flow.
+// TestAuthorizationServer runs the device flow through its OAuth and its JSON routes, and the code flow.
 func TestAuthorizationServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -127,12 +127,12 @@ func TestAuthorizationServer(t *testing.T) {
 	registered(ctx, t, s)
 	person := signedIn(ctx, t, s)
 	t.Run("strict client", func(t *testing.T) { strictClient(ctx, t, s, person) })
-	t.Run("pages of others", func(t *testing.T) { othersPages(ctx, t, s) })
+	t.Run("pages of other sites", func(t *testing.T) { othersPages(ctx, t, s) })
 	t.Run("JSON routes", func(t *testing.T) { jsonFace(ctx, t, s, person) })
 }
 
-// strictClient drives oauth4webapi, which checks every answer by the RFCs, through discovery, the device flow by
-// its forms, and the code flow with refresh and revocation.
+// strictClient runs oauth4webapi, which checks every response against the RFCs, through discovery, the device flow with
+// OAuth forms, and the code flow with refresh and revocation.
 func strictClient(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
 	t.Helper()
 	w := walk(ctx, t, s, person)
@@ -146,7 +146,7 @@ func strictClient(ctx context.Context, t *testing.T, s *testenv.Stand, person st
 	require.Equal(t, "400 slow_down", d.Fast)
 	require.Equal(t, "400 unauthorized_client", d.Client)
 	require.Equal(t, []string{"Signalbox CLI", "127.0.0.1", "pending"}, []string{d.Asked.ClientName, d.Asked.ClientAddress, d.Asked.State},
-		"neither the page nor looking decided anything")
+		"opening the page and reading the request must not decide it")
 	require.Equal(t, []string{"approved", "bearer", "admin"}, []string{d.Approved, d.Type, d.Me})
 	require.Equal(t, "400 invalid_grant", d.Again)
 	require.Equal(t, "400 access_denied", d.Denied)
@@ -157,10 +157,10 @@ func strictClient(ctx context.Context, t *testing.T, s *testenv.Stand, person st
 	require.Equal(t, "400 invalid_target", c.Target)
 	require.Equal(t, []string{s.URL, s.URL + "/api/mcp", "read", programID}, []string{c.Claims.Iss, c.Claims.Aud, c.Claims.Scope, c.Claims.ClientID})
 	require.Equal(t, 3600, c.Claims.Lives)
-	require.Equal(t, http.StatusUnauthorized, c.API, "the API takes no token of the resource")
+	require.Equal(t, http.StatusUnauthorized, c.API, "the API must reject a token for the MCP resource")
 	require.Equal(t, "read", c.Scope)
 	for name, said := range map[string]string{
-		"reuse": c.Reuse, "the family of a reuse": c.Family, "a code again": c.Replay, "what it gave": c.Replayed, "revoked": c.Revoked,
+		"reuse": c.Reuse, "the family of a reuse": c.Family, "code used twice": c.Replay, "token of that code": c.Replayed, "revoked": c.Revoked,
 	} {
 		require.Equal(t, "400 invalid_grant", said, name)
 	}

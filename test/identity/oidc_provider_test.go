@@ -18,7 +18,7 @@ type oidcBrowser struct {
 	base  string
 	http  *http.Client
 	token string
-	// callback is the address by which the provider last sent it back.
+	// callback is the URL to which the provider last redirected the browser.
 	callback string
 }
 
@@ -31,7 +31,7 @@ func newOIDCBrowser(t *testing.T, base string) *oidcBrowser {
 	return b
 }
 
-// answer is what a server said.
+// oidcAnswer is a response.
 type oidcAnswer struct {
 	status   int
 	body     string
@@ -66,7 +66,7 @@ func (b *oidcBrowser) do(method, address, body string) oidcAnswer {
 	return a
 }
 
-// visit goes to the provider as this person and follows it back as far as it leads.
+// visit signs in at the provider as this person and follows the redirects back to the installation's callback.
 func (b *oidcBrowser) visit(person string) oidcAnswer {
 	b.t.Helper()
 	b.token = ""
@@ -81,18 +81,18 @@ func (b *oidcBrowser) visit(person string) oidcAnswer {
 			return b.do(http.MethodGet, a.location, "")
 		}
 		a = b.do(http.MethodGet, a.location, "")
-		require.NotEmpty(b.t, a.location, "the provider stopped: %d %s", a.status, a.body)
+		require.NotEmpty(b.t, a.location, "the provider did not redirect: %d %s", a.status, a.body)
 	}
-	require.FailNow(b.t, "the provider goes round in circles")
+	require.FailNow(b.t, "the provider redirects too often")
 	return a
 }
 
-// signIn is a visit that ends with a session: the cookie is exchanged for an access token.
+// signIn is a visit that ends with a session; it exchanges the cookie for an access token.
 func (b *oidcBrowser) signIn(person string) oidcMe {
 	b.t.Helper()
 	a := b.visit(person)
 	require.Equal(b.t, http.StatusSeeOther, a.status, a.body)
-	require.Equal(b.t, b.base+"/device", a.location, "where the person wanted to go")
+	require.Equal(b.t, b.base+"/device", a.location, "must lead to the page that the person wanted")
 	a = b.do(http.MethodPost, "/api/auth/refresh", "")
 	require.Equal(b.t, http.StatusOK, a.status, a.body)
 	var said struct {
@@ -103,7 +103,7 @@ func (b *oidcBrowser) signIn(person string) oidcMe {
 	return b.me()
 }
 
-// oidcMe is who the installation says somebody is.
+// oidcMe is the response of /api/auth/me.
 type oidcMe struct {
 	Username string   `json:"username"`
 	Role     string   `json:"role"`

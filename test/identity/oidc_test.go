@@ -11,14 +11,14 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// oidcAgain is how often a person tries again.
+// oidcAgain is the interval between sign-in attempts.
 const oidcAgain = 200 * time.Millisecond
 
 func oidcGroups(groups ...string) map[string]any {
 	return map[string]any{"groups": groups}
 }
 
-// oidcStand is an installation whose people sign in at the provider.
+// oidcStand starts an installation whose users sign in at the provider.
 func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
 	t.Helper()
 	p := oidcprovider.New(t)
@@ -30,12 +30,12 @@ func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
 	return p, testenv.Single(t, testenv.Options{Env: p.Settings()})
 }
 
-// TestPeopleSignInAtACertifiedProvider is the whole way over the running product.
+// TestPeopleSignInAtACertifiedProvider tests signing in through a real provider against a running installation.
 func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 	t.Parallel()
 	p, s := oidcStand(t)
 	ann, bob := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
-	t.Run("passwords are off and the configuration says so", func(t *testing.T) {
+	t.Run("password login is off", func(t *testing.T) {
 		a := ann.do(http.MethodGet, "/api/auth/config", "")
 		require.Contains(t, a.body, `"methods":["oidc"]`)
 		require.Contains(t, a.body, `"issuer":"`+p.Issuer+`"`)
@@ -53,12 +53,12 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 		require.Less(t, a.status, 300, a.body)
 		me = bob.signIn("bob")
 		require.Equal(t, "operator", me.Role)
-		require.Regexp(t, `^admin-[0-9a-f]{6}$`, me.Username, "whoever calls himself admin at the provider is not ours")
-		require.Nil(t, me.Email, "an unverified address counts for nothing")
+		require.Regexp(t, `^admin-[0-9a-f]{6}$`, me.Username, "an account named admin at the provider must not become the local admin")
+		require.Nil(t, me.Email, "an unverified address must be ignored")
 		require.Len(t, me.Teams, 1)
 		require.Equal(t, http.StatusForbidden, bob.do(http.MethodGet, "/api/admin/settings", "").status)
 	})
-	t.Run("nobody is given a password", func(t *testing.T) {
+	t.Run("passwords cannot be set", func(t *testing.T) {
 		for path, body := range map[string]string{
 			"/api/admin/users": `{"username":"carol","role":"operator"}`, "/api/admin/users/usr_00000000000000000000000000/reset-password": "{}",
 		} {
@@ -67,13 +67,13 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 			require.Contains(t, a.body, `"code":"password_login_off"`)
 		}
 	})
-	t.Run("clients find the server where OpenID has it", func(t *testing.T) {
+	t.Run("OpenID discovery", func(t *testing.T) {
 		a := ann.do(http.MethodGet, "/.well-known/openid-configuration", "")
 		require.Equal(t, http.StatusOK, a.status, a.body)
 		require.JSONEq(t, ann.do(http.MethodGet, "/.well-known/oauth-authorization-server", "").body, a.body)
 		require.Equal(t, http.StatusOK, ann.do(http.MethodHead, "/.well-known/openid-configuration", "").status)
 	})
-	t.Run("they follow the groups at the next sign-in", func(t *testing.T) {
+	t.Run("roles follow the groups at the next sign-in", func(t *testing.T) {
 		before := bob.me().Username
 		p.Knows(oidcprovider.People{"ann": oidcGroups("staff"), "bob": oidcGroups("admins")})
 		me := bob.signIn("bob")
@@ -81,9 +81,9 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 		require.Empty(t, me.Teams)
 		require.Equal(t, "operator", ann.signIn("ann").Role)
 		p.Knows(oidcprovider.People{"bob": oidcGroups("staff"), "guest": oidcGroups("guests")})
-		require.Equal(t, "admin", bob.signIn("bob").Role, "the last admin who can sign in stays one")
+		require.Equal(t, "admin", bob.signIn("bob").Role, "the last admin who can sign in must stay admin")
 	})
-	t.Run("some stay out", func(t *testing.T) {
+	t.Run("sign-in refused", func(t *testing.T) {
 		guest := newOIDCBrowser(t, s.URL)
 		require.Equal(t, http.StatusForbidden, guest.visit("guest").status)
 		require.Equal(t, http.StatusUnauthorized, guest.visit("deny").status)
@@ -98,7 +98,7 @@ func TestPeopleSignInAtACertifiedProvider(t *testing.T) {
 	})
 }
 
-// TestAProvidersAnswerIsForOneBrowserOnce brings a good answer where it does not belong.
+// TestAProvidersAnswerIsForOneBrowserOnce uses a valid callback twice and in another browser.
 func TestAProvidersAnswerIsForOneBrowserOnce(t *testing.T) {
 	t.Parallel()
 	_, s := oidcStand(t)
@@ -109,10 +109,10 @@ func TestAProvidersAnswerIsForOneBrowserOnce(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "in another browser")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodPost, "/api/auth/refresh", "").status)
 	oidcBegins(t, s)
-	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "who is signed in does not care")
+	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "the limit must not affect a signed-in user")
 }
 
-// oidcBegins begins sign-ins that nobody finishes until the address has begun too many: 60 a minute.
+// oidcBegins starts sign-ins without finishing them until the address has reached its limit of 60 a minute.
 func oidcBegins(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	stranger := newOIDCBrowser(t, s.URL)
@@ -132,7 +132,7 @@ func oidcBegins(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// TestAProviderThatIsDownIsABadGateway and nothing else: what does not need it goes on.
+// TestAProviderThatIsDownIsABadGateway stops the provider: only signing in fails.
 func TestAProviderThatIsDownIsABadGateway(t *testing.T) {
 	t.Parallel()
 	p := oidcprovider.New(t)
@@ -140,9 +140,9 @@ func TestAProviderThatIsDownIsABadGateway(t *testing.T) {
 	s := testenv.Single(t, testenv.Options{Env: p.Settings()})
 	ann := newOIDCBrowser(t, s.URL)
 	a := ann.do(http.MethodGet, "/api/auth/oidc/start", "")
-	require.Equal(t, http.StatusBadGateway, a.status, "the installation starts without its provider")
+	require.Equal(t, http.StatusBadGateway, a.status, "the installation must start without its provider")
 	require.Contains(t, a.body, "sign-in provider cannot be reached")
-	require.NotContains(t, a.body, "127.0.0.1", "nor does it tell where that is")
+	require.NotContains(t, a.body, "127.0.0.1", "the error must not contain the provider's address")
 	require.Equal(t, http.StatusOK, ann.do(http.MethodGet, "/healthz", "").status)
 	p.Again()
 	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
@@ -151,5 +151,5 @@ func TestAProviderThatIsDownIsABadGateway(t *testing.T) {
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "a session needs no provider")
 	p.Again()
 	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
-	require.Equal(t, "admin", ann.signIn("ann").Role, "its keys are others now")
+	require.Equal(t, "admin", ann.signIn("ann").Role, "sign-in must work although the provider has new keys")
 }

@@ -11,11 +11,11 @@ import (
 type comparison struct {
 	base, head map[string]any
 	found      []string
-	// open are the pairs of schemas that are being compared, so that schemas in circles come to an end.
+	// open holds the pairs of schemas that are being compared, so that recursive schemas terminate.
 	open map[string]bool
 }
 
-// compare lists what breaks clients of base.
+// compare returns the changes that break clients of base.
 func compare(base, head map[string]any) []string {
 	c := &comparison{base: base, head: head, open: map[string]bool{}}
 	paths, now := object(base, "paths"), object(head, "paths")
@@ -46,7 +46,7 @@ func (c *comparison) operation(at string, base, head map[string]any) {
 	was, is := object(base, "responses"), object(head, "responses")
 	for _, status := range sorted(was) {
 		if is[status] == nil {
-			// That a failure is not answered any more breaks nobody.
+			// Removing a failure breaks no client.
 			if status < "4" || status == "default" {
 				c.say(at, "does not answer %s any more", status)
 			}
@@ -56,7 +56,7 @@ func (c *comparison) operation(at string, base, head map[string]any) {
 	}
 }
 
-// access compares who may call: every credential that opened the operation must still, and no greater role be needed.
+// access compares who may call: every accepted credential must still be accepted, and no higher role be required.
 func (c *comparison) access(at string, base, head map[string]any) {
 	was, _ := base["security"].([]any)
 	is, _ := head["security"].([]any)
@@ -94,8 +94,8 @@ func (c *comparison) parameters(at string, base, head map[string]any) {
 	}
 }
 
-// named are an operation's parameters by place and name; those of the path by their order, for their names are
-// nobody's business.
+// named returns an operation's parameters by place and name. Path parameters are keyed by position, because their
+// names do not matter to clients.
 func (c *comparison) named(doc, op map[string]any) map[string]any {
 	out := map[string]any{}
 	list, _ := op["parameters"].([]any)
@@ -177,7 +177,7 @@ func (c *comparison) follow(doc, node map[string]any) map[string]any {
 	return nil
 }
 
-// object is a member that is an object, or nil.
+// object returns a member that is an object, or nil.
 func object(in map[string]any, name string) map[string]any { return asObject(in[name]) }
 
 func asObject(v any) map[string]any {

@@ -1,10 +1,11 @@
-// Command apidiff says what of an OpenAPI document breaks the clients of an earlier one, and fails where anything
-// does. It reads the documents that tools/openapi makes.
+// Command apidiff reports which changes of an OpenAPI document break the clients of an earlier one, and fails if
+// there are any. It reads the documents that tools/openapi generates.
 //
-// An answer breaks its clients where it loses a property (an optional one too), may be of another type or null, or
-// is not given at all any more; a request where it is refused though it was taken: a new required property or
-// parameter, a narrower type, bound or set of words, a property or route that is gone. What is added breaks nobody:
-// routes, properties of answers, optional ones of requests, words of answers, statuses.
+// A change of a response breaks clients if a property is removed (an optional one too), if a value may have another
+// type or be null, or if a success status is removed. A change of a request breaks clients if a request is refused
+// that was accepted: a new required property or parameter, a narrower type, bound or enum, a removed property or
+// route. Additions never break clients: routes, properties of responses, optional properties of requests, enum values
+// of responses, statuses.
 package main
 
 import (
@@ -14,8 +15,8 @@ import (
 )
 
 func main() {
-	base := flag.String("base", "", "the document that clients know")
-	head := flag.String("head", "", "the document as it is now")
+	base := flag.String("base", "", "the baseline document")
+	head := flag.String("head", "", "the current document")
 	flag.Parse()
 	if err := run(*base, *head, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "apidiff:", err)

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-var errBroken = errors.New("clients of the baseline would break; where that is meant, make accept-api moves it")
+var errBroken = errors.New("clients of the baseline would break; run make accept-api if that is intended")
 
 func run(base, head string, out io.Writer) error {
 	var docs [2]map[string]any

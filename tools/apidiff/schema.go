@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// way is the direction of a value.
+// way is the direction of a value: sent by clients, or got from the server.
 type way int
 
 const (
@@ -32,7 +32,8 @@ func (c *comparison) schema(at string, base, head map[string]any, w way) {
 		c.plain(at, was[0], is[0], w)
 		return
 	}
-	// What may come must have been possible before; what was taken must still be.
+	// Every form of a response must have been possible before; every accepted form of a request must still be
+	// accepted.
 	must, may, said := was, is, "is not taken any more"
 	if w == got {
 		must, may, said = is, was, "was not possible before"
@@ -44,7 +45,7 @@ func (c *comparison) schema(at string, base, head map[string]any, w way) {
 	}
 }
 
-// fits reports whether one alternative breaks nobody beside another one.
+// fits reports whether replacing one alternative by other breaks no client.
 func (c *comparison) fits(one, other map[string]any, w way) bool {
 	trial := &comparison{base: c.base, head: c.head, open: c.open}
 	if w == sent {
@@ -62,7 +63,7 @@ func kind(schema map[string]any) string {
 	return "another form"
 }
 
-// alternatives are the forms that a schema allows; null is one of them.
+// alternatives returns the forms that a schema allows; null is one of them.
 func (c *comparison) alternatives(doc, schema map[string]any) []map[string]any {
 	schema = c.follow(doc, schema)
 	if all, ok := schema["allOf"].([]any); ok && len(all) == 1 {
@@ -120,7 +121,7 @@ func (c *comparison) plain(at string, base, head map[string]any, w way) {
 	}
 }
 
-// words compares the values of an enumeration. Answers may have new ones.
+// words compares the values of an enumeration. Responses may gain values.
 func (c *comparison) words(at string, base, head map[string]any, w way) {
 	was, is := values(base), values(head)
 	if w == got {
@@ -163,7 +164,7 @@ func (c *comparison) bounds(at string, base, head map[string]any) {
 		was, had := base[b.name].(float64)
 		is, has := head[b.name].(float64)
 		tighter := b.lower && is > was || !b.lower && is < was
-		// A lower bound of nothing is none.
+		// A lower bound of 0 on a size excludes nothing.
 		if has && (had && tighter || !had && !(b.lower && is <= 0 && b.name != "minimum" && b.name != "exclusiveMinimum")) {
 			c.say(at, "%s is %v, it was %v", b.name, head[b.name], base[b.name])
 		}

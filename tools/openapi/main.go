@@ -1,11 +1,11 @@
-// Command openapi generates gen/openapi/openapi.json, the OpenAPI 3.1 document of everything that the gateway
-// answers, from a buf image, proto/http_routes.yaml and proto/openapi_overlay.yaml.
+// Command openapi generates gen/openapi/openapi.json, the OpenAPI 3.1 document of everything that the gateway serves,
+// from a buf image, proto/http_routes.yaml and proto/openapi_overlay.yaml.
 //
-// The document says what the edge does: names in snake_case, integers as integers, what may be unset as nullable,
-// enums by their words, protovalidate's bounds as JSON Schema, comments as descriptions. Requests are closed (no
-// other property is taken), answers name every property that they always have. What a proto cannot say stands in
-// the overlay: the routes that are no RPC, which must each have an operation there, and merge patches
-// (RFC 7396, with lists appended to) for generated operations and schemas. The same input gives the same bytes.
+// The document describes the edge: names in snake_case, integers as integers, optional values as nullable, enums by
+// their JSON values, protovalidate's bounds as JSON Schema, comments as descriptions. Requests are closed (no other
+// property is accepted); responses list every property that is always present. The overlay contains what a proto
+// cannot express: the operations of routes that are not RPCs, which are required, and merge patches (RFC 7396, but
+// lists are appended to) for generated operations and schemas. The same input gives the same bytes.
 package main
 
 import (
@@ -18,7 +18,7 @@ func main() {
 	var in inputs
 	flag.StringVar(&in.image, "image", "", "buf image with source info (a binary FileDescriptorSet with its imports)")
 	flag.StringVar(&in.list, "http", "", "YAML file of the routes that no RPC annotation describes")
-	flag.StringVar(&in.overlay, "overlay", "", "YAML file of what the protos cannot say")
+	flag.StringVar(&in.overlay, "overlay", "", "YAML file with the parts that the protos cannot express")
 	flag.StringVar(&in.out, "out", "", "folder to write openapi.json and openapi.go to")
 	flag.Parse()
 	if err := run(in); err != nil {

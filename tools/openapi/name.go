@@ -11,15 +11,15 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// names are the names of the document's schemas: a message's own, with its service in front where two services have
-// one of that name, and Input behind where what is sent of it differs from what is got.
+// names are the names of the document's schemas: a message's own, prefixed with its service if two services have a
+// message of that name, and with the suffix Input if its request form differs from its response form.
 type names struct {
 	uses   map[protoreflect.FullName][2]bool
 	short  map[string][]protoreflect.MessageDescriptor
 	double map[protoreflect.FullName]bool
 }
 
-// of is the name of md's schema.
+// of returns the name of md's schema.
 func (n *names) of(md protoreflect.MessageDescriptor, w way) string {
 	name := n.base(md)
 	if w == sent && n.double[md.FullName()] {
@@ -37,12 +37,12 @@ func (n *names) base(md protoreflect.MessageDescriptor) string {
 	return name
 }
 
-// shortName is Job, or Job_Part for a message inside of another.
+// shortName returns Job, or Job_Part for a nested message.
 func shortName(md protoreflect.MessageDescriptor) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(md.FullName()), string(md.ParentFile().Package())+"."), ".", "_")
 }
 
-// use notes md and all that is in it.
+// use records md and all messages in it.
 func (n *names) use(md protoreflect.MessageDescriptor, w way) {
 	name := md.FullName()
 	used := n.uses[name]
@@ -65,7 +65,7 @@ func (n *names) use(md protoreflect.MessageDescriptor, w way) {
 	}
 }
 
-// learn finds every message of the routes, and those whose two directions differ.
+// learn finds the messages of all routes, and those whose two directions differ.
 func (g *generator) learn() error {
 	g.names = &names{
 		uses: map[protoreflect.FullName][2]bool{}, short: map[string][]protoreflect.MessageDescriptor{}, double: map[protoreflect.FullName]bool{},
@@ -101,7 +101,7 @@ func (g *generator) learn() error {
 	return nil
 }
 
-// messages lists every message of the document by name.
+// messages returns every message of the document, by name.
 func (g *generator) messages() []protoreflect.MessageDescriptor {
 	var all []protoreflect.MessageDescriptor
 	for _, list := range g.names.short {
@@ -113,14 +113,15 @@ func (g *generator) messages() []protoreflect.MessageDescriptor {
 	return all
 }
 
-// closed reports whether no other property stands beside those of md, in answers too: it has one form both ways.
+// closed reports whether md has no other properties in responses either: then it has the same form in both
+// directions.
 func (g *generator) closed(md protoreflect.MessageDescriptor) bool {
 	used := g.names.uses[md.FullName()]
 	return used[sent] && used[got] && !g.names.double[md.FullName()]
 }
 
-// alike reports whether md looks the same in both directions, as far as is known of the messages in it. What is sent
-// may say more of the range of its integers and of the form of its times.
+// alike reports whether md has the same schema in both directions, as far as known of the messages in it. The request
+// form may have more bounds of integers and a looser form of times.
 func (g *generator) alike(md protoreflect.MessageDescriptor) (bool, error) {
 	var texts [2]string
 	for w := range texts {
@@ -157,7 +158,7 @@ func canonical(schema *object) (string, error) {
 	return string(text), nil
 }
 
-// integerBounds are the bounds that an integer has by its size alone.
+// integerBounds returns the bounds that follow from an integer's size alone.
 func integerBounds(p *object) []any {
 	kind := protoreflect.Int64Kind
 	if p.get("format") == "int32" {

@@ -9,13 +9,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is a JSON object whose members keep their order.
+// object is a JSON object that keeps the order of its members.
 type object struct {
 	names   []string
 	members map[string]any
 }
 
-// obj makes an object of names and values in turn.
+// obj returns an object of alternating names and values.
 func obj(pairs ...any) *object {
 	o := &object{members: map[string]any{}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -34,7 +34,7 @@ func (o *object) set(name string, v any) {
 
 func (o *object) get(name string) any { return o.members[name] }
 
-// in is a member that is an object, made where it is not there.
+// in returns a member that is an object, and creates it if it is missing.
 func (o *object) in(name string) *object {
 	if inner, ok := o.members[name].(*object); ok {
 		return inner
@@ -51,10 +51,10 @@ func (o *object) drop(name string) {
 
 func (o *object) len() int { return len(o.names) }
 
-// sort puts the members in the order of their names.
+// sort sorts the members by name.
 func (o *object) sort() { slices.Sort(o.names) }
 
-// copy is a deep copy.
+// copy returns a deep copy.
 func (o *object) copy() *object {
 	c := obj()
 	for _, name := range o.names {
@@ -78,7 +78,7 @@ func copied(v any) any {
 	}
 }
 
-// merge applies a patch as RFC 7396 does, but that lists are appended to.
+// merge applies a patch as in RFC 7396, except that lists are appended to.
 func (o *object) merge(patch *object) {
 	for _, name := range patch.names {
 		switch v := patch.members[name].(type) {
@@ -118,7 +118,7 @@ func (o *object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// plain is a value as JSON without HTML's escapes.
+// plain returns a value as JSON without HTML escapes.
 func plain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -129,7 +129,7 @@ func plain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// fromYAML is a YAML value with its order kept.
+// fromYAML returns a YAML value with its order kept.
 func fromYAML(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -157,7 +157,7 @@ func fromYAML(n *yaml.Node) (any, error) {
 	}
 }
 
-// mapping is a YAML mapping; what `<<` brings stands under what the mapping itself says.
+// mapping returns a YAML mapping. Its own members take precedence over those merged with `<<`.
 func mapping(n *yaml.Node) (*object, error) {
 	o, own := obj(), map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -179,7 +179,7 @@ func mapping(n *yaml.Node) (*object, error) {
 			continue
 		}
 		if own[name] {
-			return nil, fmt.Errorf("line %d: %s is there twice", n.Content[i].Line, name)
+			return nil, fmt.Errorf("line %d: %s is repeated", n.Content[i].Line, name)
 		}
 		own[name] = true
 		o.set(name, v)

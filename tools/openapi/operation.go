@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// operation is the operation of a call or of a stream.
+// operation returns the operation of a call or of a stream.
 func (g *generator) operation(r *surface.Route) (*object, error) {
 	md := r.Descriptor
 	op := obj("operationId", g.operationID(r), "tags", []any{g.tag(r.Pattern)}, "summary", sentence(string(md.Name())))
@@ -53,8 +53,8 @@ func (g *generator) operation(r *surface.Route) (*object, error) {
 	return op, nil
 }
 
-// operationID is the call's name; further bindings say what they are of, and a name that another service's call has
-// already gets its own service's in front.
+// operationID returns the call's name. Additional bindings get a suffix from their path, and a name that is already
+// used gets the name of its service as a prefix.
 func (g *generator) operationID(r *surface.Route) string {
 	name := string(r.Descriptor.Name())
 	if r.Additional {
@@ -80,7 +80,7 @@ func sentenceCase(path string) string {
 	return b.String()
 }
 
-// sentence is a call's name in words: `Get job`.
+// sentence returns a call's name in words: `Get job`.
 func sentence(name string) string {
 	var b strings.Builder
 	for i, c := range name {
@@ -93,7 +93,7 @@ func sentence(name string) string {
 	return b.String()
 }
 
-// security says which credentials open a route: any one of those that are listed.
+// security returns the credentials of a route; any one of them is accepted.
 func security(r *surface.Route) []any {
 	switch r.Credential {
 	case "user":
@@ -107,8 +107,8 @@ func security(r *surface.Route) []any {
 	}
 }
 
-// fails are the statuses of a route's failures: those that the method's option names, and those that follow from what
-// the edge does with every request of its kind. 500 is a defect and never declared.
+// fails returns the failure statuses of a route: those of the method's option, and those that follow from what the
+// edge does with every request of its kind. 500 is a defect and never declared.
 func (g *generator) fails(r *surface.Route) []int {
 	out := slices.Clone(r.Fails)
 	add := func(status int, when bool) {
@@ -116,22 +116,22 @@ func (g *generator) fails(r *surface.Route) []int {
 			out = append(out, status)
 		}
 	}
-	// A credential that is missing, malformed or expired.
+	// The credential is missing, malformed or expired.
 	add(http.StatusUnauthorized, r.Credential == "user")
-	// A role that is too small, or a drawn password that has yet to be changed.
+	// The role is too low, or a generated password has not been changed yet.
 	add(http.StatusForbidden, r.Credential == "user" && (r.Role == "admin" || !r.Drawn))
-	// A path that no variable can hold, such as one with an encoded slash.
+	// The path holds a value that no variable can have, such as an encoded slash.
 	add(http.StatusBadRequest, len(r.Vars) > 0)
-	// Every request has a query, and a name in it that is not the route's is refused.
+	// Every request has a query, and unknown names in it are refused.
 	add(http.StatusUnprocessableEntity, true)
 	add(http.StatusRequestEntityTooLarge, r.Body != "")
-	// Maintenance, or an instance that stops: that one refuses whatever is new.
+	// Maintenance, or a draining instance, which refuses new requests.
 	add(http.StatusServiceUnavailable, true)
 	slices.Sort(out)
 	return out
 }
 
-// requestBody is the body of a route that takes one.
+// requestBody returns the body of a route that takes one.
 func (g *generator) requestBody(r *surface.Route) (*object, error) {
 	if r.Body == "" {
 		return nil, nil
@@ -164,7 +164,7 @@ func bodyOf(schema *object, must bool) *object {
 	return obj("required", must, "content", obj("application/json", obj("schema", schema)))
 }
 
-// asked are the messages of a route's body.
+// asked returns the messages of a route's request body.
 func (g *generator) asked(r *surface.Route) []protoreflect.MessageDescriptor {
 	input := r.Descriptor.Input()
 	switch {

@@ -15,11 +15,12 @@ import (
 
 // overlay is proto/openapi_overlay.yaml.
 type overlay struct {
-	// head are the document's own members: openapi, info and what else stands outside of paths and components.
+	// head holds the document's own members: openapi, info and all others besides paths and components.
 	head *object
-	// areas are the document's tags with the paths that belong to each.
+	// areas are the document's tags with their path prefixes.
 	areas []area
-	// operations are those of the routes that are no RPC; patches go over generated ones, components over all.
+	// operations are those of routes that are not RPCs; patches apply to generated operations, components to all
+	// components.
 	operations, patches, components *object
 }
 
@@ -42,12 +43,12 @@ func readOverlay(data []byte) (*overlay, error) {
 	}
 	doc, ok := v.(*object)
 	if !ok {
-		return nil, errors.New("parse overlay: no mapping")
+		return nil, errors.New("parse overlay: it is not a mapping")
 	}
 	known := []string{"document", "areas", "operations", "patches", "components"}
 	for _, name := range doc.names {
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("parse overlay: %q is none of %v", name, known)
+			return nil, fmt.Errorf("parse overlay: %q is not one of %v", name, known)
 		}
 	}
 	o := &overlay{head: doc.in("document"), operations: doc.in("operations"), patches: doc.in("patches"), components: doc.in("components")}
@@ -55,7 +56,7 @@ func readOverlay(data []byte) (*overlay, error) {
 	for _, a := range areas {
 		tag, ok := a.(*object)
 		if !ok {
-			return nil, errors.New("parse overlay: an area is a mapping")
+			return nil, errors.New("parse overlay: an area must be a mapping")
 		}
 		paths, _ := tag.get("paths").([]any)
 		tag.drop("paths")
@@ -64,8 +65,7 @@ func readOverlay(data []byte) (*overlay, error) {
 	return o, nil
 }
 
-// tag is the area that a path belongs to: the one with the longest of the paths that it begins with, else what stands
-// behind /api.
+// tag returns the area of a path: the one with the longest matching prefix, otherwise the first segment after /api.
 func (g *generator) tag(pattern string) string {
 	name, longest := "", -1
 	for _, a := range g.overlay.areas {
@@ -89,8 +89,9 @@ func inside(pattern, prefix string) bool {
 	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(prefix, "/"))
 }
 
-// raw is the operation of a route that is no RPC, from the overlay: a HEAD is its GET without bodies. `fails` lists
-// statuses; what every route has is added, and 503 to all but the two that answer as long as the process does.
+// raw returns the operation of a route that is not an RPC, from the overlay; a HEAD is its GET without bodies.
+// `fails` lists statuses; the common ones are added, and 503 to all except health and version, which are served as
+// long as the process runs.
 func (g *generator) raw(r *surface.Route) (*object, error) {
 	key := r.Method + " " + r.Pattern
 	v, ok := g.overlay.operations.get(key).(*object)
@@ -103,13 +104,13 @@ func (g *generator) raw(r *surface.Route) (*object, error) {
 		}
 	}
 	if !ok {
-		return nil, fmt.Errorf("%s is no RPC and has no operation in the overlay (proto/openapi_overlay.yaml, operations)", key)
+		return nil, fmt.Errorf("%s is not an RPC and has no operation in the overlay (proto/openapi_overlay.yaml, operations)", key)
 	}
 	g.described[key] = true
 	op := v.copy()
 	id, _ := op.get("operationId").(string)
 	if id == "" || g.ids[id] {
-		return nil, fmt.Errorf("%s: operationId %q is missing in the overlay, or another operation's", key, id)
+		return nil, fmt.Errorf("%s: operationId %q is empty or already used", key, id)
 	}
 	g.ids[id] = true
 	if op.get("tags") == nil {
@@ -134,7 +135,7 @@ func (g *generator) raw(r *surface.Route) (*object, error) {
 	return op, nil
 }
 
-// named adds the variables of the path that the overlay says nothing of.
+// named adds the path variables that the overlay does not describe.
 func named(op *object, vars []string) {
 	given, _ := op.get("parameters").([]any)
 	for _, name := range vars {
@@ -147,7 +148,7 @@ func named(op *object, vars []string) {
 	}
 }
 
-// answers adds the failures that the overlay only names, and the header that all answers have.
+// answers adds the failures that the overlay lists by status, and the header that all responses have.
 func answers(op *object) error {
 	responses := op.in("responses")
 	fails, _ := op.get("fails").([]any)
@@ -155,7 +156,7 @@ func answers(op *object) error {
 	for _, f := range fails {
 		status, ok := f.(int)
 		if !ok {
-			return fmt.Errorf("fails: %v is no status", f)
+			return fmt.Errorf("fails: %v is not a status", f)
 		}
 		if responses.get(fmt.Sprint(status)) == nil {
 			responses.set(fmt.Sprint(status), failure(status))
@@ -174,13 +175,13 @@ func answers(op *object) error {
 	return nil
 }
 
-// bare takes the bodies off the answers of a HEAD.
+// bare removes the bodies from the responses of a HEAD.
 func bare(op *object) {
 	responses := op.in("responses")
 	for _, status := range responses.names {
 		response, _ := responses.get(status).(*object)
 		if response.get("$ref") != nil {
-			responses.set(status, obj("description", "As of GET, without a body.", "headers", requestID()))
+			responses.set(status, obj("description", "As for GET, without a body.", "headers", requestID()))
 			continue
 		}
 		response.drop("content")

@@ -9,14 +9,14 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// The bounds of every list, where its proto leaves them to the platform (platform/request).
+// The bounds of every list whose proto leaves them to the platform (platform/request).
 const (
 	maxLimit     = 500
 	defaultLimit = 50
 	maxOffset    = 100_000
 )
 
-// parameters are those of the path, of the query, and the headers that a service reads.
+// parameters returns those of the path and the query, and the headers that a service reads.
 func (g *generator) parameters(r *surface.Route) ([]any, error) {
 	var out []any
 	fields := r.Descriptor.Input().Fields()
@@ -63,7 +63,7 @@ func (g *generator) parameter(fd protoreflect.FieldDescriptor, place string) (*o
 		text = paged(name, text, schema)
 	}
 	if place == "path" && fd.Kind() == protoreflect.StringKind && schema.get("minLength") == nil {
-		schema.set("minLength", int64(1)) // an empty segment is another path
+		schema.set("minLength", int64(1)) // an empty segment is a different path
 	}
 	if text != "" {
 		p.set("description", text)
@@ -72,7 +72,7 @@ func (g *generator) parameter(fd protoreflect.FieldDescriptor, place string) (*o
 	return p, nil
 }
 
-// paged gives limit and offset the bounds that they have on every list.
+// paged gives limit and offset the bounds that they have in every list.
 func paged(name, text string, schema *object) string {
 	switch name {
 	case "limit":
@@ -80,14 +80,14 @@ func paged(name, text string, schema *object) string {
 		schema.set("maximum", int64(maxLimit))
 		schema.set("default", int64(defaultLimit))
 		if text == "" {
-			text = "How many rows."
+			text = "The maximum number of rows."
 		}
 	case "offset":
 		schema.set("minimum", int64(0))
 		schema.set("maximum", int64(maxOffset))
 		schema.set("default", int64(0))
 		if text == "" {
-			text = "How many rows come before the first one."
+			text = "The number of rows to skip."
 		}
 	}
 	return text

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// success is the answer of a route that did what was asked.
+// success returns the success response of a route.
 func (g *generator) success(r *surface.Route, status int) (*object, error) {
 	headers := requestID()
 	response := obj("description", http.StatusText(status), "headers", headers)
@@ -39,7 +39,7 @@ func (g *generator) success(r *surface.Route, status int) (*object, error) {
 	return response, nil
 }
 
-// stream describes Server-Sent Events: OpenAPI 3.1 has no schema of one event, so each stands beside it.
+// stream describes Server-Sent Events. OpenAPI 3.1 has no schema for single events, so x-service-events lists them.
 func (g *generator) stream(r *surface.Route, response *object) (*object, error) {
 	events := obj()
 	for _, fd := range payloads(r.Descriptor.Output()) {
@@ -50,12 +50,12 @@ func (g *generator) stream(r *surface.Route, response *object) (*object, error) 
 	}
 	events.set("error", ref("schemas", "Error"))
 	response.set("description", "Server-Sent Events. Each has an `id`, an `event` and one JSON document as its `data`, "+
-		"whose schema stands in x-service-events under the event's name. A comment comes every 15 seconds; `eof` is the last event.")
+		"whose schema is in x-service-events under the event's name. A comment comes every 15 seconds; `eof` is the last event.")
 	response.set("content", obj("text/event-stream", obj("x-service-events", events)))
 	return response, nil
 }
 
-// payloads are the messages that become events, as the gateway's sse package chooses them.
+// payloads returns the messages that become events, as the gateway's sse package selects them.
 func payloads(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
 	var out []protoreflect.FieldDescriptor
 	for i := range md.Fields().Len() {
@@ -66,7 +66,7 @@ func payloads(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor 
 	return out
 }
 
-// answered are the messages of a route's answer.
+// answered returns the messages of a route's response.
 func (g *generator) answered(r *surface.Route) []protoreflect.MessageDescriptor {
 	md := r.Descriptor.Output()
 	var fields []protoreflect.FieldDescriptor
@@ -97,22 +97,22 @@ func requestID() *object { return obj("X-Request-Id", ref("headers", "X-Request-
 
 func failure(status int) *object { return ref("responses", "Error"+strconv.Itoa(status)) }
 
-// failures are the answers of all failures, by status, with the header that goes with each.
+// failures returns the responses of all failures, by status, with the header that belongs to each.
 func failures() *object {
 	out := obj()
 	for _, f := range []struct {
 		status       int
 		text, header string
 	}{
-		{http.StatusBadRequest, "Understood and refused; `detail` says why.", ""},
-		{http.StatusUnauthorized, "No credential, or one that is malformed, expired, revoked or of another kind.", "WWW-Authenticate"},
+		{http.StatusBadRequest, "The request is refused; `detail` states why.", ""},
+		{http.StatusUnauthorized, "The credential is missing, malformed, expired, revoked or of another kind.", "WWW-Authenticate"},
 		{http.StatusForbidden, "Authenticated, but not allowed.", ""},
-		{http.StatusNotFound, "No such thing, or one that the caller may not know exists.", ""},
-		{http.StatusConflict, "In conflict with the present state.", ""},
-		{http.StatusLengthRequired, "The upload came without Content-Length.", ""},
+		{http.StatusNotFound, "The object does not exist, or the caller may not know that it does.", ""},
+		{http.StatusConflict, "The request conflicts with the current state.", ""},
+		{http.StatusLengthRequired, "The upload has no Content-Length.", ""},
 		{http.StatusRequestEntityTooLarge, "The request is larger than the limit.", ""},
-		{http.StatusRequestedRangeNotSatisfiable, "The object has nothing of that range.", "Content-Range"},
-		{http.StatusUnprocessableEntity, "The request does not fit its schema.", ""},
+		{http.StatusRequestedRangeNotSatisfiable, "The object has no bytes in that range.", "Content-Range"},
+		{http.StatusUnprocessableEntity, "The request does not match its schema.", ""},
 		{http.StatusTooManyRequests, "Too many requests.", "Retry-After"},
 		{http.StatusNotImplemented, "Not configured on this deployment.", ""},
 		{http.StatusBadGateway, "A dependency failed; usually transient.", ""},

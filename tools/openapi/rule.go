@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// rules are protovalidate's rules of a field, of a list's items, of a map's keys or values; the zero value has none.
-// They are read by name from the image's own buf.validate, which this generator does not import.
+// rules are protovalidate's rules of a field, of a list's items, of a map's keys or values; the zero value has no
+// rules. They are read by name from the image's own buf.validate, which this generator does not import.
 type rules struct{ m protoreflect.Message }
 
 func (r rules) value(name protoreflect.Name) (protoreflect.Value, bool) {
@@ -37,7 +37,7 @@ func (r rules) inner(name protoreflect.Name) rules {
 	return rules{v.Message()}
 }
 
-// typed are the rules of the field's own type: those in `string`, `int32`, `repeated` and so on.
+// typed returns the rules of the field's own type: those in `string`, `int32`, `repeated` and so on.
 func (r rules) typed() (string, rules) {
 	if r.m == nil {
 		return "", rules{}
@@ -53,7 +53,7 @@ func (r rules) typed() (string, rules) {
 	return string(fd.Name()), rules{r.m.Get(fd).Message()}
 }
 
-// list is a repeated rule such as `in`, as JSON has its values.
+// list returns a repeated rule such as `in`, with JSON values.
 func (r rules) list(name protoreflect.Name) []any {
 	v, ok := r.value(name)
 	if !ok {
@@ -79,18 +79,18 @@ func scalarOf(v protoreflect.Value) any {
 	}
 }
 
-// word is what JSON Schema calls a rule.
+// word is the JSON Schema name of a rule.
 type word struct {
 	rule protoreflect.Name
 	name string
 }
 
-// formats are the well-known strings that JSON Schema knows by a name.
+// formats are the well-known string formats of JSON Schema.
 func formats() []word {
 	return []word{{"email", "email"}, {"uri", "uri"}, {"uri_ref", "uri-reference"}, {"uuid", "uuid"}, {"hostname", "hostname"}, {"ipv4", "ipv4"}, {"ipv6", "ipv6"}}
 }
 
-// apply adds what the rules say to the schema of a value.
+// apply adds the rules to the schema of a value.
 func (r rules) apply(schema *object) {
 	kind, t := r.typed()
 	switch kind {
@@ -128,7 +128,7 @@ func (r rules) text(schema *object) {
 	if v, ok := r.value("min_bytes"); ok && v.Uint() > 0 {
 		schema.set("minLength", int64(1))
 	}
-	// No text of more bytes has more characters: a bound of bytes is one of characters too.
+	// A text has at most as many characters as bytes, so a bound of bytes is one of characters too.
 	r.sized(schema, "min_len", "max_bytes", "minLength", "maxLength")
 	r.sized(schema, "min_len", "max_len", "minLength", "maxLength")
 	if v, ok := r.value("pattern"); ok {
@@ -176,7 +176,7 @@ func (r rules) number(schema *object) {
 	r.choice(schema)
 }
 
-// needed reports whether a field without presence must be given: its zero value breaks a rule.
+// needed reports whether a field without presence is required: its zero value violates a rule.
 func needed(fd protoreflect.FieldDescriptor, r rules) bool {
 	if r.truth("required") {
 		return true

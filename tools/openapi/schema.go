@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// way is the direction of a message: what clients send has other bounds than what they get.
+// way is the direction of a message: requests have other bounds than responses.
 type way int
 
 const (
@@ -21,13 +21,13 @@ const (
 	empty      = protoreflect.FullName("google.protobuf.Empty")
 	ruleOption = protoreflect.FullName("buf.validate.field")
 	rawOption  = protoreflect.FullName("signalbox.options.v1.raw_json")
-	// namedOption is of lists that a request must name.
+	// namedOption marks lists that a request must contain.
 	namedOption = protoreflect.FullName("signalbox.options.v1.named")
-	// timePattern is the contract's form of a time in answers: UTC, six digits, the offset written out.
+	// timePattern is the contract's form of a time in responses: UTC, six digits, the offset written out.
 	timePattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00$`
 )
 
-// message is the schema of a message, without the fields in leave: those come from the path.
+// message returns the schema of a message without the fields in leave, which come from the path.
 func (g *generator) message(md protoreflect.MessageDescriptor, w way, leave []string) (*object, error) {
 	schema := obj("type", "object")
 	if text := g.comment(md, ""); text != "" {
@@ -75,13 +75,13 @@ func (g *generator) rules(fd protoreflect.FieldDescriptor) (rules, error) {
 	return rules{v.Message()}, nil
 }
 
-// property is the schema of a field, with its comment.
+// property returns the schema of a field, with its comment.
 func (g *generator) property(fd protoreflect.FieldDescriptor, r rules, w way) (*object, error) {
 	schema, err := g.field(fd, r, w)
 	if err != nil {
 		return nil, err
 	}
-	// What was made has always a time of it.
+	// created_at is always set.
 	always := r.truth("required") || w == got && fd.Name() == "created_at"
 	if fd.HasPresence() && !always && !fd.IsList() && !fd.IsMap() {
 		schema = nullable(schema)
@@ -95,12 +95,12 @@ func (g *generator) property(fd protoreflect.FieldDescriptor, r rules, w way) (*
 	return schema, nil
 }
 
-// nullable lets null stand for unset.
+// nullable allows null for unset.
 func nullable(schema *object) *object {
 	typ, single := schema.get("type").(string)
 	if !single {
 		if schema.len() == 0 {
-			return schema // anything, null too
+			return schema // any value, including null
 		}
 		options, ok := schema.get("anyOf").([]any)
 		if !ok {
@@ -147,13 +147,13 @@ func (g *generator) field(fd protoreflect.FieldDescriptor, r rules, w way) (*obj
 	}
 }
 
-// named says whether a request must name a list, though it may be empty.
+// named reports whether a request must contain a list, though it may be empty.
 func (g *generator) named(fd protoreflect.FieldDescriptor) (bool, error) {
 	v, ok, err := g.surface.Option(fd, namedOption)
 	return ok && err == nil && v.Bool(), err
 }
 
-// value is the schema of one value: a field's own, a list's item, a map's value.
+// value returns the schema of one value: a field's own, a list's item, a map's value.
 func (g *generator) value(fd protoreflect.FieldDescriptor, r rules, w way) (*object, error) {
 	switch fd.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
@@ -199,7 +199,7 @@ func (g *generator) object(md protoreflect.MessageDescriptor, w way) *object {
 	}
 }
 
-// enumOf lists the words of an enum, but those that the rules leave out.
+// enumOf lists the values of an enum, except those that the rules exclude.
 func enumOf(ed protoreflect.EnumDescriptor, r rules) *object {
 	_, typed := r.typed()
 	in, out := typed.list("in"), typed.list("not_in")
@@ -216,8 +216,8 @@ func enumOf(ed protoreflect.EnumDescriptor, r rules) *object {
 	return obj("type", "string", "enum", words)
 }
 
-// floatOf is a number, or one of the three strings for what JSON has no number for unless the rules say that it is
-// finite.
+// floatOf returns a number, or one of the three strings for values that JSON has no number for, unless the rules
+// require it to be finite.
 func floatOf(r rules) *object {
 	schema := obj("type", "number")
 	_, typed := r.typed()
@@ -228,7 +228,7 @@ func floatOf(r rules) *object {
 	return obj("anyOf", []any{schema, obj("type", "string", "enum", []any{"NaN", "Infinity", "-Infinity"})})
 }
 
-// integerOf bounds what is sent by what fits; what is got fits.
+// integerOf bounds integers in requests by their size; those in responses always fit.
 func integerOf(kind protoreflect.Kind, w way) *object {
 	schema := obj("type", "integer")
 	var low, high any
@@ -251,7 +251,7 @@ func integerOf(kind protoreflect.Kind, w way) *object {
 	return schema
 }
 
-// comment is what a proto says of d, on one line a paragraph, without the name that it begins with.
+// comment returns the proto comment of d, each paragraph on one line, without the leading name.
 func (g *generator) comment(d protoreflect.Descriptor, name string) string {
 	text := d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments
 	var paragraphs []string

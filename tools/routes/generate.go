@@ -36,7 +36,7 @@ func run(image, extra, out string) error {
 	return nil
 }
 
-// generate answers the files of gen/route by name.
+// generate returns the files of gen/route by name.
 func generate(image, list []byte) (map[string][]byte, error) {
 	s, err := surface.Read(image, list)
 	if err != nil {

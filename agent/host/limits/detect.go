@@ -24,7 +24,7 @@ const folder = "signalbox"
 // controllers returns the controllers that limits need. Version 1 has a hierarchy for each.
 func controllers() [3]string { return [...]string{"memory", "pids", "cpu"} }
 
-// Holder creates plans for works in the way that this machine allows.
+// Enforcer creates plans for works in the way that this machine allows.
 type Enforcer struct {
 	mode Mode
 	// bases are the folders in which to create groups: one, or one for each controller.

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Lay puts the object into the folder, unpacked or as a copy. The work may change it without
+// Copy puts the object into the folder, unpacked or as a copy. The work may change it without
 // affecting the cache.
 func (s *Store) Copy(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
 	return s.put(ctx, key, ref, func(path string) error {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// LayTree writes the files of a tree to a folder below dir that is named by their digest, if
+// WriteTree writes the files of a tree to a folder below dir that is named by their digest, if
 // it does not exist yet, and returns the path of that folder.
 func WriteTree(tree fs.FS, dir string) (string, error) {
 	digest, err := treeDigest(tree)

@@ -41,7 +41,7 @@ const (
 	Lost
 )
 
-// ErrNever reports that no command was started, so Launch is safe.
+// ErrNotStarted reports that no command was started, so Launch is safe.
 var ErrNotStarted = errors.New("no command was started in this folder")
 
 // Launch starts the shim of the folder. It fails if a command was started there before.

@@ -22,7 +22,7 @@ type Identity struct {
 	Boot  string `json:"boot"`
 }
 
-// Of returns the identity of an existing process.
+// Lookup returns the identity of an existing process.
 func Lookup(pid int) (Identity, error) {
 	s, err := readStat(pid)
 	if err != nil {

@@ -22,7 +22,7 @@ func Descendants(pid int) []int {
 	return found
 }
 
-// Marked returns the living processes that were started with the variable name=value. It
+// WithVariable returns the living processes that were started with the variable name=value. It
 // finds leftover processes of a killed shim without a cgroup.
 func WithVariable(name, value string) []Identity {
 	want := []byte(name + "=" + value)

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/openapi"
 )
 
-// Frame sets the headers that every response carries.
+// Headers sets the headers that every response carries.
 type Headers struct {
 	// Headers sets the security headers for browsers.
 	Headers func(http.Header)

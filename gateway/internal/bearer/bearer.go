@@ -24,11 +24,11 @@ const (
 	callerLife = time.Minute
 )
 
-// CodeReach marks the end of a stream whose caller's access has changed since it was opened. The client opens it
+// CodeAccessChanged marks the end of a stream whose caller's access has changed since it was opened. The client opens it
 // again, and the service then decides with the new access.
 const CodeAccessChanged = "reach_changed"
 
-// Vouch is the part of auth that checks credentials.
+// Authenticator is the part of auth that checks credentials.
 type Authenticator interface {
 	Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest, opts ...grpc.CallOption) (*authpeerv1.AuthenticateResponse, error)
 }
@@ -94,7 +94,7 @@ func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, err
 	return authn.WithToken(ctx, out.GetCallerToken(), sent.Add(callerLife)), nil
 }
 
-// Again returns the repeated check of a stream that was opened with ctx, which Caller returned for the same claim.
+// Recheck returns the repeated check of a stream that was opened with ctx, which Caller returned for the same claim.
 // The check fails if auth refuses the caller, and with CodeReach if the caller's access has changed.
 func (c *Checker) Recheck(ctx context.Context, claim Claim) func(context.Context) error {
 	opened, read := c.reach(ctx)

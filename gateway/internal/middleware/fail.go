@@ -51,14 +51,14 @@ func worded(err error) error {
 	return &f
 }
 
-// Placed returns the error of a call with each field's path prefixed by where the HTTP rule took the field from.
+// WithLocations returns the error of a call with each field's path prefixed by where the HTTP rule took the field from.
 // Faults of the body's decoder already have the prefix, and so do a service's faults of a header (tools/routes
 // ensures that no request message has a field of that name).
 func WithLocations(c *Call, err error) *fault.Error {
 	return WithGateCode(c.RPC, placed(c, err))
 }
 
-// Gated returns the fault of a call with the code of the gate that refused it, if the service has not set one.
+// WithGateCode returns the fault of a call with the code of the gate that refused it, if the service has not set one.
 func WithGateCode(rpc string, f *fault.Error) *fault.Error {
 	if rpc == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
 		return f.WithCode(codeSchema)

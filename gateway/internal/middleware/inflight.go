@@ -2,7 +2,7 @@ package middleware
 
 import "sync"
 
-// Hold counts the running requests, including tunnels that net/http no longer tracks, so that a draining
+// InFlight counts the running requests, including tunnels that net/http no longer tracks, so that a draining
 // gateway knows when the last one has finished.
 type InFlight struct {
 	mu       sync.Mutex

@@ -21,7 +21,7 @@ const (
 	metadataSetCookie = "x-service-set-cookie"
 )
 
-// Answer forwards the metadata of services: headers, status, paging and the cookie.
+// ResponseMetadata forwards the metadata of services: headers, status, paging and the cookie.
 type ResponseMetadata struct {
 	// Cookie is the one cookie that may be set, and only by auth.
 	Cookie string

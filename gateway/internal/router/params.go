@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Shape is what an RPC route takes from its path and its query.
+// Params is what an RPC route takes from its path and its query.
 type Params struct {
 	// Method is the RPC.
 	Method protoreflect.MethodDescriptor
@@ -25,7 +25,7 @@ type parameter struct {
 	enum *scalar.Enum
 }
 
-// New returns the shape of a route, read from the linked descriptors.
+// NewParams returns the shape of a route, read from the linked descriptors.
 func NewParams(rt *Route) (*Params, error) {
 	service, method, _ := strings.Cut(rt.RPC, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))

@@ -27,7 +27,7 @@ const (
 	tries    = 20             // retries when a concurrent Delete removes empty folders
 )
 
-// Config is what a Store needs.
+// FileConfig is what a Store needs.
 type FileConfig struct {
 	Root       string        // absolute path of the folder, created if missing
 	SigningKey secret.String // if empty, a key is generated and stored in Root
@@ -38,7 +38,7 @@ type FileConfig struct {
 	Log        *slog.Logger
 }
 
-// Store implements blob.Store on a folder.
+// FileStore implements blob.Store on a folder.
 //
 // All processes of the installation share the folder. The object a/b is a file in the folder "a/b@", named by its
 // SHA-256 and holding exactly its bytes. A new object is written to a staging folder, synced, and published by
@@ -49,7 +49,7 @@ type FileStore struct {
 	key    []byte
 }
 
-// Open prepares the folder and returns its Store. The caller must call Close.
+// OpenFiles prepares the folder and returns its Store. The caller must call Close.
 func OpenFiles(cfg FileConfig) (*FileStore, error) {
 	if err := os.MkdirAll(cfg.Root, 0o700); err != nil {
 		return nil, fmt.Errorf("open blob folder: %w", err)

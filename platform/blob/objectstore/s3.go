@@ -30,7 +30,7 @@ const (
 	rememberMax = 10_000
 )
 
-// Config is what a Store needs.
+// S3Config is what a Store needs.
 type S3Config struct {
 	conf.S3
 	Limit     int64 // maximum object size in bytes
@@ -38,7 +38,7 @@ type S3Config struct {
 	Transport http.RoundTripper // nil means minio-go's default
 }
 
-// Store implements blob.Store on a bucket.
+// S3Store implements blob.Store on a bucket.
 //
 // Each object is uploaded with a single PUT that carries its SHA-256, which the server checks and stores. If a server
 // does not return the checksum later, the store reads the object once and computes it. S3 allows at most 5 GiB per
@@ -52,7 +52,7 @@ type S3Store struct {
 	seen map[string]string // "key etag size" to the computed digest
 }
 
-// Open creates the client. It does not connect to the server.
+// OpenS3 creates the client. It does not connect to the server.
 func OpenS3(cfg S3Config) (*S3Store, error) {
 	lookup := minio.BucketLookupAuto
 	if cfg.PathStyle {

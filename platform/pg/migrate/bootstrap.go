@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Config describes what Bootstrap creates.
+// RoleConfig describes what Bootstrap creates.
 type RoleConfig struct {
 	AdminURL secret.String // of a role that may create databases and roles
 	Database string

@@ -1,6 +1,6 @@
-// Walks through the authorization server with a strict client and reports what it was told as one JSON
-// object. What is right is oauth_test.go's to say. The task comes on standard input, so that no credential is
-// in arguments.
+// Drives the authorization server with a strict client and reports the results as one JSON object, which
+// oauth_test.go checks. The task comes on standard input, so that no credential is in the
+// arguments.
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
 
@@ -12,7 +12,7 @@ const plain = { [oauth.allowInsecureRequests]: true, signal: () => AbortSignal.t
 const base = new URL(task.base);
 const seen = {};
 
-// word is the error that the server told, or what the client itself refuses.
+// word is the error that the server returned, or the client's own error.
 const word = async (call) => {
   try {
     await call();
@@ -22,7 +22,7 @@ const word = async (call) => {
   }
 };
 
-// asPerson is a call of the API by the signed-in person, or by the bearer that is given.
+// asPerson calls the API as the signed-in person, or with the given bearer token.
 const asPerson = async (method, path, body, bearer = task.person) => {
   const answer = await fetch(new URL(path, base), {
     method, signal: AbortSignal.timeout(30_000),
@@ -70,7 +70,7 @@ const device = async () => {
 const client = { client_id: task.client };
 const redirect = task.redirect;
 
-// allowed is a client's code with the verifier that exchanges it, by the person's approval.
+// allowed is an authorization code that the person approved, with its verifier.
 const allowed = async (change = {}) => {
   const verifier = oauth.generateRandomCodeVerifier();
   const state = oauth.generateRandomState();

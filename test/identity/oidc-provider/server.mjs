@@ -1,8 +1,8 @@
-// The certified OpenID provider oidc-provider, as the tests sign in at it: one confidential client, PKCE required,
-// and interactions that need no person: `login_hint` names who signs in, `deny` refuses.
+// Runs the certified OpenID provider oidc-provider for the tests: one confidential client, PKCE required, and
+// interactions without a page: `login_hint` names the account that signs in, and `deny` refuses.
 //
 // Environment: NODE_MODULES (scripts/tools/npm.sh), CLIENT_ID, CLIENT_SECRET, PORT (0 draws one).
-// It prints its issuer as one line and serves until its standard input ends. PUT /people replaces whom it knows:
+// It prints its issuer as one line and serves until its standard input ends. PUT /people replaces its accounts:
 // {"ann": {"groups": ["admins"], ...}}.
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -24,7 +24,7 @@ const provider = new Provider(issuer, {
   clients: [{
     client_id: process.env.CLIENT_ID,
     client_secret: process.env.CLIENT_SECRET,
-    // Of native clients any port of the loopback address is the registered one (RFC 8252 7.3).
+    // For native clients any port of a registered loopback address is allowed (RFC 8252 7.3).
     application_type: 'native',
     redirect_uris: ['http://127.0.0.1/auth/callback'],
     grant_types: ['authorization_code'],

@@ -1,5 +1,5 @@
-// Drives Chromium through the gateway's pages and reports what was seen as one JSON object. What is right
-// is page_test.go's to say. The task comes on standard input, so that no password is in arguments.
+// Drives Chromium through the gateway's pages and reports the results as one JSON object, which page_test.go
+// checks. The task comes on standard input, so that no password is in the arguments.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
@@ -14,7 +14,7 @@ const patience = 30_000;
 
 const browser = await chromium.launch({ executablePath: task.chromium, args: ["--no-sandbox"], timeout: 60_000 });
 
-// visit opens a browser profile of its own and watches everything that its pages do.
+// visit opens a new browser profile and records everything that its pages do.
 const visit = async (scheme, width) => {
   const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 860 }, reducedMotion: "reduce" });
   context.setDefaultTimeout(patience);
@@ -30,7 +30,7 @@ const visit = async (scheme, width) => {
   return { context, page, scheme, width };
 };
 
-// look keeps a picture of a state, and what a checker of accessibility says of it.
+// look takes a screenshot of a state and records the accessibility violations in it.
 const look = async ({ context, page, scheme, width }, name) => {
   await page.screenshot({ path: `${task.out}/${name}-${scheme}-${width}.png`, fullPage: true });
   const protocol = await context.newCDPSession(page);
@@ -46,7 +46,7 @@ const look = async ({ context, page, scheme, width }, name) => {
   await protocol.detach();
 };
 
-// kept is everything that a page could have left behind it.
+// kept records everything that a page could leave behind.
 const kept = async ({ context, page }) => {
   const stored = await page.evaluate(async () => ({
     local: { ...localStorage }, session: { ...sessionStorage }, cookie: document.cookie,
@@ -66,7 +66,7 @@ const signIn = async (page, password, username = task.username) => {
   await page.keyboard.press("Enter");
 };
 
-// login signs in by the form: first wrongly, then rightly, with an address that would lead elsewhere.
+// login signs in with the form, first with a wrong and then with the right password; next names another host.
 const login = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/login?next=//evil.example/", { waitUntil: "networkidle" });
@@ -86,7 +86,7 @@ const login = async (v) => {
   await kept(v);
 };
 
-// redirects tries to be led away, signed in as he is.
+// redirects tries next addresses of other hosts while signed in.
 const redirects = async ({ page }) => {
   seen.shown.elsewhere = [];
   for (const next of task.elsewhere) {
@@ -99,7 +99,7 @@ const redirects = async ({ page }) => {
   seen.shown.followed = at(page);
 };
 
-// tab presses Tab until an element has the focus: what the keyboard reaches.
+// tab presses Tab until the element has the focus, as proof that the keyboard reaches it.
 const tab = async (page, id) => {
   for (let n = 0; n < 20; n++) {
     if (await page.evaluate(() => document.activeElement.id) === id) return;
@@ -108,7 +108,7 @@ const tab = async (page, id) => {
   throw new Error("the keyboard does not reach " + id);
 };
 
-// approve lets a device in, whose code came with the address, by keyboard alone.
+// approve approves a device whose code is in the address, with the keyboard alone.
 const approve = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device?user_code=" + task.approve);
@@ -130,7 +130,7 @@ const approve = async (v) => {
   await look(v, "device-again");
 };
 
-// deny comes signed out, is led to the sign-in and back, types nothing again, and denies.
+// deny starts signed out, is sent to the sign-in page and back without typing the code again, and denies.
 const deny = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device?user_code=" + task.deny.toLowerCase().replace("-", ""));
@@ -147,7 +147,7 @@ const deny = async (v) => {
   await kept(v);
 };
 
-// typed enters a code by hand, first one that nobody has, and only looks at the other.
+// typed enters codes by hand: first one that does not exist, then one whose request it only looks at.
 const typed = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device");
@@ -162,7 +162,7 @@ const typed = async (v) => {
   await page.reload();
 };
 
-// change signs in with a password that was drawn for him, and has to choose his own before he goes on.
+// change signs in with a temporary password and has to choose another one first.
 const change = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device");
@@ -182,7 +182,7 @@ const change = async (v) => {
   await kept(v);
 };
 
-// leave signs out; late, with an access token that holds no more, as on a page that stayed open for a day.
+// leave signs out; if late, with an invalid access token, as on a page that stayed open for a day.
 const leave = async (v, late) => {
   const { page, context } = v;
   await page.goto(task.url + "/login");

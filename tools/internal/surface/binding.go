@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// routes makes the rows of every HTTP binding and lists the gRPC services that have one. It looks at
-// every RPC of the product, so that one without the access option fails here already.
+// routes returns the rows of every HTTP binding and the gRPC services that have one. It checks every RPC of the
+// product, so that an RPC without the access option already fails here.
 func (s *schema) routes() ([]*Route, []protoreflect.ServiceDescriptor, error) {
 	var rows []*Route
 	var bound []protoreflect.ServiceDescriptor
@@ -104,7 +104,7 @@ func bind(md protoreflect.MethodDescriptor, rule *annotations.HttpRule) (*Route,
 	return row, checkQuery(md.Input(), vars, row.Body)
 }
 
-// statusOf is the answer's status where the service says nothing else.
+// statusOf returns the success status if the service sets none.
 func statusOf(md protoreflect.MethodDescriptor, method string) int {
 	name := string(md.Name())
 	switch {

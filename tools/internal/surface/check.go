@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// checkShapes walks what an RPC takes and gives and refuses what has no form in the contract.
+// checkShapes rejects request and response types that the contract cannot express.
 func checkShapes(md protoreflect.MethodDescriptor) error {
 	if md.Input().Fields().ByName("header") != nil {
-		return fmt.Errorf("%s: a field `header` would be taken for the place of a fault", md.FullName())
+		return fmt.Errorf("%s: a field must not be named `header`, which is the location of header faults", md.FullName())
 	}
 	seen := make(map[protoreflect.FullName]bool)
 	for _, m := range []protoreflect.MessageDescriptor{md.Input(), md.Output()} {
@@ -53,12 +53,12 @@ func checkMessage(m protoreflect.MessageDescriptor, seen map[protoreflect.FullNa
 	return nil
 }
 
-// checkVars refuses path variables that are not plain strings or integers of the request.
+// checkVars rejects path variables that are not plain strings or integers of the request.
 func checkVars(input protoreflect.MessageDescriptor, vars []string) error {
 	for _, name := range vars {
 		fd := input.Fields().ByName(protoreflect.Name(name))
 		if fd == nil {
-			return fmt.Errorf("path variable {%s} is no field of %s", name, input.FullName())
+			return fmt.Errorf("path variable {%s} is not a field of %s", name, input.FullName())
 		}
 		plain := fd.Kind() == protoreflect.StringKind || integer(fd.Kind())
 		if !plain || fd.HasPresence() || fd.IsList() || fd.IsMap() {
@@ -74,21 +74,22 @@ func integer(k protoreflect.Kind) bool {
 	}, k)
 }
 
-// checkBody refuses bodies other than the whole message or one message field of it.
+// checkBody rejects bodies other than the whole message or one message field of it.
 func checkBody(md protoreflect.MethodDescriptor, body, responseBody string) error {
 	if body != "" && body != "*" {
 		fd := md.Input().Fields().ByName(protoreflect.Name(body))
 		if fd == nil || fd.IsList() || fd.IsMap() || fd.Message() == nil && fd.Kind() != protoreflect.BytesKind {
-			return fmt.Errorf("body %q is no message or bytes field of %s", body, md.Input().FullName())
+			return fmt.Errorf("body %q is not a message or bytes field of %s", body, md.Input().FullName())
 		}
 	}
 	if responseBody != "" && md.Output().Fields().ByName(protoreflect.Name(responseBody)) == nil {
-		return fmt.Errorf("response_body %q is no field of %s", responseBody, md.Output().FullName())
+		return fmt.Errorf("response_body %q is not a field of %s", responseBody, md.Output().FullName())
 	}
 	return nil
 }
 
-// checkQuery refuses fields that would have to come from the query and cannot: objects and bytes.
+// checkQuery rejects fields that neither the path nor the body contains and that a query cannot express: objects and
+// bytes.
 func checkQuery(input protoreflect.MessageDescriptor, vars []string, body string) error {
 	if body == "*" {
 		return nil
@@ -100,7 +101,7 @@ func checkQuery(input protoreflect.MessageDescriptor, vars []string, body string
 		}
 		object := fd.Message() != nil && fd.Message().FullName() != "google.protobuf.Timestamp"
 		if object || fd.Kind() == protoreflect.BytesKind {
-			return fmt.Errorf("field %s can neither come from the path nor from the query", fd.FullName())
+			return fmt.Errorf("field %s is in neither the path nor the body and cannot be in the query", fd.FullName())
 		}
 	}
 	return nil

@@ -26,10 +26,10 @@ type list struct {
 	} `yaml:"streams"`
 }
 
-// credentials are the kinds that a listed handler can check itself.
+// credentials returns the credential kinds that a listed handler can check itself.
 func credentials() []string { return []string{"none", "user", "ingest", "deployment", "signature"} }
 
-// listed makes the rows of http_routes.yaml.
+// listed returns the rows of http_routes.yaml.
 func (s *schema) listed(data []byte) ([]*Route, error) {
 	var l list
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -67,7 +67,7 @@ func (s *schema) listed(data []byte) ([]*Route, error) {
 	return rows, nil
 }
 
-// stream binds a server-streaming RPC to a GET: the path's variables and Last-Event-ID fill its request.
+// stream binds a server-streaming RPC to a GET: path variables and Last-Event-ID fill its request.
 func (s *schema) stream(rpc, path string) (*Route, error) {
 	md, err := s.methodOf(rpc)
 	if err != nil {
@@ -85,9 +85,9 @@ func (s *schema) stream(rpc, path string) (*Route, error) {
 	case md.IsStreamingClient() || !md.IsStreamingServer():
 		return nil, errors.New("not a server stream")
 	case !public(md) || who.credential != "user":
-		return nil, errors.New("a stream is opened with an access token")
+		return nil, errors.New("a stream must require an access token")
 	case who.inMaintenance || who.limit != 0:
-		return nil, errors.New("a stream neither answers in maintenance nor has a limit")
+		return nil, errors.New("a stream must set neither in_maintenance nor a limit")
 	}
 	vars, err := parsePattern(path, false)
 	if err != nil {

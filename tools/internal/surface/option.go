@@ -15,8 +15,8 @@ const (
 	succeedsName = protoreflect.FullName("signalbox.options.v1.succeeds")
 )
 
-// Option reads an option of a method or a field as the image itself defines it. It is false where d has none, and
-// where the image knows no such option.
+// Option reads an option of a method or a field as the image itself defines it. It returns false if d does not set
+// the option or the image does not define it.
 func (s *schema) Option(d protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool, error) {
 	extension, err := s.types.FindExtensionByName(name)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *schema) Option(d protoreflect.Descriptor, name protoreflect.FullName) (
 	if err := (proto.UnmarshalOptions{Resolver: s.types}).Unmarshal(raw, opts); err != nil {
 		return protoreflect.Value{}, false, fmt.Errorf("%s: read options: %w", d.FullName(), err)
 	}
-	// Not proto.HasExtension: it wants the image's own MethodOptions, which is another descriptor.
+	// proto.HasExtension would not work: it needs the image's own MethodOptions, which is a different descriptor.
 	option := extension.TypeDescriptor()
 	if !opts.ProtoReflect().Has(option) {
 		return protoreflect.Value{}, false, nil
@@ -46,7 +46,7 @@ func (s *schema) Option(d protoreflect.Descriptor, name protoreflect.FullName) (
 	return opts.ProtoReflect().Get(option), true, nil
 }
 
-// statusesOf reads what md is said to fail with and to succeed with besides what follows from its shape.
+// statusesOf reads the failure and success statuses of md's options.
 func (s *schema) statusesOf(md protoreflect.MethodDescriptor) (fails, succeeds []int, err error) {
 	if fails, err = s.statuses(md, failsName, http.StatusBadRequest, 599); err != nil {
 		return nil, nil, err
@@ -66,7 +66,7 @@ func (s *schema) statuses(md protoreflect.MethodDescriptor, name protoreflect.Fu
 	for i := range list.Len() {
 		n := int(list.Get(i).Int())
 		if n < low || n > high || n == http.StatusInternalServerError || http.StatusText(n) == "" || slices.Contains(out, n) {
-			return nil, fmt.Errorf("%s: option %s: status %d is none, or there twice", md.FullName(), name, n)
+			return nil, fmt.Errorf("%s: option %s: status %d is out of range or repeated", md.FullName(), name, n)
 		}
 		out = append(out, n)
 	}

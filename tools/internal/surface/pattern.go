@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parsePattern checks a path template against the little that the edge matches: literal segments and
-// {name}, and for routes that are not RPCs a last {name...}. It answers the variables' names.
+// parsePattern checks a path template against the few forms that the edge matches: literal segments and {name}, and
+// for routes that are not RPCs a last {name...}. It returns the names of the variables.
 func parsePattern(pattern string, rest bool) ([]string, error) {
 	literal := regexp.MustCompile(`^\.?[a-z0-9][a-z0-9_.-]*$`)
 	variable := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)
@@ -29,13 +29,13 @@ func parsePattern(pattern string, rest bool) ([]string, error) {
 		case v != nil && !slices.Contains(vars, v[1]):
 			vars = append(vars, v[1])
 		default:
-			return nil, fmt.Errorf("path %q: segment %q is not something the edge matches", pattern, segment)
+			return nil, fmt.Errorf("path %q: segment %q is not supported by the edge", pattern, segment)
 		}
 	}
 	return vars, nil
 }
 
-// shape is a pattern with its variables' names forgotten: two patterns of one shape match the same paths.
+// shape replaces the variables' names in a pattern: two patterns with the same shape match the same paths.
 func shape(pattern string) string {
 	segments := strings.Split(pattern, "/")
 	for i, s := range segments {
@@ -49,7 +49,7 @@ func shape(pattern string) string {
 	return strings.Join(segments, "/")
 }
 
-// arrange sorts the rows and refuses two that match the same requests.
+// arrange sorts the rows and returns an error if two match the same requests.
 func arrange(rows []*Route) ([]*Route, error) {
 	slices.SortFunc(rows, func(a, b *Route) int {
 		return cmp.Or(cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))

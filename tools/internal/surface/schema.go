@@ -19,7 +19,7 @@ const (
 	product    = "signalbox."
 	accessName = protoreflect.FullName("signalbox.options.v1.access")
 	limitName  = protoreflect.FullName("signalbox.options.v1.limit_s")
-	// maxLimit is the longest that a call may take, in seconds.
+	// maxLimit is the longest duration of a call, in seconds.
 	maxLimit = 600
 )
 
@@ -30,7 +30,7 @@ type schema struct {
 	types *dynamicpb.Types
 }
 
-// access are the options of one RPC.
+// access is the options of one RPC.
 type access struct {
 	credential    string
 	role          string
@@ -73,14 +73,14 @@ func (s *schema) services() []protoreflect.ServiceDescriptor {
 	return all
 }
 
-// accessOf reads the access option of md and checks that it says one thing.
+// accessOf reads the access option of md and checks its consistency.
 func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
 	option, ok, err := s.Option(md, accessName)
 	switch {
 	case err != nil:
 		return access{}, err
 	case !ok:
-		return access{}, fmt.Errorf("%s: no option %s: nobody may call it", md.FullName(), accessName)
+		return access{}, fmt.Errorf("%s: option %s is missing", md.FullName(), accessName)
 	}
 	m := option.Message()
 	a := access{credential: word(m, "credential"), role: word(m, "role")}
@@ -100,29 +100,29 @@ func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
 	case (a.credential == "") == (len(a.peers) == 0):
 		return access{}, fmt.Errorf("%s: exactly one of credential and peers must be set", md.FullName())
 	case (a.role != "") != (a.credential == "user"):
-		return access{}, fmt.Errorf("%s: a role belongs to CREDENTIAL_USER, and only there", md.FullName())
+		return access{}, fmt.Errorf("%s: CREDENTIAL_USER requires a role, other credentials must not have one", md.FullName())
 	case (word(m, "need") != "") != (a.credential == "user"):
-		return access{}, fmt.Errorf("%s: CREDENTIAL_USER needs a need, and nothing else does", md.FullName())
+		return access{}, fmt.Errorf("%s: CREDENTIAL_USER requires a need, other credentials must not have one", md.FullName())
 	case len(a.peers) > 0 && (a.inMaintenance || a.limit != 0):
-		return access{}, fmt.Errorf("%s: only what the gateway shows has a limit or answers in maintenance", md.FullName())
+		return access{}, fmt.Errorf("%s: only RPCs of the gateway may set a limit or in_maintenance", md.FullName())
 	case a.limit < 0 || a.limit > maxLimit:
 		return access{}, fmt.Errorf("%s: a limit of %d s; want 1 to %d", md.FullName(), a.limit, maxLimit)
 	}
 	return a, nil
 }
 
-// truth reads a switch of an option; an image that does not know it has it off.
+// truth reads a boolean of an option; it is false if the image does not define it.
 func truth(m protoreflect.Message, name protoreflect.Name) bool {
 	fd := m.Descriptor().Fields().ByName(name)
 	return fd != nil && m.Get(fd).Bool()
 }
 
-// fullMethod is the name of a call, signalbox.jobs.v1.JobService/GetJob.
+// fullMethod returns the name of a call, such as signalbox.jobs.v1.JobService/GetJob.
 func fullMethod(md protoreflect.MethodDescriptor) string {
 	return string(md.Parent().FullName()) + "/" + string(md.Name())
 }
 
-// word spells an enum field as the contract does; "" when unspecified.
+// word returns an enum value in the contract's spelling; "" if unspecified.
 func word(m protoreflect.Message, name protoreflect.Name) string {
 	fd := m.Descriptor().Fields().ByName(name)
 	values := fd.Enum().Values()
@@ -134,7 +134,7 @@ func word(m protoreflect.Message, name protoreflect.Name) string {
 	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
 }
 
-// rules lists the HTTP bindings of md, the additional ones behind the first.
+// rules returns the HTTP bindings of md, the additional ones after the first.
 func rules(md protoreflect.MethodDescriptor) []*annotations.HttpRule {
 	rule, _ := proto.GetExtension(md.Options(), annotations.E_Http).(*annotations.HttpRule)
 	if rule == nil {
@@ -156,7 +156,7 @@ func (s *schema) methodOf(name string) (protoreflect.MethodDescriptor, error) {
 	return md, nil
 }
 
-// ServiceOf is the product's service that owns a package: jobs for signalbox.jobs.v1.
+// ServiceOf returns the name of the service that owns a package: jobs for signalbox.jobs.v1.
 func ServiceOf(d protoreflect.Descriptor) string {
 	rest := strings.TrimPrefix(string(d.ParentFile().Package()), product)
 	name, _, _ := strings.Cut(rest, ".")

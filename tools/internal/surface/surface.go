@@ -1,17 +1,17 @@
 // Package surface reads the public surface of the product from a buf image and proto/http_routes.yaml: every route
-// that the gateway answers, with its credential, its statuses and the RPC behind it. The generators of the route
-// table and of the OpenAPI document stand on it, so that both say the same.
+// that the gateway serves, with its credential, its statuses and its RPC. The generators of the route table and of
+// the OpenAPI document both use it, so that the two agree.
 //
-// It refuses a schema that the edge could not serve safely: an RPC without the access option, a binding whose
-// credential no HTTP request can carry, a path template the edge does not match, two bindings of one method and
-// path, a field whose type has no form in the contract, a status that is none.
+// It rejects a schema that the edge could not serve safely: an RPC without the access option, a binding whose
+// credential no HTTP request can carry, a path template that the edge does not match, two bindings of one method and
+// path, a field whose type the contract cannot express, an invalid status.
 package surface
 
 import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Kind says how a route is served; the words are those of gen/route.
+// Kind is how a route is served; the values are those of gen/route.
 type Kind string
 
 // The kinds of routes.
@@ -30,32 +30,33 @@ type Route struct {
 	// RPC is the full name of the call, Service the service that owns it, Descriptor the call itself; unset for raw routes.
 	RPC, Service string
 	Descriptor   protoreflect.MethodDescriptor
-	// Credential is none, user, ingest, deployment or signature, Role the least role of a user.
+	// Credential is none, user, ingest, deployment or signature; Role is the minimum role of a user.
 	Credential, Role string
-	// Drawn says that a person may call it before changing a drawn password, InMaintenance that it answers in
-	// maintenance too.
+	// Drawn reports whether users may call it before they have changed a generated password; InMaintenance whether it
+	// is served in maintenance.
 	Drawn, InMaintenance bool
-	// Limit is how many seconds a call may take; 0 is the gateway's own limit.
+	// Limit is the maximum duration of a call in seconds; 0 means the gateway's default.
 	Limit int
-	// Body is "*" where the whole request is the body, a field's name, or empty; ResponseBody a field's name or empty.
+	// Body is "*" if the whole request is the body, a field's name, or empty; ResponseBody is a field's name or
+	// empty.
 	Body, ResponseBody string
 	// Vars are the names of the path's variables.
 	Vars []string
-	// Status is the status of an answer where the service says nothing else.
+	// Status is the success status if the service sets none.
 	Status int
-	// Fails and Succeeds are the statuses that the method's options name.
+	// Fails and Succeeds are the statuses of the method's options.
 	Fails, Succeeds []int
-	// Additional marks every binding of a call but its first.
+	// Additional is true for every binding of a call except its first.
 	Additional bool
 }
 
-// Surface is everything that the gateway answers.
+// Surface is everything that the gateway serves.
 type Surface struct {
 	*schema
 
-	// Routes come by pattern and method.
+	// Routes are sorted by pattern and method.
 	Routes []*Route
-	// Services are the gRPC services that have a route, by name.
+	// Services are the gRPC services that have a route, sorted by name.
 	Services []protoreflect.ServiceDescriptor
 }
 

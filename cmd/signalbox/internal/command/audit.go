@@ -14,14 +14,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Usage is the help text of the command.
+// AuditUsage is the help text of the command.
 const AuditUsage = `usage: signalbox audit verify [--server URL] --token-file FILE
 
 audit verify   Checks the audit of every service against its signed heads, prints each break, and fails if
                there is one. --token-file names a file with an admin's access token; - reads standard input.
 `
 
-// Options are the settings of a verification.
+// AuditOptions are the settings of a verification.
 type AuditOptions struct {
 	Server string
 	Token  secret.String
@@ -31,10 +31,10 @@ type AuditOptions struct {
 // patience limits how long a verification may take. It reads every row.
 const patience = 5 * time.Minute
 
-// ErrBroken reports that the audit was changed after it was written.
+// ErrAuditBroken reports that the audit was changed after it was written.
 var ErrAuditBroken = errors.New("the audit is broken")
 
-// Parse reads the arguments after `audit`. It returns flag.ErrHelp if it has shown the usage or an error.
+// ParseAudit reads the arguments after `audit`. It returns flag.ErrHelp if it has shown the usage or an error.
 func ParseAudit(args []string, in io.Reader, out, errOut io.Writer) (AuditOptions, error) {
 	o := AuditOptions{Out: out}
 	if len(args) == 0 || args[0] != "verify" {
@@ -92,7 +92,7 @@ type report struct {
 	} `json:"chains"`
 }
 
-// Verify lets the server verify the audit and prints the result.
+// VerifyAudit lets the server verify the audit and prints the result.
 func VerifyAudit(ctx context.Context, o AuditOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -33,7 +33,7 @@ const (
 	demoPatience = 5 * time.Minute
 )
 
-// Run runs the loop. Without Once it then serves until ctx ends. If another demo or server uses the data folder, Run
+// RunDemo runs the loop. Without Once it then serves until ctx ends. If another demo or server uses the data folder, Run
 // fails at once and changes nothing.
 func RunDemo(ctx context.Context, o Options) (err error) {
 	d := &demo{Options: o, began: o.Clock.Now()}

@@ -35,7 +35,7 @@ type Bootstrap struct {
 	Password secret.String
 }
 
-// First is the one-time login of a new installation.
+// FirstLogin is the one-time login of a new installation.
 type FirstLogin struct {
 	Username string
 	Password secret.String

@@ -76,7 +76,7 @@ func collect(rows pgx.Rows, err error) ([]Membership, error) {
 	return list, nil
 }
 
-// Named finds an account by a username from a request; an unknown name is a fault.
+// FindByUsername finds an account by a username from a request; an unknown name is a fault.
 func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account, error) {
 	a, err := ByUsername(ctx, q, username)
 	if errors.Is(err, ErrUnknown) {
@@ -85,7 +85,7 @@ func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account
 	return a, err
 }
 
-// Absent is the fault for a user who does not exist, or not in the place that was searched.
+// NotFound is the fault for a user who does not exist, or not in the place that was searched.
 func NotFound(username string) error { return fault.Absentf("user", username) }
 
 // Teams lists the teams that the account is in, and those of them that it leads.
@@ -123,7 +123,7 @@ func TeamKeys(ctx context.Context, q pg.Querier, accountID string) ([]string, er
 	return keys, nil
 }
 
-// Belong sets the caller's current teams and roles in projects.
+// LoadMemberships sets the caller's current teams and roles in projects.
 func LoadMemberships(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 	members, err := Memberships(ctx, q, c.Subject)
 	if err != nil {

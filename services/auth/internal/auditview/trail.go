@@ -99,7 +99,7 @@ func (t *Trail) each(ctx context.Context, do func(ctx context.Context, i int, s 
 	return group.Wait()
 }
 
-// CodeAway is the code if the audit cannot be shown because a service does not respond or fails.
+// CodeIncomplete is the code if the audit cannot be shown because a service does not respond or fails.
 const CodeIncomplete = "audit_incomplete"
 
 // away returns the error for a service whose audit cannot be read: 503 if it is unavailable, 502 if it failed.

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 )
 
-// Look shows a request to the user who decides it, and changes nothing.
+// View shows a request to the user who decides it, and changes nothing.
 func (f *Flow) View(ctx context.Context, c *authn.Caller, typed string) (Request, error) {
 	return f.guess(ctx, c, typed, func(code string) (Request, bool, error) {
 		return loadRequest(ctx, f.Pool, userHash(code), c.Subject, f.Clock.Now())
@@ -48,7 +48,7 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 	})
 }
 
-// MayLetIn rejects approval by a session that was not opened by a sign-in. Otherwise a device's token could approve
+// MayApprove rejects approval by a session that was not opened by a sign-in. Otherwise a device's token could approve
 // another device or a program each time before it expires, so that a stolen token would give access for ever. Any
 // session may deny a request.
 func MayApprove(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {

@@ -26,7 +26,7 @@ const (
 	TTL = 15 * time.Minute
 	// Interval is the minimum time between two polls.
 	Interval = 5 * time.Second
-	// Slower is added to the interval by each poll that comes too early.
+	// IntervalStep is added to the interval by each poll that comes too early.
 	IntervalStep = 5 * time.Second
 	// leeway is how much too early a poll may be: timers of clients and clocks of replicas are not exact.
 	leeway = 500 * time.Millisecond

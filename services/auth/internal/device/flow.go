@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 )
 
-// Opening describes the session that a device gets after its approval.
+// SessionRequest describes the session that a device gets after its approval.
 type SessionRequest struct {
 	AccountID           string
 	Epoch               int64

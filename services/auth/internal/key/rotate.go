@@ -111,7 +111,7 @@ func (r *Rotation) record(ctx context.Context, tx pgx.Tx, action string, made Ke
 	})
 }
 
-// Shown is a key with its state.
+// KeyWithState is a key with its state.
 type KeyWithState struct {
 	Key
 

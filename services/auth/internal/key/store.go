@@ -63,7 +63,7 @@ func scan(row pgx.CollectableRow) (Key, error) {
 	return k, err
 }
 
-// First creates a key if the newest of the purpose is not live. Processes that start at the same time create only
+// EnsureKey creates a key if the newest of the purpose is not live. Processes that start at the same time create only
 // one.
 func (s *Store) EnsureKey(ctx context.Context, purpose Purpose) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Desk runs the tests that admins request.
+// Tester runs the tests that admins request.
 type Tester struct {
 	// Settings returns the settings in force.
 	Settings func(ctx context.Context) (Settings, error)

@@ -44,7 +44,7 @@ type State struct {
 	ChangedByName string
 }
 
-// Refusal returns the error for a request at the time now, or nil if it is served.
+// Err returns the error for a request at the time now, or nil if it is served.
 func (s State) Err(now time.Time) error {
 	if s.Mode == Off {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Desk reads and changes the mode.
+// Switch reads and changes the mode.
 type Switch struct {
 	Pool   *pgxpool.Pool
 	Audit  *audit.Log

@@ -43,7 +43,7 @@ type Authority struct {
 func (a *Authority) issuer() string   { return Base(a.PublicURL()) }
 func (a *Authority) resource() string { return Resource(a.PublicURL()) }
 
-// Ask is an authorization request (RFC 6749 4.1.1) with the user's decision.
+// AuthorizationRequest is an authorization request (RFC 6749 4.1.1) with the user's decision.
 type AuthorizationRequest struct {
 	ResponseType, ClientID, Redirect, Challenge, Method, Resource, Scope string
 	// State is returned to the client; nil if the request has none.

@@ -39,14 +39,14 @@ type SignIn struct {
 	PublicURL func() string
 }
 
-// Begun is a sign-in that has begun.
+// Started is a sign-in that has begun.
 type Started struct {
 	// URL is the address at the provider that the browser goes to. Binding is a secret that only the browser keeps.
 	URL     string
 	Binding secret.String
 }
 
-// Answer is the response of the provider, which the browser delivers.
+// Callback is the response of the provider, which the browser delivers.
 type Callback struct {
 	State, Code, Binding secret.String
 	// Issuer is the `iss` of the response, Error its error code. Both may be empty.

@@ -22,7 +22,7 @@ type Holder struct {
 	Client commonpeerv1.OwnerPeerServiceClient
 }
 
-// Copies delivers the visibilities of projects to the services that copy them. A change writes a row in
+// VisibilitySync delivers the visibilities of projects to the services that copy them. A change writes a row in
 // project_visibility_change for each service, in the same transaction. The row is deleted when the service has
 // confirmed the visibility: during the call that made the change, when the call is repeated, or during Sweep. Services
 // keep the newest version that they receive, so deliveries may be repeated and may arrive out of order.

@@ -46,7 +46,7 @@ const (
 )
 
 var (
-	// ErrNoAccount means that a session cannot be opened: the account is unknown or disabled, or it has changed since
+	// ErrAccountUnusable means that a session cannot be opened: the account is unknown or disabled, or it has changed since
 	// its credential was checked.
 	ErrAccountUnusable = errors.New("the account is unknown, disabled or changed")
 	// errRefresh is the error for every invalid refresh token.

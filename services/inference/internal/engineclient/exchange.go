@@ -39,7 +39,7 @@ type exchange struct {
 	reading bool // the head has arrived; from now on only the reader of the body sets deadlines
 }
 
-// Answer is the engine's response. The caller reads the body through Read and must call Close.
+// Response is the engine's response. The caller reads the body through Read and must call Close.
 type Response struct {
 	HTTP *http.Response
 

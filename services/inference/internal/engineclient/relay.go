@@ -31,11 +31,11 @@ type Timeouts struct {
 var (
 	// ErrUnreachable reports that no connection could be opened and nothing was sent.
 	ErrUnreachable = errors.New("the engine is unreachable")
-	// ErrSilent reports that the engine did not begin its response in time.
+	// ErrTimeout reports that the engine did not begin its response in time.
 	ErrTimeout = errors.New("the engine did not respond in time")
-	// ErrBroken reports that the connection ended before a response.
+	// ErrConnectionLost reports that the connection ended before a response.
 	ErrConnectionLost = errors.New("the engine closed the connection without a response")
-	// ErrSource reports that the request body could not be read; the cause is wrapped beside it.
+	// ErrRequestBody reports that the request body could not be read; the cause is wrapped beside it.
 	ErrRequestBody = errors.New("read the request body")
 )
 

@@ -63,7 +63,7 @@ func (p *Proxy) Drain() {
 	p.drain.Do(func() { close(p.stopping()) })
 }
 
-// With returns a copy of the proxy for Guest calls that uses another recorder.
+// WithRecorder returns a copy of the proxy for Guest calls that uses another recorder.
 func (p *Proxy) WithRecorder(r recorder) *Proxy {
 	q := &Proxy{
 		Lease: p.Lease, Relay: p.Relay, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
@@ -154,7 +154,7 @@ const (
 	retryReady = 10 * time.Second
 )
 
-// LeaseOver returns the error of a replica without a valid lease.
+// LeaseExpired returns the error of a replica without a valid lease.
 func LeaseExpired() *fault.Error {
 	return fault.New(fault.Unavailable, "lease_over", "this replica has lost contact with the registry").WithRetryAfter(retryReady)
 }

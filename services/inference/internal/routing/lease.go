@@ -34,7 +34,7 @@ type call struct {
 var (
 	// ErrRevoked is the cause with which the open calls of a revoked token are cut.
 	ErrRevoked = errors.New("the token was revoked")
-	// ErrOver is the cause with which all open calls are cut when the lease has expired: without contact to
+	// ErrExpired is the cause with which all open calls are cut when the lease has expired: without contact to
 	// the registry their tokens may have been revoked.
 	ErrExpired = errors.New("the lease has expired")
 	// ErrSuspended is the cause with which open calls are cut if their deployment is suspended with cut set.

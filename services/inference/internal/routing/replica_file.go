@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// Roll is the file that lists the replicas that have served from a folder and whose leases are not yet
+// ReplicaFile is the file that lists the replicas that have served from a folder and whose leases are not yet
 // released. A serving process holds the file's lock, and the kernel keeps the lock until the process is
 // dead, even if it is frozen. So a process that gets the lock knows that the listed replicas no longer serve.
 type ReplicaFile struct {

@@ -29,7 +29,7 @@ type Side struct {
 // Session is one upgraded connection.
 type Session struct {
 	Caller, Engine Side
-	// Extended means that both sides agreed on an extension of the protocol.
+	// HasExtensions means that both sides agreed on an extension of the protocol.
 	HasExtensions bool
 	// MaxMessage is the largest message over all its frames, in bytes.
 	MaxMessage int64
@@ -38,7 +38,7 @@ type Session struct {
 	Clock clock.Clock
 	// Draining is closed when the server stops; the session then ends as soon as it is quiet.
 	Draining <-chan struct{}
-	// Word returns the code and reason of the close frame for the end of the context; it may be nil.
+	// CloseReason returns the code and reason of the close frame for the end of the context; it may be nil.
 	CloseReason func(cause error) (code uint16, why string)
 
 	last    atomic.Int64 // when the last bytes arrived, in Unix nanoseconds of Clock

@@ -9,10 +9,10 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// Tally holds the counters of inference.
+// CallMetrics holds the counters of inference.
 type CallMetrics struct{ calls, rejected, spilled, dropped metric.Int64Counter }
 
-// New registers the counters; meters may be nil.
+// NewCallMetrics registers the counters; meters may be nil.
 func NewCallMetrics(meters metric.MeterProvider) (*CallMetrics, error) {
 	if meters == nil {
 		meters = noop.NewMeterProvider()

@@ -17,7 +17,7 @@ import (
 // maxScores is the maximum number of scores per run.
 const maxScores = 100_000
 
-// Write stores the score of a benchmark payload, if it has one.
+// WriteScore stores the score of a benchmark payload, if it has one.
 func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		s := b.Score
@@ -53,7 +53,7 @@ type Score struct {
 	At                       time.Time
 }
 
-// Store reads scores.
+// ScoreStore reads scores.
 type ScoreStore struct{ Pool pg.Querier }
 
 const columns = `SELECT id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri, created_at
@@ -72,7 +72,7 @@ func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]
 // maxNamed is the maximum number of metrics that Of returns.
 const maxNamed = 100
 
-// Of returns the newest score of each metric of a benchmark, ordered by metric name.
+// Newest returns the newest score of each metric of a benchmark, ordered by metric name.
 func (s *ScoreStore) Newest(ctx context.Context, runID, name string) ([]Score, error) {
 	return s.collect(ctx, `SELECT DISTINCT ON (metric) id, attempt, name, version, metric, value, n, stderr, config_digest, samples_uri,
 		created_at FROM benchmark_score WHERE run_id = $1 AND name = $2 ORDER BY metric, created_at DESC, id DESC LIMIT $3`,

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// Write stores one chunk of a round. A repeated chunk replaces the earlier one. The first chunk fixes the number of
+// WriteValidation stores one chunk of a round. A repeated chunk replaces the earlier one. The first chunk fixes the number of
 // chunks of the round; chunks with another total are rejected.
 func WriteValidation(v *report.Validation) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
@@ -68,7 +68,7 @@ type Sample struct {
 	Reward                      *float64
 }
 
-// Store reads rounds.
+// ValidationStore reads rounds.
 type ValidationStore struct{ Pool pg.Querier }
 
 // visible excludes the rounds that a newer attempt superseded by reporting a round of the same or an earlier step.

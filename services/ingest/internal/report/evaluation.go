@@ -182,7 +182,7 @@ func rollout(r *decode.Reader) Rollout {
 	return p
 }
 
-// Stops returns the reasons for which a rollout can end.
+// StopReasons returns the reasons for which a rollout can end.
 func StopReasons() []string {
 	return []string{"done", "max_tokens", "max_turns", "timeout", "stopped", "error"}
 }

@@ -18,7 +18,7 @@ const (
 	Nodes       = "environment_nodes"
 )
 
-// Write stores the items of a report. An item replaces the previous item of the same key in the same attempt.
+// WriteRaw stores the items of a report. An item replaces the previous item of the same key in the same attempt.
 func WriteRaw(stream string, items []Item) groupcommit.Write {
 	return func(_ context.Context, _ pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		for _, item := range items {
@@ -30,19 +30,19 @@ func WriteRaw(stream string, items []Item) groupcommit.Write {
 	}
 }
 
-// Record is one stored item; Body is the reported JSON.
+// RawRecord is one stored item; Body is the reported JSON.
 type RawRecord struct {
 	Attempt int32
 	Body    []byte
 	At      time.Time
 }
 
-// Store reads records.
+// RawStore reads records.
 type RawStore struct{ Pool pg.Querier }
 
 const columns = `SELECT attempt, body, created_at FROM record WHERE run_id = $1 AND stream = $2`
 
-// Picture returns the environment that an attempt reported, or that of the newest attempt if attempt is nil. It
+// Environment returns the environment that an attempt reported, or that of the newest attempt if attempt is nil. It
 // returns nil if no environment was reported.
 func (s *RawStore) Environment(ctx context.Context, runID string, attempt *int32) (*RawRecord, error) {
 	found, err := s.collect(ctx, columns+` AND ($3::int IS NULL OR attempt = $3) ORDER BY attempt DESC LIMIT 1`, runID, Environment, attempt)

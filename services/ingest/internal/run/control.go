@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// None is the signal of a run that has no pending signal.
+// NoSignal is the signal of a run that has no pending signal.
 const NoSignal = "none"
 
 // Signal is a signal to a training.
@@ -20,7 +20,7 @@ type Signal struct {
 	Deadline *time.Time
 }
 
-// Waiter identifies the attempt that waits.
+// ControlWaiter identifies the attempt that waits.
 type ControlWaiter struct {
 	RunID   string
 	Attempt int32
@@ -28,7 +28,7 @@ type ControlWaiter struct {
 	After string
 }
 
-// Next fetches the current signal of an attempt from jobs.
+// NextSignal fetches the current signal of an attempt from jobs.
 type NextSignal func(ctx context.Context, runID string, attempt int32) (Signal, error)
 
 // Limits of concurrent waits.
@@ -39,7 +39,7 @@ const (
 	retryAfter = 5 * time.Second
 )
 
-// Board holds the requests that wait for a signal.
+// ControlBoard holds the requests that wait for a signal.
 type ControlBoard struct {
 	clock clock.Clock
 	next  NextSignal
@@ -53,7 +53,7 @@ type ControlBoard struct {
 	close  func()
 }
 
-// NewBoard creates a board.
+// NewControlBoard creates a board.
 func NewControlBoard(clk clock.Clock, next NextSignal) *ControlBoard {
 	b := &ControlBoard{clock: clk, next: next, signals: map[string]string{}, waiting: map[string]map[chan struct{}]struct{}{}, closed: make(chan struct{})}
 	b.close = sync.OnceFunc(func() { close(b.closed) })

@@ -44,7 +44,7 @@ type Rows interface {
 // Runs finds runs for readers.
 type Runs struct {
 	Rows Rows
-	// Ask fetches the owner of a run or a job from jobs.
+	// FetchOwner fetches the owner of a run or a job from jobs.
 	FetchOwner func(ctx context.Context, id string) (*Owner, error)
 }
 

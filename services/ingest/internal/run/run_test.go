@@ -93,7 +93,7 @@ type rows struct {
 
 func (r *rows) Find(_ context.Context, id string) (*run.Owner, error) { return r.kept[id], r.err }
 
-func (r *rows) Keep(_ context.Context, o *run.Owner) error {
+func (r *rows) Upsert(_ context.Context, o *run.Owner) error {
 	r.kept[o.RunID], r.kept[o.JobID] = o, o
 	return nil
 }

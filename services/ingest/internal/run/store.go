@@ -35,7 +35,7 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 	return &o, nil
 }
 
-// Keep implements Rows. It inserts the row or updates its owner. Responses of jobs may be stale, so the former owner
+// Upsert implements Rows. It inserts the row or updates its owner. Responses of jobs may be stale, so the former owner
 // of a transferred run does not become its owner again, and an older version of the project's visibility does not
 // replace a newer one.
 func (s *Store) Upsert(ctx context.Context, o *Owner) error {

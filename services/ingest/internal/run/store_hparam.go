@@ -22,7 +22,7 @@ const (
 	maxText  = 1 << 20
 )
 
-// Write merges hyperparameters into those of the run. If the value of a key changes, the old value goes into the history.
+// WriteHParams merges hyperparameters into those of the run. If the value of a key changes, the old value goes into the history.
 func WriteHParams(params []report.Param) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		keys, values := make([][]byte, len(params)), make([]string, len(params))
@@ -60,7 +60,7 @@ func check(ctx context.Context, tx pgx.Tx, runID string) error {
 	return nil
 }
 
-// Store reads hyperparameters.
+// HParamStore reads hyperparameters.
 type HParamStore struct{ Pool pg.Querier }
 
 // Get returns a run's hyperparameters as one JSON object, sorted by name.
@@ -93,7 +93,7 @@ func (s *HParamStore) Get(ctx context.Context, runID string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Change is a value that a later report replaced. Value is JSON.
+// HParamChange is a value that a later report replaced. Value is JSON.
 type HParamChange struct {
 	Key                    string
 	Value                  []byte

@@ -30,7 +30,7 @@ const (
 	maxPending = 4096
 )
 
-// Live notifies other replicas of commits through Redis.
+// Wakeups notifies other replicas of commits through Redis.
 type Wakeups struct {
 	client *redis.Client
 	clock  clock.Clock

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// World holds the lookups that the gates use.
+// Inputs holds the lookups that the gates use.
 type Inputs struct {
 	Catalog  Catalog
 	Projects Projects

@@ -46,7 +46,7 @@ type Key struct {
 	Fence      int64
 }
 
-// Seen is what a node reports on one execution.
+// Observed is what a node reports on one execution.
 type Observed struct {
 	Key
 	Phase       string

@@ -73,14 +73,14 @@ func (s Store) Draining(ctx context.Context, q pg.Querier) ([]*fleet.Node, error
 	return nodes, nil
 }
 
-// Unasked returns the jobs that run on a node and whose current attempt has no checkpoint request from a drain yet.
+// JobsToCheckpoint returns the jobs that run on a node and whose current attempt has no checkpoint request from a drain yet.
 func (s Store) JobsToCheckpoint(ctx context.Context, q pg.Querier, nodeID string) ([]string, error) {
 	return jobIDs(q.Query(ctx, `SELECT DISTINCT j.id FROM work w JOIN job j ON j.id = w.job_id AND j.attempt = w.attempt
 		WHERE w.node_id = $1 AND w.released_at IS NULL AND w.kind = 'attempt' AND j.state = 'running'
 			AND NOT EXISTS (SELECT FROM drain_pause d WHERE d.job_id = j.id AND d.attempt = j.attempt) ORDER BY j.id`, nodeID))
 }
 
-// Asked records that the job's current attempt was asked for a checkpoint.
+// RecordCheckpointRequest records that the job's current attempt was asked for a checkpoint.
 func (s Store) RecordCheckpointRequest(ctx context.Context, q pg.Querier, jobID string) error {
 	_, err := q.Exec(ctx, `INSERT INTO drain_pause (job_id, attempt, asked_at) SELECT id, attempt, clock_timestamp() FROM job WHERE id = $1
 		ON CONFLICT DO NOTHING`, jobID)
@@ -90,13 +90,13 @@ func (s Store) RecordCheckpointRequest(ctx context.Context, q pg.Querier, jobID 
 	return nil
 }
 
-// Saved returns the jobs that a drain paused and that are still paused.
+// PausedByDrain returns the jobs that a drain paused and that are still paused.
 func (s Store) PausedByDrain(ctx context.Context, q pg.Querier) ([]string, error) {
 	return jobIDs(q.Query(ctx, `SELECT j.id FROM drain_pause d JOIN job j ON j.id = d.job_id AND j.attempt = d.attempt
 		WHERE j.state = 'paused' ORDER BY j.id LIMIT $1`, batch))
 }
 
-// Forget deletes the checkpoint requests of ended jobs and older attempts, and all those of jobID.
+// DeleteCheckpointRequests deletes the checkpoint requests of ended jobs and older attempts, and all those of jobID.
 func (s Store) DeleteCheckpointRequests(ctx context.Context, q pg.Querier, jobID string) error {
 	_, err := q.Exec(ctx, `DELETE FROM drain_pause d USING job j WHERE j.id = d.job_id
 		AND (j.id = $1 OR j.ended_at IS NOT NULL OR j.attempt > d.attempt)`, jobID)

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// Trail records who did what.
+// AuditTrail records who did what.
 type AuditTrail struct{ Log *audit.Log }
 
 // Record writes an audit row for an action of the caller in ctx. after is the new state of the target, without secrets.

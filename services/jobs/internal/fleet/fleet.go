@@ -97,7 +97,7 @@ type Node struct {
 	DrainDeadline    *time.Time
 }
 
-// Shown is the state shown to users: the admin's hold, if any, while the node is ready, otherwise the state.
+// DisplayState is the state shown to users: the admin's hold, if any, while the node is ready, otherwise the state.
 func (n *Node) DisplayState() string {
 	if n.State == NodeReady && n.Hold != HoldNone {
 		return n.Hold

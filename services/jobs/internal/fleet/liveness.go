@@ -19,7 +19,7 @@ const (
 	SubjectNode  = "node"
 )
 
-// Keeper tracks the sessions and the liveness of nodes. Heartbeats are collected and stored in batches.
+// Liveness tracks the sessions and the liveness of nodes. Heartbeats are collected and stored in batches.
 type Liveness struct {
 	pool   *pgxpool.Pool
 	store  Store
@@ -115,7 +115,7 @@ func (k *Liveness) Expire(ctx context.Context, lease time.Duration) error {
 	})
 }
 
-// Fenced returns the nodes that have work and have been lost for at least after. Their work must be given up.
+// NodesToFence returns the nodes that have work and have been lost for at least after. Their work must be given up.
 func (k *Liveness) NodesToFence(ctx context.Context, after time.Duration) ([]string, error) {
 	now, err := pg.Now(ctx, k.pool)
 	if err != nil {

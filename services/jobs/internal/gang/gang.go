@@ -8,7 +8,7 @@ package gang
 
 import "time"
 
-// Seen is the last observed state of one node of the gang.
+// Observed is the last observed state of one node of the gang.
 type Observed struct {
 	Phase       string
 	PreparingAt *time.Time

@@ -139,7 +139,7 @@ func twice(names []string, loc ...any) []fault.Field {
 	return faults
 }
 
-// Ask is a request for a profile: one part of a gang, the team of the project ("" for none) and the running limit.
+// ProfileRequest is a request for a profile: one part of a gang, the team of the project ("" for none) and the running limit.
 type ProfileRequest struct {
 	Pool     job.Pool
 	TeamID   string

@@ -76,7 +76,7 @@ func lost(before, after *Config, pool job.Pool, u Use) string {
 	return now.Refusal(ask)
 }
 
-// Words describes an impact in one sentence.
+// DescribeImpact describes an impact in one sentence.
 func DescribeImpact(effects []Effect) string {
 	parts := make([]string, 0, len(effects))
 	for _, e := range effects {

@@ -166,7 +166,7 @@ func failureMessage(a *Attempt, exit gang.Exit) string {
 	return messageOr(exit, exitMessage(exit))
 }
 
-// Words makes text from an agent or a training storable: it keeps the last limit bytes and removes invalid
+// StorableText makes text from an agent or a training storable: it keeps the last limit bytes and removes invalid
 // UTF-8 and NUL.
 func StorableText(s string, limit int) string {
 	if len(s) > limit {

@@ -145,7 +145,7 @@ func (j *Job) savedSince(a *Attempt) bool {
 		!c.CreatedAt.Before(j.Signal.Deadline.Add(-seconds(j.CheckpointGraceS)))
 }
 
-// Asked is the current signal to the training of a run.
+// PendingSignal is the current signal to the training of a run.
 type PendingSignal struct {
 	Signal   string
 	ID       string
@@ -160,7 +160,7 @@ const (
 	SignalStop       = "stop"
 )
 
-// Asks returns the current signal to the training.
+// CurrentSignal returns the current signal to the training.
 func (j *Job) CurrentSignal() PendingSignal {
 	switch {
 	case j.State == Pausing && j.Signal.AckedAt == nil:

@@ -41,14 +41,14 @@ const (
 	ResumeNone   = "none"
 )
 
-// Fate is what an end reason leads to: the state, and the retry class, which is empty if the reason is never
+// EndReason is what an end reason leads to: the state, and the retry class, which is empty if the reason is never
 // retried.
 type EndReason struct {
 	State State
 	Class string
 }
 
-// Fates returns the fate of every end reason.
+// EndReasons returns the fate of every end reason.
 func EndReasons() map[string]EndReason {
 	return map[string]EndReason{
 		ReasonCompleted:         {Succeeded, ""},

@@ -103,7 +103,7 @@ func (s *Store) DeleteAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error 
 	return nil
 }
 
-// Listens records when an attempt's training first polled for signals. It does not lock the job: frequent polls
+// MarkListening records when an attempt's training first polled for signals. It does not lock the job: frequent polls
 // must not wait for state changes.
 func (s *Store) MarkListening(ctx context.Context, q pg.Querier, jobID string, number int) error {
 	_, err := q.Exec(ctx, `UPDATE attempt SET listens_at = clock_timestamp()

@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// Trail writes audit records.
+// AdmissionTrail writes audit records.
 type AdmissionTrail interface {
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }

@@ -24,7 +24,7 @@ type Changes struct {
 	Labels                      map[string]string // an empty value removes the label
 	Priority                    *int
 	RunningS, StartingS, QueueS *int
-	// Lowers permits lower limits.
+	// AllowLower permits lower limits.
 	AllowLower bool
 }
 

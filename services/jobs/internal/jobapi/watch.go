@@ -28,7 +28,7 @@ const (
 	watchBatch = 100
 )
 
-// Watcher serves watches of jobs.
+// JobWatcher serves watches of jobs.
 //
 // A lost wake-up delays a change but does not skip it. A start position past the last change is refused. If the caller
 // loses access to the job, because the job got another owner or its project was hidden, the watch ends as Absent

@@ -26,7 +26,7 @@ type Run struct {
 	Parents                        []job.Parent
 }
 
-// Thing returns the kind of the id by which a run was requested: "run" or "job".
+// KindOfID returns the kind of the id by which a run was requested: "run" or "job".
 func KindOfID(name string) string {
 	if id.Check(id.Job, name) == nil {
 		return "job"

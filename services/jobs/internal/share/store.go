@@ -87,7 +87,7 @@ func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error
 	return s, nil
 }
 
-// Seen counts a view.
+// CountView counts a view.
 func (Store) CountView(ctx context.Context, q pg.Querier, id string) error {
 	if _, err := q.Exec(ctx, `UPDATE share SET views = views + 1, last_viewed_at = clock_timestamp() WHERE id = $1`, id); err != nil {
 		return fmt.Errorf("count a view: %w", err)

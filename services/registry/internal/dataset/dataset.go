@@ -70,7 +70,7 @@ type Dataset struct {
 // CodeProtected is the code of errors about protected datasets.
 const CodeProtected = "dataset_protected"
 
-// Shown returns an error if the dataset is protected: nobody may view its files or records.
+// CheckViewable returns an error if the dataset is protected: nobody may view its files or records.
 func (d *Dataset) CheckViewable() error {
 	if !d.Protected {
 		return nil
@@ -110,7 +110,7 @@ type Version struct {
 	SampledRows  int
 	// UploadUntil is when the most recently issued upload URLs expire. It is only written here; SQL compares it.
 	UploadUntil time.Time
-	// Apart means that the bytes are stored under keys of this dataset alone, because it was protected when the upload
+	// Isolated means that the bytes are stored under keys of this dataset alone, because it was protected when the upload
 	// began. Otherwise knowing a digest would be enough to include the protected bytes in another dataset.
 	Isolated bool
 }

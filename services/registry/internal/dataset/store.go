@@ -115,7 +115,7 @@ func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	return v, err
 }
 
-// Taking is how InsertVersion obtained the name of a version.
+// NameClaim is how InsertVersion obtained the name of a version.
 type NameClaim string
 
 // The name was unused, taken over from an abandoned upload, or not available.

@@ -4,8 +4,8 @@ import "github.com/signalbox-dev/signalbox/platform/pg"
 
 // The topics.
 const (
-	// Snapshot: the state that inference serves has changed.
+	// SnapshotTopic: the state that inference serves has changed.
 	SnapshotTopic pg.Topic = "snapshot"
-	// Acks: a replica of inference has applied a newer snapshot.
+	// AcksTopic: a replica of inference has applied a newer snapshot.
 	AcksTopic pg.Topic = "acks"
 )

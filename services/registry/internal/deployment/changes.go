@@ -25,7 +25,7 @@ type Orders interface {
 	Order(ctx context.Context, tx pgx.Tx, revisionID string) error
 }
 
-// Holder owns revisions that belong to no deployment and receives every change of theirs.
+// RevisionObserver owns revisions that belong to no deployment and receives every change of theirs.
 type RevisionObserver interface {
 	Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error
 }

@@ -113,7 +113,7 @@ func (v *Version) Taskset() (Taskset, error) {
 	return m.Taskset, nil
 }
 
-// Sum returns the digest of a manifest and a package.
+// Digest returns the digest of a manifest and a package.
 func Digest(manifest json.RawMessage, p Package) (string, error) {
 	content := struct {
 		Manifest json.RawMessage `json:"manifest"`

@@ -34,7 +34,7 @@ func (Store) SetLifecycle(ctx context.Context, tx pgx.Tx, modelID string, number
 	return moved(tag.RowsAffected(), err)
 }
 
-// Produce puts a ready candidate into production.
+// SetProduction puts a ready candidate into production.
 func (Store) SetProduction(ctx context.Context, tx pgx.Tx, modelID string, number int32, by string, at time.Time) error {
 	tag, err := tx.Exec(ctx, `UPDATE model_version SET lifecycle = 'production', promoted_by = $3, promoted_at = $4
 		WHERE model_id = $1 AND version = $2 AND lifecycle = 'candidate' AND status = 'ready'`, modelID, number, by, at)

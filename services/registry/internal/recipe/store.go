@@ -60,7 +60,7 @@ func (Store) All(ctx context.Context, q pg.Querier) ([]*Version, error) {
 	return collect(rows, err)
 }
 
-// Of returns every version of one recipe.
+// VersionsOf returns every version of one recipe.
 func (Store) VersionsOf(ctx context.Context, q pg.Querier, name string) ([]*Version, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM recipe WHERE name = $1 ORDER BY version`, name)
 	return collect(rows, err)

@@ -22,7 +22,7 @@ const (
 // Latest names the newest version in a reference to be resolved.
 const Latest = "latest"
 
-// Free returns an error for the reserved version name Latest. A version of that name would be returned to callers that
+// CheckVersionName returns an error for the reserved version name Latest. A version of that name would be returned to callers that
 // request the newest version.
 func CheckVersionName(version string) error {
 	if version != Latest {

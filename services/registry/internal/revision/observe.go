@@ -65,7 +65,7 @@ type Verdict struct {
 	Again bool
 }
 
-// Judge maps an observation to the state of the revision. A revision that was ready before is not_ready while its
+// Evaluate maps an observation to the state of the revision. A revision that was ready before is not_ready while its
 // engine is away, and ready again when the engine is back.
 func Evaluate(r *Revision, o Observation) Verdict {
 	v := judge(r, o)

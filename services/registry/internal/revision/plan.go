@@ -39,7 +39,7 @@ type File struct {
 	Packed bool   `json:"packed"`
 }
 
-// Fill returns s with defaults for the fields that the caller left out.
+// WithDefaults returns s with defaults for the fields that the caller left out.
 func (s Serving) WithDefaults() Serving {
 	if s.Engine == "" {
 		s.Engine = EngineLlamaCpp

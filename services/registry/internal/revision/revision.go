@@ -116,7 +116,7 @@ type Engine struct {
 // served reports whether the revision was ever ready. If so, a lost engine makes it not_ready, never failed.
 func (r *Revision) served() bool { return r.ReadyAt != nil }
 
-// Over reports whether only a user can still change the state.
+// Finished reports whether only a user can still change the state.
 func (r *Revision) Finished() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
 
 // Restart resets a revision that is over so that a new engine is ordered. It goes through all states again: that it was

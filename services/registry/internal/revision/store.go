@@ -65,7 +65,7 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	return s.InsertNumbered(ctx, tx, r)
 }
 
-// Keep inserts a new revision under the number that it has.
+// InsertNumbered inserts a new revision under the number that it has.
 func (s *Store) InsertNumbered(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	reason, err1 := json.Marshal(r.Reason)
 	serving, err2 := json.Marshal(r.Serving)

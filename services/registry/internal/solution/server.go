@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Desk holds the dependencies shared by Server and Applications.
+// Deps holds the dependencies shared by Server and Applications.
 type Deps struct {
 	Pool     *pgxpool.Pool
 	Store    Store
