@@ -9,12 +9,13 @@ BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
 # What /api/version and --version say: the same for everyone who builds the same commit.
 VERSION = $(shell scripts/version.sh)
 
-.PHONY: fuzz breaks help demo dev test gen fmt lint race e2e identity bench chaos verify build python-test accept-api schemathesis
+.PHONY: fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench chaos verify build python-test accept-api schemathesis
 
 help:
 	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
 	@echo "make dev     run signalboxd with its data in .signalbox/dev"
-	@echo "make test    all tests that CI runs; test/layout among them holds imports and sizes to their rules"
+	@echo "make test    all tests that CI runs, long matrices by a sample (TEST_SEED=N repeats one)"
+	@echo "make test-long  all tests, every matrix whole"
 	@echo "make race    the same with the race detector"
 	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
 	@echo "make schemathesis  every operation asked for what it takes and what it does not, 50 examples each"
@@ -29,7 +30,7 @@ help:
 build:
 	@echo "building (a cold module cache takes some two minutes)"
 	@mkdir -p bin
-	@go build -o bin/ -ldflags '-X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION)' $(BINARIES)
+	@GOGC=400 go build -o bin/ -ldflags '-s -w -X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION)' $(BINARIES)
 
 demo: build
 	@scripts/tools/postgres.sh > /dev/null
@@ -39,8 +40,11 @@ dev: build
 	@scripts/tools/postgres.sh > /dev/null
 	@bin/signalboxd --data .signalbox/dev --listen $(LISTEN)
 
-test: build
+test:
 	@scripts/test.sh
+
+test-long:
+	@TEST_LONG=1 scripts/test.sh
 
 race:
 	@RACE=1 scripts/test.sh
@@ -83,7 +87,6 @@ fmt:
 	@"$$(scripts/tools/buf.sh)" format -w proto
 
 lint:
-	@go vet $(GO_PACKAGES)
 	@"$$(scripts/tools/golangci-lint.sh)" run $(GO_PACKAGES)
 	@scripts/tools/protos.sh
 	@"$$(scripts/tools/buf.sh)" lint proto

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,8 +56,16 @@ func TestEngine_command(t *testing.T) {
 // withIndex opens an executor that uses the user's package index.
 func withIndex(t *testing.T, dir string, p *executortest.Plane) executortest.Opened {
 	t.Helper()
-	h, stop := open(t, dir, p, func(cfg *host.Config) { cfg.Environ = os.Environ() })
+	h, stop := open(t, dir, p, func(cfg *host.Config) { cfg.Environ = withUV(t) })
 	return executortest.Opened{Executor: h, Close: stop}
+}
+
+// withUV is the test's environment with the pinned uv in front, which fills an environment in a tenth of the time of pip.
+func withUV(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "../../scripts/tools/uv.sh").Output()
+	require.NoError(t, err, "scripts/tools/uv.sh")
+	return append(os.Environ(), "PATH="+filepath.Dir(strings.TrimSpace(string(out)))+":"+os.Getenv("PATH"))
 }
 
 // tinyModel returns a folder with a small model of random weights in the formats model.gguf
@@ -65,7 +74,7 @@ func tinyModel(t *testing.T) string {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(recipe, "requirements.lock"))
 	require.NoError(t, err)
-	b := pyenv.NewBuilder(envCache(t), os.Environ(), clock.Real())
+	b := pyenv.NewBuilder(envCache(t), withUV(t), clock.Real())
 	env, err := b.Ensure(t.Context(), executor.EnvironmentSpec{Requirements: string(lock)})
 	require.NoError(t, err)
 	dir := t.TempDir()

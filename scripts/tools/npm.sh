@@ -17,11 +17,14 @@ mkdir -p .cache/node
 cache=$(cd .cache/node && pwd -P) # npm refuses a prefix behind a link
 dir=$cache/npm-$(basename "$folder")-$sum
 if [ ! -d "$dir/node_modules" ]; then
+  . scripts/tools/lock.sh "npm-$(basename "$folder")"
+fi
+if [ ! -d "$dir/node_modules" ]; then
   build=$(mktemp -d "$cache/.npm-XXXXXX")
   trap 'rm -rf "$build"' EXIT
   cp "$folder/package.json" "$folder/package-lock.json" "$build/"
   npm ci --silent --no-audit --no-fund --ignore-scripts --prefix "$build" >&2
   chmod 755 "$build"
-  mv -T "$build" "$dir" 2> /dev/null || [ -d "$dir/node_modules" ]
+  mv -T "$build" "$dir"
 fi
 echo "$dir/node_modules"

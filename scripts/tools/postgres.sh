@@ -10,6 +10,9 @@ for dir in "${SERVICE_POSTGRES_BIN:-}" ${PATH//:/ } $(ls -d /usr/lib/postgresql/
   if [ -n "$dir" ] && has "$dir" && [ -z "${HIDE_POSTGRES:-}" ]; then echo "$dir"; exit 0; fi
 done
 if ! has .cache/postgres/bin; then
+  . scripts/tools/lock.sh postgres
+fi
+if ! has .cache/postgres/bin; then
   echo "no Postgres found: fetching the server into .cache/postgres" >&2
   case "$(uname -m)" in x86_64) arch=x64 ;; aarch64) arch=arm64 ;; *) echo "no Postgres build for $(uname -m)" >&2; exit 1 ;; esac
   tmp=.cache/postgres.new

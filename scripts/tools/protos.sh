@@ -10,6 +10,8 @@ module_dir() { # MODULE@VERSION -> its folder in the module cache
 out=.cache/proto
 stamp=$out/.stamp-1
 [ -f "$stamp" ] && exit 0
+. scripts/tools/lock.sh protos
+[ -f "$stamp" ] && exit 0
 cd tools
 apis=$(module_dir github.com/grpc-ecosystem/grpc-gateway@v1.16.0)/third_party/googleapis
 validate=$(module_dir github.com/bufbuild/protovalidate@v1.2.2)/proto/protovalidate

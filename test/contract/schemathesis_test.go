@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/test/contract/openapi"
+	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/oidcprovider"
 	"github.com/signalbox-dev/signalbox/test/testenv"
@@ -21,6 +22,8 @@ import (
 const (
 	// fewExamples is the number of examples per operation if SCHEMATHESIS is not set.
 	fewExamples = 1
+	// In `make test` one operation in operationShare gets random requests; each is asked for what it does.
+	operationShare = 10
 	// person is the user that the provider knows.
 	person = "ann"
 	// fuzzed is the file for the table of operations by statuses, relative to the checkout.
@@ -36,11 +39,14 @@ func TestSchemathesis(t *testing.T) {
 	idp := oidcprovider.New(t)
 	idp.Knows(oidcprovider.People{person: {"groups": []string{"staff"}}})
 	provided := testenv.Single(t, testenv.Options{Env: idp.Settings()})
-	examples := fewExamples
+	examples, share := fewExamples, operationShare
 	if given := os.Getenv("SCHEMATHESIS"); given != "" {
 		n, err := strconv.Atoi(given)
 		require.NoError(t, err, "SCHEMATHESIS must be a number of examples")
-		examples = n
+		examples, share = n, 1
+	}
+	if draw.Whole() {
+		share = 1
 	}
 	root := testenv.Root(t)
 	python, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/tools/schemathesis.sh")).Output()
@@ -54,7 +60,8 @@ func TestSchemathesis(t *testing.T) {
 
 	cmd := exec.CommandContext(t.Context(), strings.TrimSpace(string(python)), "fuzz.py", "--url", w.URL, "--world", world,
 		"--document", filepath.Join(root, "gen/openapi/openapi.json"), "--report", filepath.Join(root, fuzzed),
-		"--examples", strconv.Itoa(examples), "--seconds", cmp.Or(os.Getenv("SECONDS_LEFT"), "3600"), "--only", os.Getenv("ONLY"))
+		"--examples", strconv.Itoa(examples), "--seconds", cmp.Or(os.Getenv("SECONDS_LEFT"), "3600"), "--only", os.Getenv("ONLY"),
+		"--share", strconv.Itoa(share), "--seed", strconv.FormatUint(draw.Seed(t), 10))
 	cmd.Dir = filepath.Join(root, "test/schemathesis")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1")
 	out, err := cmd.CombinedOutput()

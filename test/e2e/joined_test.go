@@ -133,7 +133,8 @@ with signalbox.init() as run:
 	require.Equal(t, node, attempts[0].Node)
 }
 
-// TestSingleProcess_noJoinTokenWithoutListener starts signalboxd without settings: it listens for no agents, so it issues no join token.
+// TestSingleProcess_noJoinTokenWithoutListener starts signalboxd without settings: it listens for no agents,
+// so it issues no join token.
 func TestSingleProcess_noJoinTokenWithoutListener(t *testing.T) {
 	dir := testenv.Folder(t)
 	const password = "given to the test"

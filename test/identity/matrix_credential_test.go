@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
 // credentialTable is the hand-written table with the routes that each credential opens.
@@ -114,15 +115,20 @@ func (w *world) swapped(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := w.present(ctx, t)
 	var requests atomic.Int64
+	all := rules(t).rows
+	rows := draw.OneIn(draw.New(t), rowShare, all)
 	t.Run("routes", func(t *testing.T) {
-		for _, r := range rules(t).rows {
+		for _, r := range rows {
 			t.Run(r.name(), func(t *testing.T) {
 				t.Parallel()
 				requests.Add(w.shown(ctx, t, p, r))
 			})
 		}
 	})
-	require.Greater(t, requests.Load(), int64(20000))
+	require.Greater(t, requests.Load(), int64(20000*len(rows)/len(all)/2))
+	if draw.Whole() {
+		require.Greater(t, requests.Load(), int64(20000))
+	}
 	t.Run("deployment token on another deployment", func(t *testing.T) { w.crossed(ctx, t) })
 	t.Logf("%d requests", requests.Load())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
@@ -15,6 +16,9 @@ import (
 func cheap() map[string]string {
 	return map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}
 }
+
+// In `make test` one row of the table in rowShare is played.
+const rowShare = 10
 
 // TestAuthorization runs every cell of the table against an installation.
 func TestAuthorization(t *testing.T) {
@@ -32,7 +36,8 @@ func (w *world) routes(ctx context.Context, t *testing.T) {
 	t.Helper()
 	book := rules(t)
 	requests := 0
-	for _, r := range book.rows {
+	rows := draw.OneIn(draw.New(t), rowShare, book.rows)
+	for _, r := range rows {
 		t.Run(r.name(), func(t *testing.T) {
 			results := map[string]string{}
 			for _, c := range book.cells(r) {
@@ -46,6 +51,9 @@ func (w *world) routes(ctx context.Context, t *testing.T) {
 			}
 		})
 	}
-	require.Greater(t, requests, 1000)
+	require.GreaterOrEqual(t, requests, len(rows), "a row has no cells")
+	if draw.Whole() {
+		require.Greater(t, requests, 1000)
+	}
 	t.Logf("%d requests", requests)
 }

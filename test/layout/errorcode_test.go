@@ -121,38 +121,6 @@ func (c *errorCodes) add(s source) {
 	}
 }
 
-// readConstants adds the constants that are named as codes or gates, used or not, and the OAuth words of packages that
-// have a wrapper of WithOAuth.
-func (c *errorCodes) readConstants() {
-	for name, value := range c.consts {
-		dot := strings.LastIndex(name, ".")
-		set := ""
-		switch pkg, local := name[:dot], name[dot+1:]; {
-		case strings.HasPrefix(local, "Code"), strings.HasPrefix(local, "Gate"):
-			set = setCode
-		case strings.HasPrefix(local, "word") && c.wraps(pkg, setOAuth):
-			set = setOAuth
-		default:
-			continue
-		}
-		for _, code := range c.resolve(value.file, nil, value.expr).texts {
-			c.found(set, code, nil)
-		}
-	}
-}
-
-// wraps reports whether a package has a wrapper for a set.
-func (c *errorCodes) wraps(pkg, set string) bool {
-	for name, all := range c.wrappers {
-		for w := range all {
-			if w.set == set && strings.HasPrefix(name, pkg+".") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // readDecl adds the codes of one declaration and records its function if it is a wrapper.
 func (c *errorCodes) readDecl(f *codeFile, d ast.Decl) {
 	fn, _ := d.(*ast.FuncDecl)

@@ -5,10 +5,11 @@ import (
 	"go/token"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// value is what is known of an expression: the texts that it can have, and the index of the parameter that it is, -1 if
-// it is none.
+// value is what is known of an expression: the texts that it can have, and the index of the parameter that it names, -1
+// if it names another thing.
 type value struct {
 	texts []string
 	param int
@@ -147,4 +148,36 @@ func isPassedOn(e ast.Expr) bool {
 	}
 	field, ok := e.(*ast.SelectorExpr)
 	return ok && slices.Contains([]string{"Code", "Gate", setOAuth}, field.Sel.Name)
+}
+
+// readConstants adds the constants that are named as codes or gates, used or not, and the OAuth words of packages that
+// have a wrapper of WithOAuth.
+func (c *errorCodes) readConstants() {
+	for name, value := range c.consts {
+		dot := strings.LastIndex(name, ".")
+		set := ""
+		switch pkg, local := name[:dot], name[dot+1:]; {
+		case strings.HasPrefix(local, "Code"), strings.HasPrefix(local, "Gate"):
+			set = setCode
+		case strings.HasPrefix(local, "word") && c.wraps(pkg, setOAuth):
+			set = setOAuth
+		default:
+			continue
+		}
+		for _, code := range c.resolve(value.file, nil, value.expr).texts {
+			c.found(set, code, nil)
+		}
+	}
+}
+
+// wraps reports whether a package has a wrapper for a set.
+func (c *errorCodes) wraps(pkg, set string) bool {
+	for name, all := range c.wrappers {
+		for w := range all {
+			if w.set == set && strings.HasPrefix(name, pkg+".") {
+				return true
+			}
+		}
+	}
+	return false
 }

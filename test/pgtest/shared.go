@@ -45,7 +45,7 @@ func shared(ctx context.Context) (secret.String, func(), error) {
 
 // folder returns the server's folder, which is private to the user because the admin's password is in it.
 func folder() (string, error) {
-	dir := filepath.Join(os.TempDir(), "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
+	dir := filepath.Join(TempDir(), "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("create the test server's folder: %w", err)
 	}

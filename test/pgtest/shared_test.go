@@ -52,6 +52,20 @@ func TestShared_replacesKilledKeeper(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist, fmt.Sprintf("the server must have stopped: %s", raw))
 }
 
+func TestTempDir_memoryByDefault(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	require.Equal(t, dir, TempDir())
+	require.False(t, roomy("/proc"))
+	require.False(t, roomy(dir+"/absent"))
+	t.Setenv("TMPDIR", "")
+	if roomy(memory) {
+		require.Equal(t, memory, TempDir())
+	} else {
+		require.Equal(t, os.TempDir(), TempDir())
+	}
+}
+
 func TestFolder_rejectsOpenPermissions(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

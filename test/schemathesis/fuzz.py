@@ -101,7 +101,7 @@ def fits(case: Request, response: Any) -> bool:
 class Run:
     """One run over all operations."""
 
-    def __init__(self, document: Path, world: World, examples: int, chosen: str | None) -> None:
+    def __init__(self, document: Path, world: World, examples: int, chosen: str | None, share: int, drawn_by: int) -> None:
         load_all_checks()
         self.world = world
         self.examples = examples
@@ -113,6 +113,9 @@ class Run:
         if chosen:
             self.operations = [o for o in self.operations if chosen in self.id(o)]
         self.operations.sort(key=self.turn)
+        #: The operations that get random requests, one in `share`; all are reached.
+        count = -(-len(self.operations) // share)
+        self.drawn = {self.id(o) for o in random.Random(drawn_by).sample(self.operations, count)}
         self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
         self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
@@ -270,6 +273,8 @@ class Run:
         for operation in self.operations:
             self.reach(operation)
         for operation in self.operations if self.examples else []:
+            if self.id(operation) not in self.drawn:
+                continue
             if time.monotonic() > end:
                 self.cut += 1
                 continue
@@ -316,10 +321,12 @@ def main() -> int:
     parser.add_argument("--examples", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3600, help="The time after which no random requests start.")
     parser.add_argument("--only", help="Part of the ids of the operations to call.")
+    parser.add_argument("--share", type=int, default=1, help="Random requests are sent to one operation in this number.")
+    parser.add_argument("--seed", type=int, default=1, help="The seed that picks these operations.")
     parser.add_argument("--report", type=Path, required=True)
     args = parser.parse_args()
     world = json.loads(args.world.read_text())
-    run = Run(args.document, World(args.url, world["values"], world["examples"]), args.examples, args.only)
+    run = Run(args.document, World(args.url, world["values"], world["examples"]), args.examples, args.only, args.share, args.seed)
     start = time.monotonic()
     run.all(args.seconds)
     text, well = run.report()

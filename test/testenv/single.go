@@ -25,6 +25,9 @@ func Single(t testing.TB, o Options) *Stand {
 	s := &Stand{T: t, Password: pass, Dir: dir, Environments: environments(t, dir, o), Processes: map[string]*Process{}, Order: []string{"signalboxd"}}
 	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
 		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
+	if !o.OwnEnvironments {
+		env = append(env, "PATH="+withUV(t))
+	}
 	// Keep the ports over restarts, so that jobs that survive a restart find the server again.
 	free := freePorts(t, 2)
 	listen := "127.0.0.1:" + free[0]

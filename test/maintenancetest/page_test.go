@@ -46,12 +46,12 @@ func TestShown_findsExamples(t *testing.T) {
 	}, shown("```sh\n$ no\n```\n```console\n$ a \\\n    b\none\n…\ntwo\n$ c\n```\nd\n"))
 }
 
-// examples runs every command of docs/reference/grpc.md with the real grpcurl.
+// examples runs every command of docs/reference/grpc.md with the real buf.
 func examples(t *testing.T, s *testenv.Stand, admin string) {
 	t.Helper()
 	root := testenv.Root(t)
-	built, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "tools", "grpcurl.sh")).Output()
-	require.NoError(t, err, "scripts/tools/grpcurl.sh")
+	built, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "tools", "buf.sh")).Output()
+	require.NoError(t, err, "scripts/tools/buf.sh")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "reference", "grpc.md"))
 	require.NoError(t, err)
 	all := shown(string(page))
@@ -59,7 +59,7 @@ func examples(t *testing.T, s *testenv.Stand, admin string) {
 	dir := t.TempDir()
 	tools := filepath.Join(dir, "bin")
 	require.NoError(t, os.Mkdir(tools, 0o700))
-	require.NoError(t, os.Symlink(strings.TrimSpace(string(built)), filepath.Join(tools, "grpcurl")))
+	require.NoError(t, os.Symlink(strings.TrimSpace(string(built)), filepath.Join(tools, "buf")))
 	for _, e := range all {
 		cmd := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(e.command, "127.0.0.1:8080", strings.TrimPrefix(s.URL, "http://")))
 		cmd.Dir = dir

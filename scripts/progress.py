@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Reads `go test -json` and prints one line for each package as it ends, and what a failing test printed.
+
+progress.py TIMES appends the seconds of each package to the file TIMES. It fails where a test failed.
+"""
+
+import json
+import sys
+from collections import defaultdict
+
+
+def main(times: str) -> int:
+    printed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    failed = False
+    with open(times, "a", encoding="utf-8") as seconds:
+        for line in sys.stdin:
+            try:
+                event = json.loads(line)
+            except ValueError:  # the go command's own messages
+                print(line, end="", flush=True)
+                continue
+            package, test = event.get("Package", event.get("ImportPath", "")), event.get("Test", "")
+            action, output = event["Action"], event.get("Output", "")
+            if action == "build-output":
+                print(output, end="", flush=True)
+            elif action == "output":
+                printed[package, test].append(output)
+            elif action in ("pass", "fail", "skip") and test:
+                lines = printed.pop((package, test), [])
+                if action != "pass":
+                    print("".join(lines), end="", flush=True)
+            elif action in ("pass", "fail", "skip"):
+                # A test that never ended, in a panic or by the time limit, is among these.
+                rest = [text for (of, _), texts in printed.items() if of == package for text in texts]
+                lines = rest if action == "fail" else [text for text in rest if text.startswith(("ok ", "? "))]
+                for key in [key for key in printed if key[0] == package]:
+                    del printed[key]
+                print("".join(lines), end="", flush=True)
+                print(f"{event.get('Elapsed', 0):8.1f} {package}", file=seconds, flush=True)
+                failed = failed or action == "fail"
+            elif action == "build-fail":
+                failed = True
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
