@@ -33,7 +33,7 @@ type Gateway struct{ settings conf.S3 }
 // StartGateway starts versitygw on a temporary folder and stops it when the test ends.
 func StartGateway(t *testing.T) *Gateway {
 	t.Helper()
-	// The script builds the server where it is not there, and waits for another caller that does.
+	// The script builds the server if it is missing, or waits while another caller builds it.
 	path, err := exec.CommandContext(t.Context(), filepath.Join(root(t), script)).Output()
 	require.NoError(t, err, script)
 	program := strings.TrimSpace(string(path))

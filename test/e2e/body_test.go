@@ -34,10 +34,10 @@ func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Stand, toke
 	}
 }
 
-// routeShare is the share of routes, one in so many, that `make test` asks for each kind of refusal.
+// routeShare is the share of routes, one in so many, that `make test` calls for each kind of rejection.
 const routeShare = 10
 
-// drawn are the routes of the table that a test asks.
+// drawn returns the routes of the table that a test calls.
 func drawn(t *testing.T) []route.Route {
 	t.Helper()
 	return draw.OneIn(draw.New(t), routeShare, route.Table())

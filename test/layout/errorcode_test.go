@@ -62,16 +62,14 @@ func readErrorCodes(t *testing.T) *errorCodes {
 		consts:   map[string]constant{},
 		statuses: map[string]map[string]map[int]bool{setCode: {}, setOAuth: {}},
 		wrappers: map[string]map[wrapper]bool{
-			faultPackage + ".New":              {{set: setCode, code: 1, kindArg: 0}: true},
-			faultPackage + ".method.WithCode":  {{set: setCode, kindArg: -1}: true},
-			faultPackage + ".method.WithOAuth": {{set: setOAuth, kindArg: -1}: true},
-			// It writes an error as the last event of a stream.
-			module + "/services/inference/internal/proxy.method.last": {{set: setCode, code: 3, kindArg: -1}: true},
+			faultPackage + ".New":                                     {{set: setCode, code: 1, kindArg: 0}: true},
+			faultPackage + ".method.WithCode":                         {{set: setCode, kindArg: -1}: true},
+			faultPackage + ".method.WithOAuth":                        {{set: setOAuth, kindArg: -1}: true},
+			module + "/services/inference/internal/proxy.method.last": {{set: setCode, code: 3, kindArg: -1}: true}, // the last event of a stream
 		},
 	}
 	for _, s := range sources(t) {
-		top, _, _ := strings.Cut(filepath.ToSlash(s.path), "/")
-		if !strings.HasSuffix(s.path, "_test.go") && slices.Contains([]string{"cmd", "gateway", "internal", "platform", "services"}, top) {
+		if servesAPI(s.path) {
 			c.add(s)
 		}
 	}
@@ -86,6 +84,12 @@ func readErrorCodes(t *testing.T) *errorCodes {
 	}
 	c.readConstants()
 	return c
+}
+
+// servesAPI reports whether a file belongs to a program that serves the API.
+func servesAPI(path string) bool {
+	top, _, _ := strings.Cut(filepath.ToSlash(path), "/")
+	return !strings.HasSuffix(path, "_test.go") && slices.Contains([]string{"cmd", "gateway", "internal", "platform", "services"}, top)
 }
 
 func (c *errorCodes) size() (n int) {
