@@ -1,7 +1,7 @@
-// Package pysdk carries the Python reporter, the package `signalbox` that training code imports,
-// inside the Go binaries: the agent lays it out beside a run and puts that folder on PYTHONPATH,
-// so that the reporter always speaks the dialect of the control plane it came with. It owns no
-// behaviour; the Python sources next to this file are the truth.
+// Package pysdk embeds the Python reporter, the package `signalbox` that training code imports, in the Go binaries.
+// The agent writes it to a folder of each run and adds that folder to PYTHONPATH, so that the reporter always has the
+// version of its control plane. The package has no behaviour of its own; the Python sources next to this file are the
+// reporter.
 package pysdk
 
 import (
@@ -12,7 +12,7 @@ import (
 //go:embed src/signalbox/*.py src/signalbox/py.typed
 var files embed.FS
 
-// Files is the tree to put on PYTHONPATH: it holds the folder signalbox/ with the package.
+// Files returns the tree for PYTHONPATH: the folder signalbox/ with the package.
 func Files() (fs.FS, error) {
 	return fs.Sub(files, "src")
 }

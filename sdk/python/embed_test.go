@@ -11,7 +11,7 @@ import (
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
 )
 
-func TestFilesHoldTheWholePackage(t *testing.T) {
+func TestFiles_containWholePackage(t *testing.T) {
 	t.Parallel()
 	tree, err := pysdk.Files()
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestFilesHoldTheWholePackage(t *testing.T) {
 	}
 }
 
-func TestFilesHoldNothingElse(t *testing.T) {
+func TestFiles_containNothingElse(t *testing.T) {
 	t.Parallel()
 	tree, err := pysdk.Files()
 	require.NoError(t, err)

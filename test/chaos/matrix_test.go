@@ -107,7 +107,7 @@ func TestMatrix_someSpreadsRows(t *testing.T) {
 		require.Len(t, victimsSeen, 4)
 		require.Len(t, ways, 2)
 	}
-	require.Len(t, drawn, len(all), "every row is drawn by some seed")
+	require.Len(t, drawn, len(all), "some seed must draw every row")
 }
 
 func TestSigns_routesBelongToVictim(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package draw picks the part of a long matrix that a run plays: `make test` plays a part, by a seed that it prints,
-// and `make test-long` plays all of it.
+// Package draw picks the part of a long matrix that a run covers: `make test` runs a part, chosen by a seed that it prints,
+// and `make test-long` runs all of it.
 package draw
 
 import (
@@ -18,7 +18,7 @@ const (
 	defaultSeed  = 1
 )
 
-// Whole reports whether matrices are played whole.
+// Whole reports whether matrices run in full.
 func Whole() bool { return os.Getenv(longVariable) != "" }
 
 // Picker picks rows of one matrix. Pickers of different tests draw differently from the same seed.
@@ -51,12 +51,12 @@ func New(t testing.TB) *Picker {
 	return &Picker{whole: Whole(), rand: rand.New(rand.NewPCG(seed, h.Sum64()))}
 }
 
-// OneIn returns about one in n of the rows, at least one and in their order; all of them where matrices are whole.
+// OneIn returns about one in n of the rows, at least one, in order. If matrices run in full, it returns all rows.
 func OneIn[T any](p *Picker, n int, rows []T) []T {
 	return Some(p, (len(rows)+n-1)/n, rows)
 }
 
-// Some returns n of the rows in their order, or all where there are fewer or matrices are whole.
+// Some returns n of the rows in order, or all if there are fewer or if matrices run in full.
 func Some[T any](p *Picker, n int, rows []T) []T {
 	if p.whole || n >= len(rows) {
 		return rows

@@ -147,7 +147,7 @@ def test_flush_reports_undelivered(
     strand(control, start, 3)
     root = env["SERVICE_JOB_SPOOL_DIR"]
     assert flush(monkeypatch, {**env, "SERVICE_JOB_RUN_ID": "run_2"}, root) == 1
-    assert "of another run" in capsys.readouterr().err
+    assert "belongs to another run" in capsys.readouterr().err
     control.stop()
     assert flush(monkeypatch, env, root, "--timeout", "0.1") == 1
     assert "0 of 3" in capsys.readouterr().out

@@ -6,7 +6,7 @@
 // behind, and a repeated request with the same Idempotency-Key gets the first response. A watch that is resumed on any
 // replica sends the same changes under the same numbers, each once and in order, up to the change that ended the job.
 //
-// admit.go runs the gates and writes; rows.go gives the gates access to this service's rows; retry.go submits the spec
+// admit.go runs the gates and writes; lookups_proto.go has what the gates look up; retry.go submits the spec
 // of an existing job; watch.go streams. jobapi.go is pure and defines what can be changed of a job. Only server*.go
 // and *_proto.go use proto.
 package jobapi

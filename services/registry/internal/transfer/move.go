@@ -1,0 +1,57 @@
+package transfer
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
+)
+
+// Owners transfers what users own.
+type Owners struct {
+	Pool   *pgxpool.Pool
+	Events *event.Log
+	Audit  *audit.Log
+}
+
+// Transfer transfers everything that from owns to another user and returns the number of things of each kind.
+func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count, error) {
+	var moved []Count
+	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		moved = nil
+		for _, k := range kinds() {
+			ids, err := k.transfer(ctx, tx, from, to)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				if err := o.record(ctx, tx, k, id, from, to); err != nil {
+					return err
+				}
+			}
+			moved = append(moved, Count{k.name, len(ids)})
+		}
+		if err := transferPlans(ctx, tx, from, to.ID); err != nil {
+			return err
+		}
+		_, err := epoch.Bump(ctx, tx)
+		return err
+	})
+	return moved, err
+}
+
+func (o *Owners) record(ctx context.Context, tx pgx.Tx, k kind, id, from string, to Person) error {
+	_, err := o.Events.Append(ctx, tx, event.Event{SubjectKind: k.subject(), SubjectID: id, Type: EventTransferred, Message: "transferred to " + to.Name})
+	if err != nil {
+		return err
+	}
+	return o.Audit.Record(ctx, tx, audit.Entry{
+		Action: k.name + ".transfer", TargetKind: k.subject(), TargetID: id,
+		After: map[string]string{"owner_id": to.ID, "former_owner_id": from},
+	})
+}
