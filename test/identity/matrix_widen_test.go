@@ -68,11 +68,11 @@ func same() map[string]string {
 	const team = "only its leads may change a team, so edit and manage are the same"
 	const turns = "the registry itself checks the caller's read access and password for a transcript; its own tests cover that"
 	return map[string]string{
-		"manage lowered to edit: signalbox.auth.v1.TeamService/UpdateTeam":                 team,
-		"manage lowered to edit: signalbox.auth.v1.TeamService/PutTeamMember":              team,
-		"manage lowered to edit: signalbox.auth.v1.TeamService/RemoveTeamMember":           team,
-		"read lowered to none: signalbox.jobs.v1.ClusterService/ListQueue":                 "every user sees that a job waits; a test of the service covers the hidden names",
-		"read lowered to none: signalbox.inference.v1.TranscriptService/ListTurns":         turns,
+		"manage lowered to edit: signalbox.auth.v1.TeamService/UpdateTeam":                team,
+		"manage lowered to edit: signalbox.auth.v1.TeamService/PutTeamMember":             team,
+		"manage lowered to edit: signalbox.auth.v1.TeamService/RemoveTeamMember":          team,
+		"read lowered to none: signalbox.jobs.v1.ClusterService/ListQueue":                "every user sees that a job waits; a test of the service covers the hidden names",
+		"read lowered to none: signalbox.inference.v1.TranscriptService/ListTurns":        turns,
 		"temporary password accepted: signalbox.inference.v1.TranscriptService/ListTurns": turns,
 	}
 }
