@@ -34,7 +34,7 @@ clean() { # ends the server of the databases, which would outlive the tests by s
       [ -e "$server/url" ] || break
       sleep 0.1
     done
-    rm -rf "$TMPDIR" ;;
+    rm -rf "$TMPDIR" || true ;;
   esac
 }
 trap clean EXIT
