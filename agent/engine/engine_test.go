@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,13 +211,24 @@ func TestProber_Run_timeoutShowsLastResponse(t *testing.T) {
 	require.Contains(t, r.Message, "Loading model")
 }
 
+// closedPort returns an address that refuses connections. The port is bound until the test ends, so that no other test gets it.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	return fmt.Sprint("127.0.0.1:", name.(*syscall.SockaddrInet4).Port)
+}
+
 func TestProber_Run_portClosed(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(nil)
-	server.Close()
-	r := probe(t, nil, func(target *Target) { target.Address, target.Deadline = server.URL, 200*time.Millisecond })
+	address := "http://" + closedPort(t)
+	r := probe(t, nil, func(target *Target) { target.Address, target.Deadline = address, 200*time.Millisecond })
 	require.Equal(t, executor.CodePortTimeout, r.Code)
-	require.Error(t, NewProber(clock.Real()).Bound(t.Context(), server.URL))
+	require.Error(t, NewProber(clock.Real()).Bound(t.Context(), address))
 }
 
 func TestProber_Run_keyCheckedAndNotReported(t *testing.T) {

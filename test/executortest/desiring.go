@@ -45,7 +45,10 @@ var desiring = map[string]func(*bench){ //nolint:gochecknoglobals // a table of 
 		newer.Fence = 2
 		older := b.shell("a", "echo older >> "+starts)
 		b.apply(newer)
-		b.until("the command has started", func() bool { return exists(starts) })
+		b.until("the command has started", func() bool {
+			o, _ := b.observe(newer.Key)
+			return exists(starts) && o.Phase == executor.PhaseRunning
+		})
 		b.apply(older)
 		o, known := b.observe(newer.Key)
 		require.True(b, known)
