@@ -38,7 +38,7 @@ func missingNames(top, page string) []string {
 			continue
 		}
 		for _, p := range alternatives(span[1]) {
-			if found, err := filepath.Glob(filepath.Join(top, p)); err != nil || len(found) == 0 {
+			if found, err := filepath.Glob(filepath.Join(top, strings.TrimSuffix(p, "/..."))); err != nil || len(found) == 0 {
 				out = append(out, p+" does not exist")
 			}
 		}
