@@ -18,11 +18,11 @@ help:
 	@echo "make test-long  all tests, every matrix whole"
 	@echo "make race    the same with the race detector"
 	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
-	@echo "make schemathesis  every operation asked for what it takes and what it does not, 50 examples each"
+	@echo "make schemathesis  random requests to every operation, valid and invalid, 50 examples each"
 	@echo "make identity  sign-in and access, every figure at full length"
 	@echo "make gen     regenerate from the protos   make verify generated code and formats are up to date"
-	@echo "make lint    golangci-lint, buf, the OpenAPI document  make fmt    format"
-	@echo "make accept-api  what breaks clients is meant: the baseline of make verify is what is there now"
+	@echo "make lint    golangci-lint, buf, the OpenAPI document, wording  make fmt    format"
+	@echo "make accept-api  accept breaking changes: the current API becomes the baseline of make verify"
 	@echo "make breaks  plants each break of test/contract/breaks and sees its goldens turn red"
 	@echo "make fuzz    every fuzz target for FUZZTIME (10m) each"
 	@echo "make bench   measured figures"
@@ -91,6 +91,7 @@ lint:
 	@scripts/tools/protos.sh
 	@"$$(scripts/tools/buf.sh)" lint proto
 	@scripts/openapi-lint.sh
+	@GOWORK=off go -C tools run ./wording ..
 
 verify:
 	@scripts/verify.sh

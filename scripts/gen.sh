@@ -14,6 +14,6 @@ PATH="$PWD/.cache/bin:$PATH" "$buf" generate
 # The route table: the bindings of the RPCs and the HTTP-only routes of proto/http_routes.yaml.
 "$buf" build -o .cache/image.binpb
 GOWORK=off go -C tools run ./routes -image ../.cache/image.binpb -http ../proto/http_routes.yaml -out ../gen/route
-# The OpenAPI document, with what proto/openapi_overlay.yaml says that the protos cannot.
+# The OpenAPI document, with what proto/openapi_overlay.yaml adds to the protos.
 GOWORK=off go -C tools run ./openapi -image ../.cache/image.binpb -http ../proto/http_routes.yaml \
   -overlay ../proto/openapi_overlay.yaml -out ../gen/openapi

@@ -12,7 +12,7 @@ sdk=$(scripts/tools/venv.sh sdk sdk/python/requirements-dev.lock)
 (cd sdk/python && PYTHONPATH=src "$sdk" -m pytest -q -p no:cacheprovider tests && "$sdk" -m mypy --no-incremental --strict src)
 recipe=$(scripts/tools/venv.sh chat-tiny recipes/demo/chat-tiny/requirements.lock recipes/demo/chat-tiny/tests/requirements-test.lock)
 (cd recipes/demo/chat-tiny && PYTHONPATH="$OLDPWD/sdk/python/src" "$recipe" -m pytest -q -p no:cacheprovider)
-# What the numbers of agent evaluations are held against is computed anew.
+# Compute the reference values of agent evaluations again.
 "$recipe" services/ingest/internal/evaluation/testdata/reference.py --check
 rm -f .cache/python-test-*
 touch "$passed"

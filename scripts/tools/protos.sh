@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Lays the third-party .proto files that ours import into .cache/proto, out of the Go module cache:
-# none of them is committed, and no schema registry is asked.
+# none of them is committed, and no schema registry is needed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export GOWORK=off GOFLAGS=-mod=mod

@@ -14,7 +14,7 @@ if [ ! -f "$dir/.complete" ]; then
 fi
 if [ ! -f "$dir/.complete" ]; then
   rm -rf "$dir"
-  # What pip is told about the index of this machine, uv is told too.
+  # uv uses the package index that pip is configured with.
   index=$(python3 -m pip config get global.index-url 2> /dev/null || true)
   [ -z "${PIP_INDEX_URL:-$index}" ] || export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$index}}
   [ -z "${PIP_CERT:-}" ] || export SSL_CERT_FILE=${SSL_CERT_FILE:-$PIP_CERT}

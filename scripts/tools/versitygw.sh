@@ -12,7 +12,7 @@ if [ ! -x "$bin" ]; then
   mkdir -p .cache/bin
   build=$(mktemp -d "$PWD/.cache/bin/.versitygw-XXXXXX")
   trap 'rm -rf "$build"' EXIT
-  # From an empty folder, so that neither the workspace nor go.mod has a say.
+  # From an empty folder, so that neither the workspace nor go.mod applies.
   (cd "$build" && GOGC=400 GOWORK=off GOFLAGS=-mod=mod GOBIN="$build" go install \
     -gcflags='github.com/...=-N -l -dwarf=false' -ldflags='-s -w' "github.com/versity/versitygw/cmd/versitygw@$version") >&2
   mv "$build/versitygw" "$bin"

@@ -22,7 +22,7 @@ import (
 const (
 	// fewExamples is the number of examples per operation if SCHEMATHESIS is not set.
 	fewExamples = 1
-	// In `make test` one operation in operationShare gets random requests; each is asked for what it does.
+	// In `make test` one operation in operationShare gets random requests; every operation gets a request that succeeds.
 	operationShare = 10
 	// person is the user that the provider knows.
 	person = "ann"

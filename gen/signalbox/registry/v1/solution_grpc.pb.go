@@ -225,7 +225,7 @@ type SolutionApplicationServiceClient interface {
 	// CreateSolutionApplication resolves a solution and its bindings and stores an immutable snapshot of them. If the
 	// project has an identical application, it is returned unchanged, with 200.
 	CreateSolutionApplication(ctx context.Context, in *CreateSolutionApplicationRequest, opts ...grpc.CallOption) (*SolutionApplicationOut, error)
-	// ListSolutionApplications lists solution applications, newest first, 50 by default.
+	// ListSolutionApplications lists solution applications, newest first, 50 per page.
 	ListSolutionApplications(ctx context.Context, in *ListSolutionApplicationsRequest, opts ...grpc.CallOption) (*SolutionApplicationsOut, error)
 	GetSolutionApplication(ctx context.Context, in *GetSolutionApplicationRequest, opts ...grpc.CallOption) (*SolutionApplicationOut, error)
 	// GetSolutionApplicationStatus reports which bindings have drifted from the snapshot, with the access rights of the
@@ -291,7 +291,7 @@ type SolutionApplicationServiceServer interface {
 	// CreateSolutionApplication resolves a solution and its bindings and stores an immutable snapshot of them. If the
 	// project has an identical application, it is returned unchanged, with 200.
 	CreateSolutionApplication(context.Context, *CreateSolutionApplicationRequest) (*SolutionApplicationOut, error)
-	// ListSolutionApplications lists solution applications, newest first, 50 by default.
+	// ListSolutionApplications lists solution applications, newest first, 50 per page.
 	ListSolutionApplications(context.Context, *ListSolutionApplicationsRequest) (*SolutionApplicationsOut, error)
 	GetSolutionApplication(context.Context, *GetSolutionApplicationRequest) (*SolutionApplicationOut, error)
 	// GetSolutionApplicationStatus reports which bindings have drifted from the snapshot, with the access rights of the
