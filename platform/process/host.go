@@ -22,10 +22,10 @@ var (
 	ErrNotStopped = errors.New("did not stop in time")
 )
 
-// stopRequest is the cause of a stop by a signal.
-type stopRequest struct{ signal os.Signal }
+// stopError is the cause of a stop by a signal.
+type stopError struct{ signal os.Signal }
 
-func (a stopRequest) Error() string { return "stop requested by signal " + a.signal.String() }
+func (a stopError) Error() string { return "stop requested by signal " + a.signal.String() }
 
 type signalKey struct{}
 
@@ -107,7 +107,7 @@ func (h *Host) watch(halt context.CancelCauseFunc, killed chan<- error, over <-c
 				killed <- fmt.Errorf("%w: %v", ErrKilled, s)
 				return
 			}
-			halt(stopRequest{s})
+			halt(stopError{s})
 		case <-over:
 			return
 		}
@@ -125,7 +125,7 @@ func (h *Host) serve(base, halted context.Context, halt context.CancelCauseFunc)
 	if inService {
 		<-halted.Done()
 	}
-	if by, ok := errors.AsType[stopRequest](context.Cause(halted)); ok {
+	if by, ok := errors.AsType[stopError](context.Cause(halted)); ok {
 		base = context.WithValue(base, signalKey{}, by.signal)
 		h.Log.InfoContext(base, "stopping", "signal", by.signal.String())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-var adopting = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
+var adopting = map[string]func(*bench){
 	"running command is adopted": func(b *bench) {
 		dir := b.TempDir()
 		goOn, starts := filepath.Join(dir, "go"), filepath.Join(dir, "starts")

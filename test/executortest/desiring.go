@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-var desiring = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
+var desiring = map[string]func(*bench){
 	"gone work is ended, reported and forgotten": func(b *bench) {
 		pids := filepath.Join(b.TempDir(), "pids")
 		w := b.shell("a", "echo $$ > "+pids+"; sleep 300")

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-var endings = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
+var endings = map[string]func(*bench){
 	"command runs and ends": func(b *bench) {
 		w := b.shell("a", "echo one; echo two >&2; printf three")
 		b.apply(w)

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-var preparing = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
+var preparing = map[string]func(*bench){
 	"inputs are placed and listed in the bindings file": func(b *bench) {
 		pack := b.plane.Put("package.tar", Tar(b.T, map[string]string{"code/main.sh": "cat \"$SERVICE_JOB_BINDINGS_FILE\"\n"}))
 		pack.Unpack = true

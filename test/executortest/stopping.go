@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-var stopping = map[string]func(*bench){ //nolint:gochecknoglobals // a table of tests
+var stopping = map[string]func(*bench){
 	"stop lets the command end": func(b *bench) {
 		ready := filepath.Join(b.TempDir(), "ready")
 		w := b.shell("a", "trap 'echo bye; exit 4' TERM; touch "+ready+"; while :; do sleep 0.05; done")

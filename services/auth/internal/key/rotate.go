@@ -111,15 +111,15 @@ func (r *Rotation) record(ctx context.Context, tx pgx.Tx, action string, made Ke
 	})
 }
 
-// KeyWithState is a key with its state.
-type KeyWithState struct {
+// WithState is a key with its state.
+type WithState struct {
 	Key
 
 	State State
 }
 
 // List returns the keys of a purpose (of all purposes if it is empty), newest first, and whether there are more.
-func (r *Rotation) List(ctx context.Context, purpose Purpose, p request.Page) ([]KeyWithState, bool, error) {
+func (r *Rotation) List(ctx context.Context, purpose Purpose, p request.Page) ([]WithState, bool, error) {
 	store := r.Ring.store
 	live, err := store.live(ctx, store.Pool)
 	if err != nil {
@@ -137,9 +137,9 @@ func (r *Rotation) List(ctx context.Context, purpose Purpose, p request.Page) ([
 		return nil, false, err
 	}
 	keys, more := request.CutPage(keys, p)
-	shown := make([]KeyWithState, 0, len(keys))
+	shown := make([]WithState, 0, len(keys))
 	for _, k := range keys {
-		shown = append(shown, KeyWithState{k, k.state(now, signing[k.Purpose])})
+		shown = append(shown, WithState{k, k.state(now, signing[k.Purpose])})
 	}
 	return shown, more, nil
 }

@@ -46,7 +46,7 @@ func (s *Server) RotateKey(ctx context.Context, in *authv1.RotateKeyRequest) (*a
 	return &authv1.RotateKeyResponse{Keys: toProto(list)}, nil
 }
 
-func toProto(list []KeyWithState) []*authv1.SigningKey {
+func toProto(list []WithState) []*authv1.SigningKey {
 	out := make([]*authv1.SigningKey, 0, len(list))
 	for i := range list {
 		k := &list[i]
