@@ -39,6 +39,7 @@ func waitingJob(t *testing.T, s *testenv.Stand, admin string) string {
 // held is a sign-in request whose body has been sent in part.
 type held struct {
 	conn net.Conn
+	in   *bufio.Reader
 	rest string
 }
 
@@ -48,16 +49,25 @@ func hold(t *testing.T, s *testenv.Stand) held {
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST /api/auth/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:5])
+	_, err = fmt.Fprintf(conn, "POST /api/auth/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 	require.NoError(t, err)
-	return held{conn, body[5:]}
+	// The server sends 100 when a handler reads the body, so the request is in flight from here on.
+	in := bufio.NewReader(conn)
+	line, err := in.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "100 Continue")
+	_, err = in.ReadString('\n')
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, body[:5])
+	require.NoError(t, err)
+	return held{conn, in, body[5:]}
 }
 
 func (h held) finish(t *testing.T) response {
 	t.Helper()
 	_, err := io.WriteString(h.conn, h.rest)
 	require.NoError(t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(h.conn), nil)
+	resp, err := http.ReadResponse(h.in, nil)
 	require.NoError(t, err, "the held request must be completed")
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)

@@ -11,7 +11,7 @@ type InFlight struct {
 	empty    chan struct{} // closed when draining has begun and no request is left
 }
 
-// NewHold returns a Hold that is not draining.
+// NewHold returns a counter that is not draining.
 func NewHold() *InFlight { return &InFlight{empty: make(chan struct{})} }
 
 // Enter counts a request until Leave is called. Once draining has begun it counts nothing and returns false.
