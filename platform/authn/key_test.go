@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -104,32 +105,29 @@ func TestKeys_Find_fetchesUnknownID(t *testing.T) {
 	require.True(t, fault.Is(k.verify(t, known), fault.Unauthenticated), "the key that it replaced is rejected")
 }
 
-// The first fetch is held up until all lookups have started.
+// The first fetch is held up until all lookups wait, for it or for the gate.
 func TestKeys_Find_unknownIDsShareFetches(t *testing.T) {
 	t.Parallel()
-	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	release, calls := make(chan struct{}), atomic.Int32{}
-	keys := authn.NewKeys(clk, func(context.Context) ([]authn.PublicKey, error) {
-		calls.Add(1)
-		<-release
-		return nil, nil
-	})
-	const n = 200
-	var started, done sync.WaitGroup
-	started.Add(n)
-	for i := range n {
-		done.Go(func() {
-			started.Done()
-			_, err := keys.Find(context.Background(), fmt.Sprint("unknown", i))
-			if !fault.Is(err, fault.Unauthenticated) {
-				t.Errorf("%v", err)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		release, calls := make(chan struct{}), atomic.Int32{}
+		keys := authn.NewKeys(clock.NewFake(time.Now()), func(context.Context) ([]authn.PublicKey, error) {
+			calls.Add(1)
+			<-release
+			return nil, nil
 		})
-	}
-	started.Wait()
-	close(release)
-	done.Wait()
-	require.Less(t, calls.Load(), int32(n/2))
+		for i := range 200 {
+			go func() {
+				_, err := keys.Find(t.Context(), fmt.Sprint("unknown", i))
+				if !fault.Is(err, fault.Unauthenticated) {
+					t.Errorf("%v", err)
+				}
+			}()
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		require.LessOrEqual(t, calls.Load(), int32(2), "lookups that wait for a fetch share its result")
+	})
 }
 
 func TestKeys_Find_sourceUnavailable(t *testing.T) {
