@@ -39,21 +39,13 @@ func check(root, allowFile string) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := exec.Command("git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard")
-	out, err := list.Output()
+	paths, err := files(root)
 	if err != nil {
-		return nil, fmt.Errorf("list the files of %s: %w", root, err)
+		return nil, err
 	}
 	var findings []finding
-	for path := range strings.Lines(string(out)) {
-		path = strings.TrimSpace(path)
-		if exempt(path) {
-			continue
-		}
+	for _, path := range paths {
 		raw, err := os.ReadFile(filepath.Join(root, path))
-		if os.IsNotExist(err) {
-			continue // deleted, and not committed yet
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +56,24 @@ func check(root, allowFile string) ([]finding, error) {
 		}
 	}
 	return findings, nil
+}
+
+// files returns the paths below root that git tracks or would add and that are ours to word.
+func files(root string) ([]string, error) {
+	list := exec.Command("git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard")
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of %s: %w", root, err)
+	}
+	var paths []string
+	for path := range strings.Lines(string(out)) {
+		path = strings.TrimSpace(path)
+		_, err := os.Lstat(filepath.Join(root, path)) // what is deleted and not committed yet is still listed
+		if err == nil && !exempt(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
 }
 
 // readAllowed reads the exceptions. Everything behind a # is the reason.

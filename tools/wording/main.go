@@ -1,8 +1,9 @@
 // Command wording checks that comments, messages, documents and test names are in plain English, by the word list of
 // docs/contributing/go-style.md. It prints each finding as file:line with the better words and exits with status 1 if
-// there is one.
+// there is one. With -sample it prints comments and messages that it draws at random instead, for a person to read.
 //
 //	wording [-allow FILE] ROOT
+//	wording -sample SEED ROOT
 package main
 
 import (
@@ -14,10 +15,22 @@ import (
 
 func main() {
 	allow := flag.String("allow", "wording/allow.txt", "file of exceptions, one `PATH: WORD` a line")
+	seed := flag.Uint64("sample", 0, "draw 100 comments and 60 messages with this seed")
 	flag.Parse()
 	root := flag.Arg(0)
 	if root == "" {
 		root = ".."
+	}
+	if *seed != 0 {
+		comments, messages, err := sample(root, *seed, 100, 60)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "wording:", err)
+			os.Exit(2)
+		}
+		for _, d := range append(comments, messages...) {
+			fmt.Println(d)
+		}
+		return
 	}
 	findings, err := check(root, *allow)
 	if err != nil {
