@@ -65,8 +65,20 @@ func (s *server) set(silent, shut bool) {
 	s.silent, s.shut = silent, shut
 }
 
+// open returns the number of connections that neither side has closed.
+func (s *server) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
 func (s *server) talk(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
+	defer func() {
+		_ = conn.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, conn)
+	}()
 	r := bufio.NewReader(conn)
 	for {
 		words, err := command(r)

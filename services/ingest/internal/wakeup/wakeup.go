@@ -6,13 +6,14 @@ package wakeup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/process"
@@ -25,16 +26,17 @@ const (
 	// After breakAfter failures in a row the breaker opens for breakFor.
 	breakAfter = 3
 	breakFor   = 2 * time.Second
-	// pingEvery is the interval of the pings on a silent subscription.
+	// pingEvery is the interval of the pings on a subscription. One on which nothing arrives for silentFor is replaced.
 	pingEvery  = time.Second
+	silentFor  = 2 * pingEvery
 	maxPending = 4096
 )
 
 // Wakeups notifies other replicas of commits through Redis.
 type Wakeups struct {
-	client *redis.Client
-	clock  clock.Clock
-	log    *slog.Logger
+	url   secret.String
+	clock clock.Clock
+	log   *slog.Logger
 
 	mu   sync.Mutex
 	runs map[string]bool // not published yet
@@ -44,18 +46,22 @@ type Wakeups struct {
 	until    time.Time
 }
 
-// New returns a Live for a Redis URL. It connects when it is first used.
-func New(url secret.String, clk clock.Clock, log *slog.Logger) (*Wakeups, error) {
-	o, err := redis.ParseURL(url.Reveal())
-	if err != nil {
-		return nil, errors.New("SERVICE_REDIS_URL must have the form redis://[user:password@]host:port/db")
+// database matches the path of a Redis URL: the number of a database, or nothing.
+var database = regexp.MustCompile(`^(?:/\d{0,4})?$`)
+
+// New returns Wakeups for a Redis URL. It connects when it is first used.
+func New(address secret.String, clk clock.Clock, log *slog.Logger) (*Wakeups, error) {
+	u, err := url.Parse(address.Reveal())
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" || !database.MatchString(u.Path) || u.RawQuery != "" {
+		return nil, errors.New("SERVICE_REDIS_URL must have the form redis://[user:password@]host:port/db, or rediss:// for TLS")
 	}
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout, callTimeout
-	o.MaxRetries, o.DialerRetries = -1, 1
-	redis.SetLogger(library{log}) // the library has one logger per process; its default writes to stderr
-	o.ContextTimeoutEnabled = true
-	o.PoolSize = 4
-	return &Wakeups{client: redis.NewClient(o), clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
+	return &Wakeups{url: address, clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
+}
+
+// dial connects to Redis. A write on the connection and a read that names no timeout take at most callTimeout.
+func (l *Wakeups) dial(ctx context.Context) (redis.Conn, error) {
+	return redis.DialURLContext(ctx, l.url.Reveal(), redis.DialConnectTimeout(callTimeout), redis.DialTLSHandshakeTimeout(callTimeout),
+		redis.DialReadTimeout(callTimeout), redis.DialWriteTimeout(callTimeout))
 }
 
 // Tell queues runs that have news for publishing. It never blocks. Runs beyond maxPending are not published; their
@@ -76,7 +82,6 @@ func (l *Wakeups) Tell(runs []string) {
 
 // Run publishes the queued runs and calls wake for runs that other replicas publish, until ctx ends.
 func (l *Wakeups) Run(ctx context.Context, wake func(runs []string)) error {
-	defer func() { _ = l.client.Close() }()
 	return process.Group(ctx,
 		process.Worker{Name: "publish", Run: l.publish},
 		process.Worker{Name: "subscribe", Run: func(ctx context.Context) error { return l.subscribe(ctx, wake) }},
@@ -84,6 +89,9 @@ func (l *Wakeups) Run(ctx context.Context, wake func(runs []string)) error {
 }
 
 func (l *Wakeups) publish(ctx context.Context) error {
+	// The pool keeps the one connection that publish uses, and drops it after a failure.
+	pool := &redis.Pool{MaxIdle: 1, DialContext: l.dial}
+	defer func() { _ = pool.Close() }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -94,11 +102,20 @@ func (l *Wakeups) publish(ctx context.Context) error {
 		if len(runs) == 0 || l.open() {
 			continue
 		}
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err := l.client.Publish(call, channel, strings.Join(runs, ",")).Err()
-		cancel()
-		l.count(ctx, err)
+		l.count(ctx, send(ctx, pool, runs))
 	}
+}
+
+func send(ctx context.Context, pool *redis.Pool, runs []string) error {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := pool.GetContext(call)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = redis.DoContext(conn, call, "PUBLISH", channel, strings.Join(runs, ","))
+	return err
 }
 
 func (l *Wakeups) take() []string {
@@ -142,42 +159,54 @@ func (l *Wakeups) subscribe(ctx context.Context, wake func(runs []string)) error
 
 // listen calls wake for messages until the connection fails. It reports whether the subscription was established.
 func (l *Wakeups) listen(ctx context.Context, wake func(runs []string)) (established bool) {
-	sub := l.client.Subscribe(ctx, channel)
-	defer func() { _ = sub.Close() }()
-	waiting := false // for the reply to a ping
+	conn, err := l.dial(ctx)
+	if err != nil {
+		return false
+	}
+	sub := redis.PubSubConn{Conn: conn}
+	// A failed worker ends the other: ping by the context, receive by the closed connection.
+	_ = process.Group(ctx,
+		process.Worker{Name: "ping", Run: func(ctx context.Context) error {
+			defer func() { _ = sub.Close() }()
+			return l.ping(ctx, sub)
+		}},
+		process.Worker{Name: "receive", Run: func(context.Context) error {
+			established, err = receive(sub, wake)
+			return err
+		}},
+	)
+	return established
+}
+
+// ping subscribes, and then pings until a write fails or ctx ends.
+func (l *Wakeups) ping(ctx context.Context, sub redis.PubSubConn) error {
+	if err := sub.Subscribe(channel); err != nil {
+		return err
+	}
 	for {
-		msg, err := sub.ReceiveTimeout(ctx, pingEvery)
-		switch m := msg.(type) {
-		case *redis.Message:
-			wake(strings.Split(m.Payload, ","))
-		case *redis.Subscription, *redis.Pong:
-			established, waiting = true, false
+		if err := clock.Sleep(ctx, l.clock, pingEvery); err != nil {
+			return err
 		}
-		if err == nil {
-			continue
+		if err := sub.Ping(""); err != nil {
+			return err
 		}
-		if ctx.Err() != nil || waiting || !established || !timedOut(err) {
-			return established
-		}
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err = sub.Ping(call)
-		cancel()
-		if err != nil {
-			return established
-		}
-		waiting = true
 	}
 }
 
-func timedOut(err error) bool {
-	t, ok := err.(interface{ Timeout() bool })
-	return ok && t.Timeout()
-}
-
-// library is the logger of the Redis library. It logs at debug level, because the breaker reports repeated failures.
-type library struct{ log *slog.Logger }
-
-// Printf implements the library's logger.
-func (l library) Printf(ctx context.Context, format string, v ...any) {
-	l.log.DebugContext(ctx, "redis library", "text", fmt.Sprintf(format, v...))
+// receive calls wake for messages until the connection fails or is silent. The first reply must be the one to subscribe.
+func receive(sub redis.PubSubConn, wake func(runs []string)) (established bool, err error) {
+	for {
+		switch m := sub.ReceiveWithTimeout(silentFor).(type) {
+		case redis.Subscription:
+			established = true
+		case redis.Message:
+			wake(strings.Split(string(m.Data), ","))
+		case redis.Pong:
+			if !established {
+				return false, errors.New("redis replied to a ping, but not to the subscription before it")
+			}
+		case error:
+			return established, m
+		}
+	}
 }
