@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 # Like go test, it does not repeat what passed with the same files.
 digest=$(find sdk/python recipes services/ingest/internal/evaluation scripts/python-test.sh \
   -name '.*' -prune -o -name __pycache__ -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)
-passed=$PWD/.cache/python-test-$digest
+passed=$PWD/.cache/python-test-$digest${TEST_LONG:+-long}
 if [ -f "$passed" ]; then echo "ok (cached)"; exit 0; fi
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 sdk=$(scripts/tools/venv.sh sdk sdk/python/requirements-dev.lock)

@@ -92,7 +92,7 @@ scripts/tools/redis.sh > /dev/null
 # The S3 server is built, and the tests in Python run, beside Go's.
 background() {
   local rc=0
-  tool versitygw || true
+  tool s3server || true
   fetch "Python" scripts/python-test.sh || rc=1
   return $rc
 }

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	script  = "scripts/tools/versitygw.sh"
+	script  = "scripts/tools/s3server.sh"
 	tries   = 5
 	startup = 20 * time.Second
 )
@@ -70,8 +70,7 @@ func (g *Gateway) start(t *testing.T, program string, out *bytes.Buffer) bool {
 	dir := t.TempDir()
 	data, meta := filepath.Join(dir, "data"), filepath.Join(dir, "meta")
 	require.NoError(t, errors.Join(os.Mkdir(data, 0o700), os.Mkdir(meta, 0o700)))
-	// The sidecar stores metadata in files, because not every file system supports extended attributes.
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--quiet", "--keep-alive", "--port", g.settings.Endpoint, "posix", "--sidecar", meta, data)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, g.settings.Endpoint, data, meta)
 	cmd.Env = []string{"ROOT_ACCESS_KEY=" + g.settings.AccessKey, "ROOT_SECRET_KEY=" + g.settings.SecretKey.Reveal()}
 	cmd.Stdout, cmd.Stderr = out, out
 	dieWithParent(cmd)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -21,6 +22,19 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["SERVICE_JOB_ENABLED"] = "0"
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(RECIPE), str(RECIPE / "tests"), str(SDK)]
+
+# `make test-long` sets TEST_LONG: every comparison whole, and the whole training. `make test` draws a part by TEST_SEED;
+# it trains whole in TestDemoOnce.
+LONG = bool(os.environ.get("TEST_LONG"))
+collect_ignore = [] if LONG else ["test_full_training.py"]
+
+
+def drawn(rows: list, count: int) -> list:
+    """Returns count of the rows, the same ones for the same TEST_SEED; all of them if TEST_LONG is set."""
+    if LONG:
+        return rows
+    return random.Random(os.environ.get("TEST_SEED", "1")).sample(rows, count)
+
 
 import signalbox  # noqa: E402  (from the checkout)
 

@@ -43,7 +43,9 @@ def serving(model: Path, folder: Path, *flags: str) -> Iterator[Engine]:
     """An engine for one model; it must end with status 0 on SIGTERM."""
     key = folder / "engine.key"
     key.write_text(KEY + "\n")
-    command = [sys.executable, str(LAUNCHER), "--model", str(model), "--api-key-file", str(key), *flags]
+    # Several threads of so small a model wait for each other in busy loops.
+    options = ["--model", str(model), "--api-key-file", str(key), "--threads", "1"]
+    command = [sys.executable, str(LAUNCHER), *options, *flags]
     with (folder / "engine.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:

@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import RecordingRun
+from conftest import RecordingRun, drawn
 from engine import LAUNCHER, Engine, serving
 
 from chat_tiny import chat, data, export_hf, generate, inputs, settings, train
@@ -58,12 +58,13 @@ def disagreements(model: Transformer, rows: list[data.Row], engine: Engine) -> t
     return differing, ties
 
 
-def test_greedy_answers_agree_on_every_held_out_pair(trained: Trained, engine: Engine) -> None:
+def test_greedy_answers_agree_on_held_out_pairs(trained: Trained, engine: Engine) -> None:
     assert 0.02 < trained.score < 1, "a model that is right and wrong tells more than a perfect one"
-    differing, ties = disagreements(trained.model, trained.held_out, engine)
-    print(f"{len(trained.held_out)} held-out pairs, exact match {trained.score:.3f}, not counted: {ties}")
+    pairs = drawn(trained.held_out, 200)
+    differing, ties = disagreements(trained.model, pairs, engine)
+    print(f"{len(pairs)} held-out pairs, exact match {trained.score:.3f}, not counted: {ties}")
     assert differing == []
-    assert len(ties) <= len(trained.held_out) // 50
+    assert len(ties) <= len(pairs) // 50
 
 
 def test_another_models_answers_do_not_agree(trained: Trained, engine: Engine) -> None:

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Builds the S3 server that the object store's tests run against into the project's cache, once for each state of its
+# source, and prints its path. No registry has a binary of it. It is built without optimization and debugger's tables,
+# which takes two thirds of the time.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source=test/blobtest/s3server
+bin=$PWD/.cache/bin/s3server-$(cat $source/{go.mod,go.sum,main.go} | sha256sum | cut -c1-16)
+if [ ! -x "$bin" ]; then
+  . scripts/tools/lock.sh s3server
+fi
+if [ ! -x "$bin" ]; then
+  mkdir -p .cache/bin
+  build=$(mktemp -d "$PWD/.cache/bin/.s3server-XXXXXX")
+  trap 'rm -rf "$build"' EXIT
+  GOGC=400 GOWORK=off CGO_ENABLED=0 go build -C $source -o "$build/s3server" \
+    -gcflags='github.com/...=-N -l -dwarf=false' -ldflags='-s -w' . >&2
+  mv "$build/s3server" "$bin"
+fi
+echo "$bin"
