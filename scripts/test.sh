@@ -25,7 +25,7 @@ if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2> /dev/null)" = tmpfs ] 
   chmod 755 "$TMPDIR"
 fi
 clean() { # ends the server of the databases, which would outlive the tests by some seconds
-  kill "${fetching:-}" "${behind:-}" 2> /dev/null || true
+  kill "${fetching:-}" "${beside:-}" 2> /dev/null || true
   case ${TMPDIR:-} in /dev/shm/signalbox-test.*)
     local server
     server=$TMPDIR/signalbox-pgtest-$(id -u)
@@ -89,31 +89,33 @@ part "programs" make --no-print-directory build
 # Both are small, and needed at once.
 scripts/tools/postgres.sh > /dev/null
 scripts/tools/redis.sh > /dev/null
-# The S3 server is built, and the tests in Python run, beside Go's.
-background() {
-  local rc=0
-  tool s3server || true
-  fetch "Python" scripts/python-test.sh || rc=1
-  return $rc
-}
-background &
-behind=$!
 # Packages whose tests start whole installations come after the others, and those that wait for the S3 server last of these.
+# The longest of them, test/e2e, runs beside the others: it mostly waits, as the rest mostly computes.
 mapfile -t tested < <(go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -v '^[^ ]*/gen/')
 packages=() last=() installations=()
 for line in "${tested[@]}"; do
   case $line in
+    */test/e2e\ *) ;;
     */test/testenv\ * | *\ */test/testenv*) installations+=("${line%% *}") ;;
     *\ */test/blobtest*) last+=("${line%% *}") ;;
     *) packages+=("${line%% *}") ;;
   esac
 done
+beside() {
+  local rc=0
+  tool s3server || true
+  fetch "Python" scripts/python-test.sh || rc=1
+  gotest e2e -timeout 40m ./test/e2e || rc=1
+  echo "-- s3server, Python, e2e: done after $((SECONDS - begun)) s"
+  return $rc
+}
+beside &
+beside=$!
 # Tests mostly wait, for databases and for each other: more of them at once than there are cores.
 part "packages" gotest packages -p 3 -parallel 4 "${packages[@]}" "${last[@]}"
 part "tools" env GOWORK=off GOGC=400 go -C tools test -vet=off ./...
-wait "$behind" || failed+=("Python")
-# The longest first: two cores carry two installations at a time.
-part "whole installations" gotest installations -timeout 40m -p 2 ./test/e2e "${installations[@]}"
+part "whole installations" gotest installations -timeout 40m -p 2 "${installations[@]}"
+wait "$beside" || failed+=("Python or e2e")
 
 echo "-- ten slowest packages, in seconds"
 sort -rn "$log"/*.times | sed -n 1,10p
