@@ -1,5 +1,5 @@
-// Command signalbox is the client of an installation. It has two commands: demo runs the whole loop, and audit
-// verifies the audit.
+// Command signalbox is the client of an installation. It has two commands: demo trains, deploys and calls a small
+// model on this machine, and audit verifies the audit of an installation.
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The readers that are not single services: all processes, those that open sealed values, those that seal the audit.
+// Readers that are groups of processes: all, those that decrypt sealed values, and those that sign the audit.
 const (
 	everyone = ""
 	keyring  = "keyring"
@@ -113,7 +113,7 @@ func readerOf() map[string]string {
 	return of
 }
 
-// share lets the readers read. The owner of the files does not change, so no service can change its own key.
+// share lets each reader read its files. The owner of the files does not change, so no service can change its own key.
 func (s Setup) share() error {
 	if s.Readers == nil {
 		return nil
@@ -130,7 +130,8 @@ func (s Setup) share() error {
 	return give(s.Dir, s.Readers.gids[everyone])
 }
 
-// give sets the group of a file or folder, and only then the mode that lets the group read it.
+// give sets the group of a file or folder, and then lets the group read it. In the other order, the old group could read it
+// for a moment.
 func give(path string, gid int) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -164,7 +165,7 @@ func (s Setup) agree() error {
 	for _, folder := range []string{s.in("tls"), s.in("secrets")} {
 		info, err := os.Stat(folder)
 		if err == nil && info.Mode().Perm()&0o070 != 0 {
-			return fmt.Errorf("%s is readable by a group; name the group with --group", folder)
+			return fmt.Errorf("%s is readable by a group; pass the group with --group", folder)
 		}
 	}
 	return nil

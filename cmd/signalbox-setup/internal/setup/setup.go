@@ -1,6 +1,6 @@
 // Package setup creates the files that separate services start from. Every step keeps existing files, so that an
-// interrupted setup can be run again. Only its owner can write a secret. Only its owner can read it or, if the
-// installation's groups are given, also the processes that need it. The only files that are renewed are
+// interrupted setup can be run again. Only its owner can write a secret. Its owner can read it and, if the
+// installation's groups are given, so can the processes that need it. The only files that are renewed are
 // certificates in the last third of their life; the running services then pick up the new ones.
 package setup
 
@@ -118,8 +118,8 @@ func (s Setup) secrets() error {
 	return nil
 }
 
-// keyring creates the keyring, or checks that the existing one is valid. It does not check who can read the file,
-// because the file's group may.
+// keyring creates the keyring, or checks that the existing one is valid. It does not check the mode of the file,
+// because its group may be allowed to read it.
 func (s Setup) keyring() error {
 	path := s.in("secrets", "keyring")
 	if !exists(path) {

@@ -28,7 +28,7 @@ type AuditOptions struct {
 	Out    io.Writer
 }
 
-// patience limits how long a verification may take. It reads every row.
+// patience limits how long a verification may take, because the server reads every row of the audit.
 const patience = 5 * time.Minute
 
 // ErrAuditBroken reports that the audit was changed after it was written.
@@ -64,7 +64,7 @@ func ParseAudit(args []string, in io.Reader, out, errOut io.Writer) (AuditOption
 	return o, nil
 }
 
-// maxToken is the number of bytes that are read from a token file at most.
+// maxToken is the maximum number of bytes that are read from a token file.
 const maxToken = 64 << 10
 
 func read(file string, in io.Reader) (secret.String, error) {

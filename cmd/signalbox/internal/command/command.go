@@ -1,10 +1,10 @@
 // Package command owns the commands of signalbox: demo and audit. It promises that an unknown command runs nothing and
 // shows the usage of all commands instead.
 //
-// demo starts a server on this machine and runs the whole loop with it, with every part real: it trains a small model,
+// demo starts a server on this machine and uses it as a user would, with real parts only: it trains a small model,
 // deploys it and sends it a question that was not in its training data. It fails if the model has not learned, if its
-// response is wrong, or if the untrained weights give the right response in the same engine too. audit verifies an
-// installation's audit through the same API as any admin. It fails if any row was edited, removed, moved or inserted,
+// response is wrong, or if the untrained weights give the right response in the same engine. audit verifies the audit of
+// an installation through the API, with the token of an admin. It fails if any row was edited, removed, moved or inserted,
 // and if a service could not be reached.
 package command
 
@@ -15,7 +15,7 @@ import (
 	"io"
 )
 
-// Run runs the command that args name. It returns flag.ErrHelp if the usage was shown.
+// Run runs the command in args[0] with the other arguments. It returns flag.ErrHelp if the usage was shown.
 func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) error {
 	command := ""
 	if len(args) > 0 {

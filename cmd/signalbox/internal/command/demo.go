@@ -26,15 +26,15 @@ type Options struct {
 	Clock  clock.Clock
 }
 
-// The times that the demo prints next to its own, and the limit of each stage.
+// The target times that the demo prints beside the measured ones, and the limit of each stage.
 const (
 	barMetric    = 30 * time.Second
 	barChat      = 120 * time.Second
 	demoPatience = 5 * time.Minute
 )
 
-// RunDemo runs the loop. Without Once it then serves until ctx ends. If another demo or server uses the data folder, Run
-// fails at once and changes nothing.
+// RunDemo trains, deploys and calls a model. It then serves until ctx is done, unless Once is set. If another demo or
+// server uses the data folder, RunDemo returns an error at once and changes nothing.
 func RunDemo(ctx context.Context, o Options) (err error) {
 	d := &demo{Options: o, began: o.Clock.Now()}
 	held, err := occupy(o.Data)
@@ -83,7 +83,7 @@ type demo struct {
 	firstChat   time.Duration
 }
 
-// walk runs the loop, from the dataset to the model's response and the comparison with the untrained model.
+// walk trains a model on a new dataset, deploys it, calls it, and compares its response with that of the untrained model.
 func (d *demo) walk(ctx context.Context) error {
 	if err := d.train(ctx); err != nil {
 		return err

@@ -192,7 +192,7 @@ func TestRun_servesUntilContextEnds(t *testing.T) {
 	}
 }
 
-// lines closes found when until is written. buf is read only after the writer has ended.
+// lines is a writer that closes found once it has received the text until. Read buf only after the last write.
 type lines struct {
 	buf   bytes.Buffer
 	until string

@@ -32,7 +32,7 @@ func Parse(args []string, out, errOut io.Writer) (Options, error) {
 			return nil
 		})
 	}
-	f.BoolVar(&o.Once, "once", false, "exit with the status of the loop and leave no process behind")
+	f.BoolVar(&o.Once, "once", false, "exit when the demo has finished and leave no process behind; status 0 if every step succeeded")
 	given(&o.Data, "data", ".signalbox/demo", "folder for all data")
 	given(&o.Listen, "listen", "127.0.0.1:8080", "address to serve on")
 	given(&o.Server, "server", "bin/signalboxd", "path of signalboxd")

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// world fakes the HTTP API of an installation, with a model that responds as the test wants. Real training and
-// serving are covered by the end-to-end suite.
+// world is an HTTP server with the routes of an installation, and a model that responds as the test sets it. Package
+// test/e2e covers real training and serving.
 type world struct {
 	*httptest.Server
 
@@ -38,7 +38,7 @@ type world struct {
 	password string
 	answers  int // responses of the engine, as the traffic record shows them
 	revision int // number of the last revision
-	looked   int // how often the last revision was read
+	looked   int // number of reads of the last revision
 	promoted int
 	history  []int // all values of promoted
 	stopped  []int

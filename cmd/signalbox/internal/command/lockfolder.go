@@ -19,7 +19,7 @@ func occupy(data string) (*localfile.FolderLock, error) {
 	if err != nil {
 		return nil, occupied(data, "demo", err)
 	}
-	// A server may use the folder without a demo, or may have outlived a demo that was killed.
+	// A server may use the folder without a demo, or may still run after its demo was killed.
 	if err := localfile.CheckFolderFree(filepath.Join(data, "lock")); err != nil {
 		return nil, errors.Join(occupied(data, "signalboxd", err), held.Close())
 	}

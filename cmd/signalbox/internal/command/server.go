@@ -144,7 +144,7 @@ func (s *server) stop() error {
 		return fmt.Errorf("kill the server: %w", err)
 	}
 	<-s.done
-	return errors.New("the server had to be killed")
+	return errors.New("the server did not stop within its grace period and was killed")
 }
 
 // wait serves until ctx ends or the server does.
@@ -160,7 +160,7 @@ func (s *server) wait(ctx context.Context) error {
 // tailBytes is how much of the log an error shows.
 const tailBytes = 2048
 
-// explain adds the end of the server's log to an error.
+// explain adds the last tailBytes of the server's log to an error.
 func (s *server) explain(err error) error {
 	f, openErr := os.Open(s.log)
 	if openErr != nil {

@@ -76,8 +76,8 @@ func (d *demo) onPoint(p e2eflow.Point) {
 	}
 }
 
-// judge fails unless the model has learned. It returns a random held-out question that the model got right,
-// so one that was not in its training data.
+// judge returns an error unless the model has learned. Otherwise it returns a random question that the model got right
+// and that was not in its training data.
 func (d *demo) judge(ctx context.Context) (e2eflow.Sample, error) {
 	rounds, err := d.loop.Rounds(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *demo) judge(ctx context.Context) (e2eflow.Sample, error) {
 	}
 	last := rounds[len(rounds)-1]
 	if !last.Complete || last.AvgReward == nil || *last.AvgReward < leastExactMatch {
-		return e2eflow.Sample{}, fmt.Errorf("the last validation round (step %d) is below %.1f: %s", last.Step, leastExactMatch, show(last.AvgReward))
+		return e2eflow.Sample{}, fmt.Errorf("the last validation round (step %d) is incomplete or its average reward is below %.1f: %s", last.Step, leastExactMatch, show(last.AvgReward))
 	}
 	samples, err := d.loop.Samples(ctx)
 	if err != nil {

@@ -152,7 +152,8 @@ func TestAgentListener_acceptsNodesOnly(t *testing.T) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
-		// Below the ports that the kernel gives to connections, which come and go beside this.
+		// Choose a port below those that the kernel assigns to outgoing connections, because other tests open and close such
+		// connections at any time.
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(20000)))
 		if err == nil {
 			defer func() { _ = l.Close() }()

@@ -117,7 +117,7 @@ func TestListen_addressInUse(t *testing.T) {
 	require.ErrorContains(t, err, "listen on 256.0.0.1:1")
 }
 
-// try runs a process that is expected not to start.
+// try calls Run with settings with which it must return an error.
 func try(t *testing.T, flags map[string]string, o Options) (out, log *bytes.Buffer, err error) {
 	t.Helper()
 	out, log = &bytes.Buffer{}, &bytes.Buffer{}

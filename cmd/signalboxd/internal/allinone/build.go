@@ -89,7 +89,7 @@ func (d *daemon) build(ctx context.Context) ([]process.Worker, error) {
 		return nil, err
 	}
 	// Workers stop in reverse order: first the inference calls, then the agent with the engines that serve them,
-	// and the edge later, because trainings report through it until they end.
+	// and the gateway later, because trainings report through it until they end.
 	return append(append(workers, edge...), agent, hurried(p.calls, p.byName[inference.Name].env.Log)), nil
 }
 

@@ -29,8 +29,8 @@ const (
 	localPool  = "default"
 )
 
-// agent creates the embedded agent. It joins its fleet and dials jobs in memory as other agents do over the
-// network.
+// agent creates the embedded agent, which joins its fleet like any other agent, but reaches jobs in memory instead of
+// over the network.
 func (d *daemon) agent(p *parts) (process.Worker, error) {
 	cfg := d.settings.Agent
 	cfg.Data, cfg.Exec, cfg.Environ, cfg.Version = d.folder.in("agent"), d.options.Exec, os.Environ(), version.Server()

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry"
 )
 
-// gateway creates the public edge on the listener that was opened at the start.
+// gateway creates the gateway on the listener that was opened at the start.
 func (d *daemon) gateway(ctx context.Context, p *parts) ([]process.Worker, error) {
 	e := boot.NewEnv(gateway.Name, d.obs, d.clock, d.ids, d.bus.As(gateway.Name))
 	c, err := e.DialAll(d.closers, auth.Name, jobs.Name, ingest.Name, registry.Name, inference.Name)
@@ -41,8 +41,8 @@ func (d *daemon) gateway(ctx context.Context, p *parts) ([]process.Worker, error
 	return []process.Worker{hurried(g.Worker(d.listener), e.Log)}, nil
 }
 
-// edgeGrace is how long open requests may delay the stop of this process. Ctrl-C has 3 s for everything, and
-// a browser's idle connection or a half-sent request would use up any time it gets. After a service manager's
+// edgeGrace is how long open requests may delay the stop of this process. Ctrl-C must end everything within 3 s, and
+// an idle connection of a browser or an incomplete request would last until the end of any grace period. After a service manager's
 // SIGTERM managedGrace applies, so that open requests can finish.
 const (
 	edgeGrace    = time.Second

@@ -45,7 +45,8 @@ func (w *whole) admin(password string) *client.Client {
 }
 
 func TestRun_firstLoginShownBeforeLaterFailure(t *testing.T) {
-	// Not parallel: garbage collection is off, so that no finalizer closes what the code under test must close.
+	// Turn garbage collection off, so that no finalizer closes what the code under test must close. Therefore this test is
+	// not parallel.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	dir := folderOf(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
