@@ -34,7 +34,7 @@ func visibility(requested authv1.ProjectVisibility, otherwise string) string {
 	}
 }
 
-// roles maps the roles of members from their numbers on the wire.
+// roles maps the API's role numbers to the stored names.
 func roles() map[authv1.ProjectRole]string {
 	return map[authv1.ProjectRole]string{
 		authv1.ProjectRole_PROJECT_ROLE_VIEWER: "viewer", authv1.ProjectRole_PROJECT_ROLE_EDITOR: "editor",
@@ -51,7 +51,7 @@ func memberToProto(m Member) *authv1.ProjectMember {
 	return &authv1.ProjectMember{Username: m.Username}
 }
 
-// text returns nil for an empty string: an empty description is stored as none.
+// text returns nil for an empty string, so that an empty description is stored as null.
 func text(s string) *string {
 	if s == "" {
 		return nil
