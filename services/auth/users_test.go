@@ -35,7 +35,7 @@ func openPeople(t *testing.T) *people {
 
 const secondPassword = "second best horse"
 
-// another creates a second admin with a fixed password and returns the id.
+// another creates a second admin with a fixed password and returns the admin's id.
 func (p *people) another() string {
 	p.t.Helper()
 	given := secondPassword

@@ -194,7 +194,7 @@ func TestServer_GetUser_lastLogin(t *testing.T) {
 	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds())
 }
 
-// meeting is a hasher that returns only when all callers have called it.
+// meeting is a hasher whose Hash returns only when all callers have called it.
 type meeting struct{ all *sync.WaitGroup }
 
 func (m meeting) Hash(ctx context.Context, pass secret.String) (string, error) {

@@ -51,7 +51,7 @@ func (b *bench) store() *Store {
 	return &Store{Pool: b.pool, Keyring: ring(b.t, "k1", "0123456789abcdefFEDCBA9876543210"), Clock: b.clock, Rand: rand.Reader}
 }
 
-// replica returns the rotation of another process on the database.
+// replica returns the rotation of another process that uses the database.
 func (b *bench) replica() *Rotation {
 	b.t.Helper()
 	r, err := NewRing(b.t.Context(), b.store())
@@ -75,7 +75,7 @@ func (b *bench) count(where string) (n int) {
 	return n
 }
 
-// signing returns the key that the replica signs with.
+// signing returns the key with which the replica signs.
 func signing(t *testing.T, r *Rotation, p Purpose) authn.SigningKey {
 	t.Helper()
 	k, err := r.Ring.Of(p).Signing(t.Context())

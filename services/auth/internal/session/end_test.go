@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// callerOf returns the caller who presents the access token.
+// callerOf returns the caller to whom the access token belongs.
 func (h *harness) callerOf(tokens Tokens) *authn.Caller {
 	h.t.Helper()
 	c, err := h.authenticate(tokens.Access)
@@ -143,7 +143,7 @@ func TestSessions_Authenticate_recordsUseOncePerMinute(t *testing.T) {
 	require.Equal(t, second, version())
 }
 
-// The row of the session is locked while its token is checked.
+// The session's row is locked while its token is checked.
 func TestSessions_Authenticate_doesNotWaitForRowLock(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

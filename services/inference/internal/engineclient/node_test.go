@@ -64,7 +64,7 @@ func (h *installation) as(service string) *engineclient.Client {
 	return c
 }
 
-// observed is an executor with one engine.
+// observed is an executor that reports one engine.
 type observed struct {
 	executor.Executor
 	address string
