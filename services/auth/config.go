@@ -43,7 +43,7 @@ func (c *Config) Validate() error {
 	case c.KeyDays < 1 || c.KeyDays > maxKeyDays:
 		return fmt.Errorf("SERVICE_AUTH_KEY_DAYS is %d but must be between 1 and %d", c.KeyDays, maxKeyDays)
 	case c.HashParallel < 1 || c.HashMemoryKiB < 64 || c.HashIterations < 1:
-		return errors.New("SERVICE_AUTH_HASH_PARALLEL and _ITERATIONS must be at least 1, SERVICE_AUTH_HASH_MEMORY_KIB at least 64")
+		return errors.New("SERVICE_AUTH_HASH_PARALLEL and SERVICE_AUTH_HASH_ITERATIONS must be at least 1, and SERVICE_AUTH_HASH_MEMORY_KIB at least 64")
 	case !c.AdminPassword.IsZero() && len(c.AdminPassword.Reveal()) < minPassword:
 		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD must have at least %d bytes", minPassword)
 	case len(c.AdminPassword.Reveal()) > password.MaxBytes:

@@ -140,7 +140,7 @@ func (p *Provider) verify(ctx context.Context, m *metadata, t ticket, access, ra
 	case c.has("azp") && c.text("azp") != p.settings.ClientID:
 		err = errors.New("ID token: wrong azp")
 	case c.text("sub") != token.Subject || c.text("iss") != token.Issuer:
-		err = errors.New("ID token: a claim occurs twice, in upper and in lower case")
+		err = errors.New("ID token: a claim occurs twice, under names that differ only in case")
 	case !c.has("iat") || token.IssuedAt.After(now.Add(clockSkew)):
 		err = errors.New("ID token: iat is missing or in the future")
 	case subtle.ConstantTimeCompare([]byte(c.text("nonce")), []byte(t.nonce())) != 1:
