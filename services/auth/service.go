@@ -57,7 +57,7 @@ type Deps struct {
 	PublicURL func() string
 }
 
-// Service is the wired auth service.
+// Service is the auth service with its parts wired together.
 type Service struct {
 	deps      Deps
 	limit     *ratelimit.Login

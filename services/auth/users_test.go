@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// people holds clients of the user and profile services, as the gateway calls them.
+// people has clients of the user and profile services. It calls them as the gateway does.
 type people struct {
 	*harness
 

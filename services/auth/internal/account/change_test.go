@@ -78,8 +78,8 @@ func TestServer_UpdateUser_keepsLastAdmin(t *testing.T) {
 
 const issuer = "https://id.example.org"
 
-// With an OpenID provider, admins with a password or with an identity of another provider cannot sign in; without
-// one, admins without a password cannot.
+// With an OpenID provider, an admin cannot sign in with a password or with an identity of another provider. Without a
+// provider, an admin who has no password cannot sign in.
 func TestServer_UpdateUser_ignoresAdminsWhoCannotSignIn(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

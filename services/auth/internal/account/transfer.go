@@ -110,7 +110,7 @@ func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned,
 	return some(append(moved, Owned{kindProject, projects})), nil
 }
 
-// notConnected is the error for a service without a client.
+// notConnected returns the error for a service without a client.
 func (h Holder) notConnected() error {
 	return fault.New(fault.Unavailable, "peer_missing", "the service %s is not connected", h.Name)
 }
@@ -205,7 +205,7 @@ func (t *Transfers) finish(ctx context.Context, fromID string, to User, moved []
 	return projects, err
 }
 
-// some drops kinds with a count of zero.
+// some returns all without the kinds that have a count of zero.
 func some(all []Owned) []Owned {
 	kept := []Owned{}
 	for _, o := range all {

@@ -20,7 +20,7 @@ type Source interface {
 	// Points returns the positions of the next rows after a position, newest first. It returns fewer than limit only
 	// if there are no more.
 	Points(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Point, error)
-	// Rows returns the next rows after a position, newest first.
+	// Rows returns the next rows after a position, newest first, at most limit.
 	Rows(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Row, error)
 	// Verify verifies the hash chain of the rows.
 	Verify(ctx context.Context) (Chain, error)

@@ -77,7 +77,7 @@ type Token struct {
 	Expires time.Duration
 }
 
-// Request is a flow as shown to the user who decides it.
+// Request is a flow as shown to the user who decides on it.
 type Request struct {
 	ID            string
 	UserCode      string
@@ -93,7 +93,7 @@ func refused(word string) *fault.Error {
 	return fault.New(fault.Refused, "", "%s", word).WithOAuth(word)
 }
 
-// The error codes of these RFCs.
+// The error codes of RFC 8628 and RFC 6749 that refused returns.
 const (
 	wordPending = "authorization_pending"
 	wordSlow    = "slow_down"

@@ -19,7 +19,7 @@ func lockBeginnings(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// countOpen counts the pending flows, of the address and in total.
+// countOpen counts the pending flows of the address and the pending flows in total.
 func countOpen(ctx context.Context, tx pgx.Tx, addressKey string, at time.Time) (ofAddress, inAll int, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE address_key = $1), count(*) FROM device_code WHERE state = 'pending' AND expires_at > $2`,

@@ -119,7 +119,8 @@ type WithState struct {
 	State State
 }
 
-// List returns the keys of a purpose (of all purposes if it is empty), newest first, and whether there are more.
+// List returns a page of the keys of a purpose, newest first, and whether there are more. An empty purpose selects
+// the keys of all purposes.
 func (r *Rotation) List(ctx context.Context, purpose Purpose, p request.Page) ([]WithState, bool, error) {
 	store := r.Ring.store
 	live, err := store.live(ctx, store.Pool)

@@ -30,14 +30,15 @@ const columns = `kid, purpose, public_key, generation, created_at, signs_at, ver
 // maxLive is the maximum number of keys that live returns.
 const maxLive = 200
 
-// live lists the keys that are neither retired nor revoked, newest of a purpose first.
+// live lists the keys that are neither retired nor revoked, ordered by purpose and then newest first.
 func (s *Store) live(ctx context.Context, q pg.Querier) ([]Key, error) {
 	return collect(q.Query(ctx, `
 		SELECT `+columns+` FROM signing_key WHERE retired_at IS NULL AND revoked_at IS NULL
 		ORDER BY purpose, generation DESC LIMIT $1`, maxLive))
 }
 
-// list lists the keys of a purpose (of all purposes if it is empty), newest of a purpose first.
+// list lists a page of the keys of a purpose, newest first. If purpose is empty, it lists the keys of all purposes,
+// ordered by purpose.
 func (s *Store) list(ctx context.Context, purpose Purpose, p request.Page) ([]Key, error) {
 	return collect(s.Pool.Query(ctx, `
 		SELECT `+columns+` FROM signing_key WHERE $1 = '' OR purpose = $1

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// dialTime bounds the TCP connect and the TLS handshake separately; callTime bounds a whole call.
+	// dialTime limits the TCP connect and the TLS handshake separately. callTime limits a whole call.
 	dialTime = 5 * time.Second
 	callTime = 20 * time.Second
 	// maxResponse is the maximum size of a response body, in bytes.

@@ -76,7 +76,7 @@ func TestDesk_Test_auditHasNoUpstreamText(t *testing.T) {
 	require.NotContains(t, dump, key)
 }
 
-// Concurrent requests on two replicas: the upstream sees one test at a time.
+// Two replicas receive concurrent requests. The upstream receives one test at a time.
 func TestDesk_Test_oneAtATime(t *testing.T) {
 	t.Parallel()
 	p := pool(t)

@@ -39,7 +39,7 @@ const (
 	grantDevice  = "urn:ietf:params:oauth:grant-type:device_code"
 )
 
-// scopeRead is the scope of a client that requests none.
+// scopeRead is the scope of a client that does not request a scope.
 const scopeRead = "read"
 
 // Scopes returns the scopes that a client may have on a resource.

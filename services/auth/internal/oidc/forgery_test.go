@@ -208,7 +208,7 @@ func TestSignIn_rejectsForgedResponses(t *testing.T) {
 	require.Equal(t, 1, w.count("session"))
 }
 
-// attempt signs ann in under an attack.
+// attempt signs ann in while the attack is made.
 func (w *world) attempt(l attack) error {
 	w.idp.overrides = overrides{}
 	if l.setup != nil {

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// The maximum number of groups, and the maximum lengths of the other claims and of a group's name.
+// The maximum number of groups, and the maximum lengths of a group's name and of the other claims, in bytes.
 const (
 	maxGroups  = 1000
 	maxGroup   = 512

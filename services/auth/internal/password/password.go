@@ -31,7 +31,7 @@ const (
 
 var (
 	// ErrBusy means that too many hashes are already waiting.
-	ErrBusy = errors.New("too many password checks at once")
+	ErrBusy = errors.New("too many passwords are being hashed")
 	// ErrTooLong means that a password is longer than MaxBytes.
 	ErrTooLong = fmt.Errorf("the password is longer than %d bytes", MaxBytes)
 )
@@ -151,7 +151,7 @@ func decode(stored string) (p Params, salt, key []byte, err error) {
 	if key, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil {
 		return p, nil, nil, errStored
 	}
-	// argon2 does not check the costs, and panics if they are zero.
+	// Package argon2 does not check the costs. It panics if they are zero.
 	if p.Time < 1 || p.Threads < 1 || p.MemoryKiB < 1 || len(key) != keyBytes {
 		return p, nil, nil, errStored
 	}

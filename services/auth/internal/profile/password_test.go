@@ -19,7 +19,7 @@ func (d *desk) change(present, next string) error {
 	return err
 }
 
-// opens reports whether bob's password is text.
+// opens reports whether text is bob's password.
 func (d *desk) opens(text string) bool {
 	d.t.Helper()
 	var hash string

@@ -7,7 +7,7 @@ package profile
 import (
 	"regexp"
 	"time"
-	// The time zones of a host differ, or are missing.
+	// Embed the time zones, because those of a host may be missing or differ.
 	_ "time/tzdata"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"

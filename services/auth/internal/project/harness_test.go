@@ -21,7 +21,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// The users of these tests: root is an admin, ann creates projects, bob and eve are strangers, tom is in the team.
+// The users of these tests: root is an admin, ann creates projects, tom is in the team of a project, and bob and eve
+// are in no team.
 const (
 	root = "usr_00000000000000000000000001"
 	ann  = "usr_00000000000000000000000002"

@@ -20,7 +20,7 @@ func toProto(p Project) *authv1.Project {
 	return out
 }
 
-// visibility returns the requested visibility, or otherwise if none was requested.
+// visibility returns the requested visibility. If none is requested, it returns the argument otherwise.
 func visibility(requested authv1.ProjectVisibility, otherwise string) string {
 	switch requested {
 	case authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM:

@@ -52,7 +52,7 @@ func room(ctx context.Context, q pg.Querier, key string) (time.Time, error) {
 	}
 	if n >= Attempts {
 		wait := max(oldest.Add(Window).Sub(now), time.Second)
-		return now, fault.New(fault.Limited, "login_rate", "too many login attempts from this address").WithRetryAfter(wait)
+		return now, fault.New(fault.Limited, "login_rate", "too many login attempts from this address; try again later").WithRetryAfter(wait)
 	}
 	return now, nil
 }

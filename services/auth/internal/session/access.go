@@ -48,7 +48,7 @@ type claims struct {
 	ClientID string `json:"client_id,omitempty"`
 }
 
-// keys signs access tokens and finds the key of a token to verify. It is implemented by key.Set.
+// keys contains the keys that sign access tokens and verify them. It is implemented by key.Set.
 type keys interface {
 	authn.KeySource
 	// Latest returns the key to sign with. It always reads the keys from the database, with q.

@@ -82,8 +82,7 @@ func TestSessions_RevokeOthers(t *testing.T) {
 	require.Equal(t, []int{1, 3}, []int{recorded, ended}, "a repeat ends nothing and records nothing")
 }
 
-// Logins race against a change of the password: a login that was checked against the old password must have no session
-// when the change is done.
+// A login that was checked against the old password must not have a session once the password has been changed.
 func TestSessions_EndAll_racesWithLogin(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -35,7 +35,7 @@ type Definition struct {
 
 // Keys of the known settings.
 const (
-	// InstallationName and Announcement are read by GET /api/auth/config, for the pages shown before the console.
+	// InstallationName and Announcement are read by GET /api/auth/config, which needs no sign-in.
 	InstallationName = "installation.name"
 	Announcement     = "installation.announcement"
 	// AgentBaseURL, AgentModel and AgentKey are read by the self-check of the diagnosis agent's language model.
@@ -79,7 +79,7 @@ func Known() []Definition {
 // Version is a current or former value of a setting.
 type Version struct {
 	Number int
-	// Set is false if the setting was reset to its default.
+	// Set is false if this version has the default value.
 	Set bool
 	// Value is the JSON value; nil for a secret and for the default.
 	Value         json.RawMessage

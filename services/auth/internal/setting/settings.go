@@ -121,7 +121,8 @@ func (s *Settings) One(ctx context.Context, key string) (Current, error) {
 	return Current{Definition: d, Version: newest[key]}, err
 }
 
-// read returns the newest versions. They are cached, and read again when any setting has changed.
+// read returns the newest version of each setting, by key. It caches them, and reads them again if any setting has
+// changed.
 func (s *Settings) read(ctx context.Context) (map[string]Version, error) {
 	revision, err := s.store.Revision(ctx, s.Pool)
 	if err != nil {

@@ -22,7 +22,8 @@ func seen(s authn.Scope, more ...any) []any {
 	return append([]any{s.Admin, s.TeamsRead}, more...)
 }
 
-// The columns of a team with its members, leads first. A list shows only some of the members.
+// columns selects a team with its members, leads first. listed is used for lists and selects only some of the
+// members.
 const (
 	columns = begin + end
 	listed  = begin + ` ORDER BY 2, 1, 3 LIMIT $5` + end
@@ -30,7 +31,7 @@ const (
 	SELECT jsonb_agg(jsonb_build_object('username', m.username, 'role', m.role) ORDER BY m.role, m.username, m.id)
 	FROM (SELECT a.username, m.role, a.id FROM team_member m JOIN account a ON a.id = m.account_id WHERE m.team_id = t.id`
 	end = `) m), '[]')`
-	// bare are the columns of a team without its members.
+	// bare selects a team without its members.
 	bare = `id, key, name, created_at, 0, '[]'::jsonb`
 )
 

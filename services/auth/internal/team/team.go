@@ -51,5 +51,5 @@ func full(id string) error {
 }
 
 func inTooMany(username string) error {
-	return fault.New(fault.Conflict, "teams_limit", "%s is already in the maximum number of teams", username)
+	return fault.New(fault.Conflict, "teams_limit", "%s is already in the maximum number of teams; remove the user from another team first", username)
 }

@@ -32,7 +32,7 @@ type Admitted struct {
 
 // Sessions accesses the playground sessions of the registry.
 type Sessions interface {
-	// Admit decides whether the caller may call a target of the session.
+	// Admit returns the replica of a target of the session, if the caller may call it.
 	Admit(ctx context.Context, sessionID string, target int32) (Admitted, error)
 	// Keep marks a session as in use and returns when it expires. If the session has ended, it returns a
 	// fault.Conflict.
@@ -46,7 +46,7 @@ const (
 	Prefix = "/api/playground/sessions/"
 	// HeaderCaller contains the identity that auth signed for this request. The gateway sets it.
 	HeaderCaller = "X-Service-Caller"
-	// callerLife is how long that identity is valid.
+	// callerLife is how long the identity in HeaderCaller is valid.
 	callerLife = time.Minute
 	// keepEvery is how often an open call checks whether its session has ended.
 	keepEvery = 20 * time.Second

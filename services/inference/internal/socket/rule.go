@@ -31,7 +31,8 @@ func wrong(format string, args ...any) error {
 
 // rule checks the frames of one direction, in order.
 type rule struct {
-	// masked states whether frames must be masked: those of the caller must, those of the engine must not.
+	// masked states whether frames must be masked: frames of the caller must be, and frames of the engine must not
+	// be.
 	masked bool
 	// extended means that both sides agreed on an extension, which may use the reserved bits.
 	extended bool

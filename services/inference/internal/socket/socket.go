@@ -214,7 +214,7 @@ func (s *Session) halt() {
 	}
 }
 
-// farewell sends the final close frame, except to a side that is in the middle of a frame or already got one.
+// farewell sends the final close frame, but not to a side that has received a part of a frame or a close frame.
 func (s *Session) farewell(last word, up, down *way) {
 	until := clock.Real().Now().Add(closeWithin)
 	if last.caller && !down.pump.within && !down.pump.rule.over {
