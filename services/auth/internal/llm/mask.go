@@ -25,7 +25,7 @@ const (
 	minPart = 6
 )
 
-// mask removes a key from texts.
+// mask removes a key from texts. Each of its spellings is the key in one encoding.
 type mask struct{ spellings []string }
 
 // newMask returns a mask for the spellings in which an upstream may return the key: plain, URL-encoded, in hex, and

@@ -14,7 +14,7 @@ import (
 // Settings describe the provider and what its groups mean. If Issuer is set, users sign in with the provider and
 // password login is off.
 type Settings struct {
-	Issuer         string        `env:"SERVICE_OIDC_ISSUER" doc:"issuer of the OpenID provider that users sign in with, exactly as the provider names itself; if it is set, password login is off"`
+	Issuer         string        `env:"SERVICE_OIDC_ISSUER" doc:"issuer of the OpenID provider that users sign in with, exactly as in its metadata; if it is set, password login is off"`
 	ClientID       string        `env:"SERVICE_OIDC_CLIENT_ID" doc:"client id of this installation at the provider"`
 	ClientSecret   secret.String `env:"SERVICE_OIDC_CLIENT_SECRET" doc:"client secret of this installation at the provider"`
 	Name           string        `env:"SERVICE_OIDC_NAME, default=OpenID" doc:"the provider's name on the sign-in page"`

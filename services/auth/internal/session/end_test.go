@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// callerOf returns the caller to whom the access token belongs.
+// callerOf returns the caller that the access token identifies.
 func (h *harness) callerOf(tokens Tokens) *authn.Caller {
 	h.t.Helper()
 	c, err := h.authenticate(tokens.Access)

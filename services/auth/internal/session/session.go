@@ -1,7 +1,7 @@
-// Package session signs users in and out. It owns access tokens, each of which belongs to a session, refresh tokens,
-// which may be used once, and the check of a credential for the gateway. It promises that a token is rejected from
-// the next call on if its session is revoked, its account is disabled, its epoch is outdated or its key is revoked,
-// because each check reads these from the database.
+// Package session signs users in and out. It owns the access tokens of sessions, the refresh tokens, which may be used
+// once, and the check of a credential for the gateway. It promises that a token is rejected from the next call on if its
+// session is revoked, its account is disabled, its epoch is outdated or its key is revoked, because each check reads
+// these from the database.
 package session
 
 import (
