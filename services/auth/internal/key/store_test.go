@@ -131,7 +131,7 @@ func TestNewRing_wrongKeyring(t *testing.T) {
 	stranger := b.store()
 	stranger.Keyring = ring(t, "k1", "ANOTHER-6789abcdefFEDCBA98765432")
 	_, err := NewRing(t.Context(), stranger)
-	require.ErrorContains(t, err, "open the access key")
+	require.ErrorContains(t, err, "decrypt the access key")
 	require.Equal(t, 2, b.count("true"), "a key that cannot be opened is not silently replaced")
 }
 
@@ -141,7 +141,7 @@ func TestNewRing_sealedKeyOfAnotherRow(t *testing.T) {
 	b.replica()
 	b.exec(`UPDATE signing_key a SET sealed = c.sealed FROM signing_key c WHERE a.purpose = 'access' AND c.purpose = 'caller'`)
 	_, err := NewRing(t.Context(), b.store())
-	require.ErrorContains(t, err, "open the access key")
+	require.ErrorContains(t, err, "decrypt the access key")
 }
 
 func TestNewRing_noEntropy(t *testing.T) {
