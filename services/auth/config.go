@@ -23,31 +23,31 @@ type Config struct {
 	Egress         egress.Config
 }
 
-// maxJWTHours keeps an access token from outliving its refresh token.
+// maxJWTHours is the maximum of SERVICE_JWT_HOURS: the lifetime of a refresh token.
 const maxJWTHours = 30 * 24
 
-// maxKeyDays is the maximum age of a signing key.
+// maxKeyDays is the maximum of SERVICE_AUTH_KEY_DAYS.
 const maxKeyDays = 366
 
 // accessLife returns the lifetime of an API access token.
 func (c *Config) accessLife() time.Duration { return time.Duration(c.JWTHours) * time.Hour }
 
-// minPassword is the minimum length of the first admin's password.
+// minPassword is the minimum length of the first admin's password, in bytes.
 const minPassword = 8
 
 // Validate returns an error that names the first invalid setting.
 func (c *Config) Validate() error {
 	switch {
 	case c.JWTHours < 1 || c.JWTHours > maxJWTHours:
-		return fmt.Errorf("SERVICE_JWT_HOURS is %d: want 1 to %d", c.JWTHours, maxJWTHours)
+		return fmt.Errorf("SERVICE_JWT_HOURS is %d but must be between 1 and %d", c.JWTHours, maxJWTHours)
 	case c.KeyDays < 1 || c.KeyDays > maxKeyDays:
-		return fmt.Errorf("SERVICE_AUTH_KEY_DAYS is %d: want 1 to %d", c.KeyDays, maxKeyDays)
+		return fmt.Errorf("SERVICE_AUTH_KEY_DAYS is %d but must be between 1 and %d", c.KeyDays, maxKeyDays)
 	case c.HashParallel < 1 || c.HashMemoryKiB < 64 || c.HashIterations < 1:
-		return errors.New("SERVICE_AUTH_HASH_*: PARALLEL and ITERATIONS must be at least 1, MEMORY_KIB at least 64")
+		return errors.New("SERVICE_AUTH_HASH_PARALLEL and SERVICE_AUTH_HASH_ITERATIONS must be at least 1, and SERVICE_AUTH_HASH_MEMORY_KIB at least 64")
 	case !c.AdminPassword.IsZero() && len(c.AdminPassword.Reveal()) < minPassword:
-		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD is shorter than %d characters", minPassword)
+		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD must have at least %d bytes", minPassword)
 	case len(c.AdminPassword.Reveal()) > password.MaxBytes:
-		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD is longer than %d bytes", password.MaxBytes)
+		return fmt.Errorf("SERVICE_BOOTSTRAP_ADMIN_PASSWORD must have at most %d bytes", password.MaxBytes)
 	}
 	return nil
 }

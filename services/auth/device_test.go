@@ -23,7 +23,7 @@ const (
 	program = "https://client.example/metadata"
 )
 
-// door holds clients of the device flow and the authorization server, as the gateway calls them.
+// door has clients of the device flow and the authorization server. It calls them as the gateway does.
 type door struct {
 	*harness
 

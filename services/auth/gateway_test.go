@@ -127,7 +127,7 @@ func TestLogin_invalidBodies(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }
 
-// served returns a client of a service on its own bus.
+// served starts an auth service with this public URL on a bus of its own and returns a client of it.
 func served(t *testing.T, h *harness, url string) authv1.AuthServiceClient {
 	t.Helper()
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})

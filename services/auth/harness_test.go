@@ -36,7 +36,7 @@ func (quota) GetAccountQuota(context.Context, *jobspeerv1.GetAccountQuotaRequest
 	return &jobspeerv1.AccountQuota{GpuLimit: 8, GpuHeld: 1, GpuAvailable: 7}, nil
 }
 
-// harness is auth on its own database, reached the way the gateway reaches it.
+// harness is an auth service with its own database. It is called as the gateway calls it.
 type harness struct {
 	t      *testing.T
 	db     *pgtest.DB
@@ -54,7 +54,7 @@ func newDB(t *testing.T) *pgtest.DB {
 	return pgtest.New(t, pgtest.Schema{Name: auth.Name, Migrations: files})
 }
 
-// service creates one replica on the database.
+// service creates a replica of auth that uses the database.
 func service(t *testing.T, db *pgtest.DB, clk clock.Clock) *auth.Service {
 	t.Helper()
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: []byte("0123456789abcdefFEDCBA9876543210")})
@@ -74,7 +74,7 @@ func open(t *testing.T) *harness {
 	return replica(t, newDB(t), clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)))
 }
 
-// replica serves on the database, next to the replicas that already do.
+// replica starts another replica of auth that uses the database.
 func replica(t *testing.T, db *pgtest.DB, clk *clock.Fake) *harness {
 	t.Helper()
 	h := &harness{t: t, db: db, clock: clk}
@@ -102,7 +102,7 @@ func replica(t *testing.T, db *pgtest.DB, clk *clock.Fake) *harness {
 	return h
 }
 
-// as returns the context of a request that presents the credential, as the gateway builds it.
+// as returns the context that the gateway builds for a request with this credential.
 func (h *harness) as(credential string) (context.Context, error) {
 	out, err := h.peer.Authenticate(h.t.Context(), &authpeerv1.AuthenticateRequest{Credential: credential, ClientAddress: "192.0.2.7"})
 	if err != nil {
@@ -111,7 +111,7 @@ func (h *harness) as(credential string) (context.Context, error) {
 	return authn.WithToken(h.t.Context(), out.GetCallerToken(), h.clock.Now().Add(time.Minute)), nil
 }
 
-// mustAs is as for a valid credential.
+// mustAs is like as, for a valid credential.
 func mustAs(h *harness, credential string) context.Context {
 	h.t.Helper()
 	ctx, err := h.as(credential)
@@ -143,7 +143,7 @@ func (h *harness) refresh(value string) (token, next string, err error) {
 	return out.GetToken(), cookie(h.t, header), nil
 }
 
-// withCaller returns the context of calls with an identity that auth signed.
+// withCaller returns the context of calls with a caller identity that auth signed.
 func withCaller(t *testing.T, h *harness, token string) context.Context {
 	t.Helper()
 	return authn.WithToken(t.Context(), token, h.clock.Now().Add(time.Minute))

@@ -29,7 +29,7 @@ func (h *harness) holds(token string) bool {
 	return err == nil
 }
 
-// rotate rotates a key with the given access token.
+// rotate rotates the keys of a purpose. The access token is that of the caller.
 func (h *harness) rotate(token string, purpose authv1.KeyPurpose, revoke bool) ([]*authv1.SigningKey, error) {
 	h.t.Helper()
 	ctx, err := h.as(token)
@@ -67,7 +67,7 @@ func TestKeyService_adminsOnly(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 }
 
-// The key is revoked on one of three replicas that have all just used it.
+// The key is revoked on one of three replicas. All of them have just used it.
 func TestRotateKey_revokedAccessKeyEffectiveOnAllReplicas(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -121,7 +121,7 @@ func TestRotateKey_revokedCallerKeyGoneWithinSeconds(t *testing.T) {
 	}
 }
 
-// Three replicas issue and check tokens while keys of both purposes rotate by schedule and by hand.
+// Three replicas issue and check tokens while keys of both purposes rotate, on schedule and on request.
 func TestRotateKey_noRejectionsUnderLoad(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -25,7 +25,7 @@ const (
 	modeOn  = authv1.MaintenanceMode_MAINTENANCE_MODE_MAINTENANCE
 )
 
-// keeper changes the mode as the admin, on one replica.
+// keeper changes the mode on one replica, as the admin.
 type keeper struct {
 	*harness
 
@@ -193,7 +193,7 @@ func TestSetMaintenance_invalid(t *testing.T) {
 	require.NoError(t, h.served(""))
 }
 
-// Concurrent changes are serialized: the events form a chain without a gap.
+// Concurrent changes are made one after the other: each event begins with the mode in which the previous one ended.
 func TestSetMaintenance_concurrent(t *testing.T) {
 	t.Parallel()
 	h := open(t)

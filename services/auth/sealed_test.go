@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// The keyring gets a new key. The signing keys stay the same after the old key is removed.
+// The keyring gets a new key and then loses the old one. The signing keys stay the same.
 func TestSigningKeys_surviveKeyringRotation(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)

@@ -33,7 +33,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
 )
 
-// Name is the name of the service: its schema, its identity and its prefix in settings.
+// Name is the name of the service, of its database schema and of its identity at other services.
 const Name = "auth"
 
 // PeerNames lists the services that auth calls.
@@ -44,7 +44,8 @@ type Deps struct {
 	Pool    *pgxpool.Pool
 	Keyring *secret.Keyring
 	Quota   jobspeerv1.QuotaPeerServiceClient
-	// Peers maps service names to connections: to the services whose rows have owners and whose audit is merged.
+	// Peers maps the names of services to connections. Auth calls services that store objects with owners, and
+	// services whose audit it merges.
 	Peers map[string]grpc.ClientConnInterface
 	// Audit serves auth's own part of the audit.
 	Audit *auditpeer.Server
@@ -52,11 +53,11 @@ type Deps struct {
 	IDs   *id.Source
 	Rand  io.Reader
 	Log   *slog.Logger
-	// PublicURL returns the address that browsers use; it is known once the gateway listens.
+	// PublicURL returns the address at which browsers reach the installation. It is known once the gateway listens.
 	PublicURL func() string
 }
 
-// Service is the wired auth service.
+// Service is the auth service with its parts wired together.
 type Service struct {
 	deps      Deps
 	limit     *ratelimit.Login
@@ -76,10 +77,10 @@ type Service struct {
 // Migrations returns the goose files of the auth schema.
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
-// New wires the service. It loads the signing keys, or creates them at the first start. It starts nothing.
+// New wires the service. It loads the signing keys, or creates them at the first start. It starts no goroutine.
 func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if d.Keyring == nil {
-		return nil, errors.New("SERVICE_KEYRING must be set: auth seals its signing keys with it")
+		return nil, errors.New("SERVICE_KEYRING must be set; auth encrypts its signing keys with it")
 	}
 	params := password.Params{MemoryKiB: uint32(cfg.HashMemoryKiB), Time: uint32(cfg.HashIterations), Threads: 1}
 	hasher, err := password.New(params, int64(cfg.HashParallel), d.Rand)
@@ -126,11 +127,11 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 // Name returns the name of the service.
 func (s *Service) Name() string { return Name }
 
-// FirstLogin is the login created at the first start.
+// FirstLogin is the username and the password of the first admin.
 type FirstLogin = account.FirstLogin
 
-// Bootstrap creates the first admin and the default project if they are missing. It returns the login if this call
-// created it; the caller shows it once.
+// Bootstrap creates the first admin and the default project if no account exists. It returns the login if this call
+// created it, so that the caller can show it once.
 func (s *Service) Bootstrap(ctx context.Context) (*FirstLogin, error) { return s.bootstrap.Run(ctx) }
 
 // Register registers auth's services on a server.

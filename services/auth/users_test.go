@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// people holds clients of the user and profile services, as the gateway calls them.
+// people has clients of the user and profile services. It calls them as the gateway does.
 type people struct {
 	*harness
 
@@ -35,7 +35,7 @@ func openPeople(t *testing.T) *people {
 
 const secondPassword = "second best horse"
 
-// another creates a second admin with a fixed password and returns the id.
+// another creates a second admin with a fixed password and returns the admin's id.
 func (p *people) another() string {
 	p.t.Helper()
 	given := secondPassword

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// holders returns the services whose rows have owners, in the order in which a transfer calls them: ingest copies
-// the owner of a run from jobs. Inference stores no owners.
+// holders returns the services that store objects with owners, in the order in which a transfer calls them. jobs
+// comes before ingest, because ingest copies the owner of a run from jobs. Inference stores no owners.
 func holders(peers map[string]grpc.ClientConnInterface) []account.Holder {
 	out := []account.Holder{{Name: "jobs"}, {Name: "ingest"}, {Name: "registry"}}
 	for i := range out {
@@ -26,10 +26,10 @@ func holders(peers map[string]grpc.ClientConnInterface) []account.Holder {
 	return out
 }
 
-// endings implements the session interface of the account package, which must not import session.
+// endings adapts Sessions to the interface of the account package, which must not import session.
 type endings struct{ sessions *session.Sessions }
 
-// EndAll ends every session of an account except one.
+// EndAll ends every session of an account apart from except.
 func (e endings) EndAll(ctx context.Context, tx pgx.Tx, accountID, why, except string) error {
 	_, err := e.sessions.EndAll(ctx, tx, accountID, session.Reason(why), except)
 	return err
@@ -48,7 +48,7 @@ func (s *Service) registerAccount(r grpc.ServiceRegistrar) {
 	})
 }
 
-// issuer returns the OIDC issuer that people sign in with; it is empty if they use passwords.
+// issuer returns the OIDC issuer with which users sign in; it is empty if they use passwords.
 func (s *Service) issuer() string {
 	if p := s.public.Methods.OIDC; p != nil {
 		return p.Issuer

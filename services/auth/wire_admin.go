@@ -27,7 +27,8 @@ func clientSecret(s *setting.Settings) func(context.Context) (secret.String, err
 	return func(ctx context.Context) (secret.String, error) { return s.Reveal(ctx, setting.OIDCClientSecret) }
 }
 
-// registerSettings registers the setting services on a server, and AuthService with the public part of them.
+// registerSettings registers the services of settings, maintenance and the agent's self-check on a server. It also
+// registers AuthService, whose configuration contains the public settings.
 func (s *Service) registerSettings(r grpc.ServiceRegistrar, public authv1.AuthServiceServer) {
 	authv1.RegisterSettingServiceServer(r, &setting.Server{Settings: s.settings})
 	configured := maintenance.ConfigServer{AuthServiceServer: public, Desk: s.mode}
@@ -36,7 +37,7 @@ func (s *Service) registerSettings(r grpc.ServiceRegistrar, public authv1.AuthSe
 	authv1.RegisterAgentServiceServer(r, &llm.Server{Desk: s.agent})
 }
 
-// wireMaintenance creates the desk for the maintenance mode of the installation.
+// wireMaintenance creates the switch of the maintenance mode.
 func wireMaintenance(d Deps, trail *audit.Log) *maintenance.Switch {
 	return &maintenance.Switch{Pool: d.Pool, Audit: trail, Events: event.NewLog(d.Clock, d.IDs, Name), Clock: d.Clock}
 }
@@ -73,7 +74,8 @@ func (s *Service) Sealed() []pg.SealedColumn {
 	return []pg.SealedColumn{{Table: "signing_key", Name: "sealed", Key: "kid"}, setting.Sealed()}
 }
 
-// registerTrail registers the merged audit on a server. It reads auth's own part locally, the others over RPC.
+// registerTrail registers the merged audit on a server. It reads auth's own part locally and the other parts over
+// RPC.
 func (s *Service) registerTrail(r grpc.ServiceRegistrar) {
 	t := &auditview.Trail{Names: append([]string{Name}, PeerNames()...), Sources: map[string]auditview.Source{
 		Name: auditview.Peer{Client: s.deps.Audit.Client()},

@@ -36,7 +36,7 @@ func openKeys(ctx context.Context, cfg Config, d Deps, trail *audit.Log) (*key.R
 	}, nil
 }
 
-// Keys returns the caller keys without an RPC, for auth's own server.
+// Keys returns the public keys of caller identities. Auth's own server calls it instead of an RPC.
 func (s *Service) Keys(ctx context.Context) ([]authn.PublicKey, error) {
 	return s.keys.Ring.Of(key.Caller).Public(ctx)
 }

@@ -22,8 +22,8 @@ type projects struct {
 	copies *project.VisibilitySync
 }
 
-// copyHolders returns the services whose rows copy the visibility of their projects. Inference is not among them:
-// it gets the visibility from the registry.
+// copyHolders returns the services that copy the visibility of projects into their rows. Inference is not one of
+// them: it gets the visibility from the registry.
 func copyHolders(peers map[string]grpc.ClientConnInterface) []project.Holder {
 	out := []project.Holder{{Name: "jobs"}, {Name: "ingest"}, {Name: "registry"}}
 	for i := range out {
@@ -45,13 +45,13 @@ func wireProject(d Deps, trail *audit.Log) projects {
 	}
 }
 
-// finishEvery is how often visibilities that a service has not confirmed are delivered again.
+// finishEvery is the interval at which visibilities that a service has not confirmed are sent again.
 const (
 	finishEvery  = 10 * time.Second
 	finishJitter = 5 * time.Second
 )
 
-// finishing returns the loop that delivers unconfirmed visibilities to the services.
+// finishing returns the loop that sends unconfirmed visibilities to the services.
 func (s *Service) finishing() process.Worker {
 	const name = "auth.project-visibility"
 	return process.Worker{Name: name, Run: func(ctx context.Context) error {

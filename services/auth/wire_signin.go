@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// deviceSessions opens the sessions of approved devices. They get an API access token and no refresh token: a
-// command line repeats the flow instead.
+// deviceSessions opens the sessions of approved devices. They get an API access token and no refresh token: when the
+// token has expired, the command line runs the device flow again.
 type deviceSessions struct{ sessions *session.Sessions }
 
 // OpenDevice opens a session in the transaction that uses the device code.
@@ -63,7 +63,8 @@ func (s *Service) clients() *oauth.Clients {
 	return &oauth.Clients{Pool: s.deps.Pool, Clock: s.deps.Clock}
 }
 
-// RegisterClient creates or updates a public client, which may ask users for access to resources. No route calls it.
+// RegisterClient creates or updates a public client, which users can then allow to access resources. No route calls
+// it.
 func (s *Service) RegisterClient(ctx context.Context, id, name string, redirects []string) error {
 	return s.clients().Register(ctx, oauth.Client{ID: id, Name: name, Redirects: redirects})
 }
@@ -75,14 +76,14 @@ func (s *Service) registerOAuth(r grpc.ServiceRegistrar) {
 	authpeerv1.RegisterOAuthPeerServiceServer(r, &oauth.PeerServer{Authority: a, Keys: s.keys.Ring})
 }
 
-// provided is the sign-in by the installation's provider. Without a provider, its methods return 501.
+// provided is the sign-in with the installation's provider. Without a provider, its methods return 501.
 type provided struct {
 	deps   Deps
 	server *oidc.Server
 }
 
-// wireOIDC creates the sign-in by the configured provider. It makes no network call, so a provider that is down
-// does not keep the service from starting.
+// wireOIDC creates the sign-in with the configured provider. It makes no network call, so the service starts even if
+// the provider is down.
 func wireOIDC(cfg Config, d Deps, sessions *session.Sessions, public *session.Server, trail *audit.Log) (provided, error) {
 	p := provided{deps: d, server: &oidc.Server{Cookies: public}}
 	if !cfg.OIDC.Enabled() {

@@ -27,7 +27,7 @@ func wireTeam(d Deps, trail *audit.Log) teams {
 	}
 }
 
-// ProjectRoles returns all project roles of an account, for auth's own server.
+// ProjectRoles returns all project roles of an account. Auth's own server calls it instead of an RPC.
 func (s *Service) ProjectRoles(ctx context.Context, accountID string) ([]authn.ProjectRole, error) {
 	members, err := account.AllMemberships(ctx, s.deps.Pool, accountID)
 	if err != nil {

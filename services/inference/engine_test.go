@@ -48,7 +48,7 @@ func TestTruncatedEngineResponse(t *testing.T) {
 			r, w := open(t), newWorld(t, newEngine(t, c.play))
 			r.ready(w.deployments()...)
 			req := r.request(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"stream":true}`)
-			req.Header.Set("Accept-Encoding", "gzip") // otherwise the client would decompress
+			req.Header.Set("Accept-Encoding", "gzip") // otherwise the client would decompress the body
 			resp := r.send(req)
 			defer func() { _ = resp.Body.Close() }()
 			require.Equal(t, 200, resp.StatusCode)
@@ -100,7 +100,7 @@ func TestInvalidEngineResponse(t *testing.T) {
 			t.Parallel()
 			r := open(t, func(c *inference.Config) {
 				if c.FirstByte = limit; name == "silent" {
-					c.FirstByte = 300 * time.Millisecond // only this timeout ends the case
+					c.FirstByte = 300 * time.Millisecond // only this timeout can end the call
 				}
 			})
 			w := newWorld(t, newEngine(t, c.play))
@@ -125,7 +125,7 @@ func TestUnreachableEngine(t *testing.T) {
 	refused(t, r.do(http.MethodGet, "/inference/"+deploymentA+"/v1/models", w.good.text, ""), 502, "engine_unreachable")
 	require.Equal(t, "engine_unreachable", r.rows(1)[0].Outcome)
 
-	// If there is a second replica, every call reaches that one.
+	// If there is also a reachable replica, every call reaches it.
 	alive := newEngine(t, always(httpResponse("200 OK", "", "alive")))
 	r.registry.await(t, r.registry.push(served(deploymentA, list(w.good), gone, alive)))
 	for range 8 {

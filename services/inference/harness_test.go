@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// limit bounds every wait of these tests. No passing test takes that long.
+// limit is the maximum time of every wait in these tests. A test that passes takes less.
 const limit = 30 * time.Second
 
 // rig is the service with a fake registry, its own database and a real HTTP server.
@@ -141,7 +141,7 @@ var (
 	deploymentB = dep("b")
 )
 
-// dep returns the id of a deployment.
+// dep returns a deployment id made of the given letter.
 func dep(letter string) string { return "dep_0" + strings.Repeat(letter, 25) }
 
 const chat = "/v1/chat/completions"
@@ -179,7 +179,7 @@ func (r *rig) send(req *http.Request) reply {
 	return reply{resp}
 }
 
-// text reads a body that must end cleanly.
+// text returns a body. It requires that the body is complete.
 func text(t *testing.T, resp reply) string {
 	t.Helper()
 	defer func() { _ = resp.Body.Close() }()

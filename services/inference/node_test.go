@@ -40,7 +40,7 @@ func (a *authority) inference() func(node string) *tls.Config {
 	return func(node string) *tls.Config { return pki.ClientTLS(identity, node) }
 }
 
-// one is an executor with one engine.
+// one is an executor that reports one engine.
 type one struct {
 	executor.Executor
 	addr string
@@ -120,7 +120,7 @@ func TestWrongNodeCertificateRefused(t *testing.T) {
 		r.ready(d)
 		out := refused(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}"), 502, "engine_unreachable")
 		require.Equal(t, "server_error", out.Error.Type, name)
-		// With a valid replica as well, the call reaches that one: nothing was sent to the invalid one.
+		// If there is also a valid replica, the call reaches it, because nothing was sent to the invalid one.
 		d.Promoted.Replicas = append(d.Promoted.Replicas, right)
 		r.registry.await(t, r.registry.push(d))
 		require.Equal(t, "reached", text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, "{}")), name)

@@ -43,7 +43,7 @@ func refused(t *testing.T, resp reply, status int, code string) refusal {
 	return out
 }
 
-// world has a deployment in each state that the checks distinguish, and a token of each.
+// world has a deployment in each state that the checks distinguish, and a token of each deployment.
 type world struct {
 	good, other, suspended, bare, unready token
 	e                                     *engine

@@ -25,7 +25,7 @@ func raw(t *testing.T, r *rig, bytes string) reply {
 	return reply{resp}
 }
 
-// evil returns paths that try to reach a place outside /v1.
+// evil returns paths that try to leave /v1.
 func evil() []string {
 	var out []string
 	for _, dots := range []string{"..", "%2e%2e", ".%2e", "%2E.", "%252e%252e", ".", "%2e"} {

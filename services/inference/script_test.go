@@ -73,7 +73,7 @@ func (e *engine) connections() int {
 	return e.conns
 }
 
-// seen returns the heads of the received requests.
+// seen returns the request lines and headers of the received requests.
 func (e *engine) seen() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -82,7 +82,7 @@ func (e *engine) seen() []string {
 
 // read reads one complete request; ok is false at the end of the connection.
 func (e *engine) read(in *bufio.Reader) (head string, body []byte, ok bool) {
-	// Like an engine, it ends a connection that begins with a TLS handshake, which never gets to the end of a line.
+	// Like a real engine, end a connection that begins with a TLS handshake. It never contains the end of a line.
 	if first, err := in.Peek(1); err != nil || first[0] == tlsHandshake {
 		return "", nil, false
 	}

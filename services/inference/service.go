@@ -31,7 +31,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-// Name is the service's name: its schema, its identity and its place in settings.
+// Name is the name of the service, of its database schema and of its identity at other services.
 const Name = "inference"
 
 // Deps holds what the service needs from its process.
@@ -44,8 +44,8 @@ type Deps struct {
 	Mono func() time.Duration
 	IDs  *id.Source
 	Log  *slog.Logger
-	// EngineTLS returns the TLS configuration for connections to engines on another host, whose node must
-	// prove the given identity. It is nil if all engines run on this host.
+	// EngineTLS returns the TLS configuration for connections to engines on another host. The peer must prove the
+	// identity of the node. EngineTLS is nil if all engines run on this host.
 	EngineTLS func(node string) *tls.Config
 	// Meter counts calls and refusals; it may be nil.
 	Meter metric.MeterProvider
@@ -69,7 +69,7 @@ type Service struct {
 // Migrations returns the goose files of the inference schema.
 func Migrations() (fs.FS, error) { return db.Migrations() }
 
-// New wires the service. It starts no workers.
+// New wires the service. It starts no goroutine.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	if cfg.Spool == "" {
 		return nil, errors.New("SERVICE_INFERENCE_SPOOL must be set")
@@ -128,8 +128,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	inferencev1.RegisterTranscriptServiceServer(r, s.sessions)
 }
 
-// front is the HTTP handler: it routes the calls of playground sessions to their handler and all others
-// to the proxy.
+// front is the HTTP handler. It passes calls of playground sessions to the playground handler and all other calls to
+// the proxy.
 type front struct {
 	*proxy.Proxy
 
@@ -180,8 +180,8 @@ func (s *Service) Workers() []process.Worker {
 	}
 }
 
-// Ready checks the database. It does not wait for a snapshot, because the loop that fetches it starts
-// only after Ready succeeds; until the snapshot arrives, every call is refused with 503.
+// Ready checks the database and its schema. It does not wait for a snapshot, because the loop that fetches it starts
+// only after Ready succeeds. Until the snapshot arrives, every call is refused with 503.
 func (s *Service) Ready(ctx context.Context) error {
 	files, err := db.Migrations()
 	if err != nil {

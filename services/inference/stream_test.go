@@ -37,7 +37,7 @@ func (s *wordStream) play(e *engine, c net.Conn, in *bufio.Reader) {
 		close(left)
 	}()
 	defer func() { _ = c.Close(); <-left; s.gone <- struct{}{} }()
-	s.began <- struct{}{} // before the other side can know of it
+	s.began <- struct{}{} // send this before the caller can see the stream
 	_, _ = io.WriteString(c, sse)
 	for {
 		select {

@@ -216,7 +216,7 @@ func user(name, role string, projects ...authn.ProjectRole) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: name, Username: name, Role: role, Projects: projects}
 }
 
-// list calls ListTraffic as a user; more reports whether the response announces further rows.
+// list calls ListTraffic as a user. more reports whether the response states that there are more calls.
 func (r *reader) list(c *authn.Caller, in *inferencev1.ListTrafficRequest) (calls []*inferencev1.Call, more bool, err error) {
 	r.t.Helper()
 	signed, _, err := r.signer.Sign(c)

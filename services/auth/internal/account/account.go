@@ -1,5 +1,5 @@
-// Package account owns the user accounts of an installation: their names, roles and memberships, and the events
-// that end their tokens. The first start creates one admin.
+// Package account owns the user accounts of an installation: their names, roles and memberships. It increases the
+// epoch of an account when its tokens must stop working. The first start creates one admin.
 package account
 
 import "time"

@@ -18,12 +18,12 @@ import (
 // FirstUsername is the name of the account that the first start creates.
 const FirstUsername = "admin"
 
-// hasher returns the stored form of a password.
+// hasher hashes a password for storage.
 type hasher interface {
 	Hash(ctx context.Context, password secret.String) (string, error)
 }
 
-// Bootstrap creates what an empty installation needs: the project `default` and the first admin.
+// Bootstrap creates the project `default` and the first admin in an empty installation.
 type Bootstrap struct {
 	Pool   *pgxpool.Pool
 	Hasher hasher
@@ -31,19 +31,20 @@ type Bootstrap struct {
 	Clock  clock.Clock
 	IDs    *id.Source
 	Rand   io.Reader
-	// Password is that of the first admin; if it is empty, a random one is generated.
+	// Password is the password of the first admin. If it is empty, a random one is generated.
 	Password secret.String
 }
 
-// FirstLogin is the one-time login of a new installation.
+// FirstLogin is the username and the password of the first admin.
 type FirstLogin struct {
 	Username string
 	Password secret.String
-	// Given reports that the password came from the settings and need not be shown.
+	// Given is true if the password came from the settings, so that it need not be shown.
 	Given bool
 }
 
-// Run returns the first login if this call created it, and nil otherwise. Of concurrent starts only one creates it.
+// Run creates the first admin and the project if no account exists. It returns nil if it created nothing. Of
+// concurrent calls, only one creates them.
 func (b *Bootstrap) Run(ctx context.Context) (*FirstLogin, error) {
 	first := &FirstLogin{Username: FirstUsername, Password: b.Password, Given: !b.Password.IsZero()}
 	if !first.Given {

@@ -13,7 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Create creates an account in tx. Usernames that differ only in case count as the same.
+// Create creates an account in tx. It returns a conflict if the username exists, ignoring case. drawn reports that
+// the password was generated.
 func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (User, error) {
 	if id.Check(id.User, strings.ToLower(u.Username)) == nil {
 		return User{}, fault.InvalidFields(fault.At(fault.TypeValue, "Value error, should not look like an id", "username"))
@@ -37,14 +38,15 @@ func (s *Users) Create(ctx context.Context, tx pgx.Tx, u User, hash string, draw
 	})
 }
 
-// Change holds the fields of an account that an admin changes; nil fields stay as they are.
+// Change is an admin's change of an account. Nil fields stay unchanged.
 type Change struct {
 	Role, Email, DisplayName *string
 	Disabled                 *bool
 }
 
-// Update changes an account. The last enabled admin who can sign in cannot be demoted or disabled. All admin rows
-// are locked in one order, so that of two concurrent demotions each sees the result of the other.
+// Update changes an account. It returns a conflict if the account belongs to the last enabled admin who can sign in,
+// and the change would demote or disable that admin. All admin rows are locked in the order of their ids, so that of
+// two concurrent demotions the second sees the result of the first.
 func (s *Users) Update(ctx context.Context, userID string, c Change) (User, error) {
 	var after User
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -95,8 +97,8 @@ func (s *Users) apply(u User, c Change) (User, error) {
 	return u, nil
 }
 
-// save writes what changed and its audit row. Disabling an account ends its tokens and sessions. A demotion ends
-// none, because the role is read at each call.
+// save stores the changed fields and an audit row. Disabling an account ends its tokens and sessions. A demotion does
+// not, because the role is read at each call.
 func (s *Users) save(ctx context.Context, tx pgx.Tx, before, after User) error {
 	was, is := differences(before, after)
 	if len(is) == 0 {

@@ -78,8 +78,8 @@ func TestServer_UpdateUser_keepsLastAdmin(t *testing.T) {
 
 const issuer = "https://id.example.org"
 
-// With an OpenID provider, admins with a password or with an identity of another provider cannot sign in; without
-// one, admins without a password cannot.
+// With an OpenID provider, an admin cannot sign in with a password or with an identity of another provider. Without a
+// provider, an admin who has no password cannot sign in.
 func TestServer_UpdateUser_ignoresAdminsWhoCannotSignIn(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -194,7 +194,7 @@ func TestServer_GetUser_lastLogin(t *testing.T) {
 	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds())
 }
 
-// meeting is a hasher that returns only when all callers have called it.
+// meeting is a hasher whose Hash returns only when all callers have called it.
 type meeting struct{ all *sync.WaitGroup }
 
 func (m meeting) Hash(ctx context.Context, pass secret.String) (string, error) {

@@ -123,7 +123,7 @@ func TestServer_CreateUser_rejectsNames(t *testing.T) {
 		require.Equal(t, []any{"username"}, fault.From(err).Fields[0].Loc)
 	}
 	require.Zero(t, d.count(`account`))
-	// The last bytes of some letters are spaces in Latin-1.
+	// In Latin-1, the last bytes of some of these letters are spaces.
 	for _, name := range []string{"Zoë 李", "O'Brien", "x", "Nicolà", "Å", "à la"} {
 		require.NoError(t, CheckName("display_name", name))
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 )
 
-// ended records whose sessions were ended, and why.
+// ended records which accounts' sessions were ended, and why.
 type ended struct{ calls []string }
 
 func (e *ended) EndAll(_ context.Context, _ pgx.Tx, accountID, why, except string) error {
@@ -62,7 +62,7 @@ func openDesk(t *testing.T) *desk {
 	return d
 }
 
-// as returns the context of a call by an admin with this idempotency key.
+// as returns the context of an admin's call with this idempotency key.
 func (d *desk) as(key string) (context.Context, *headers) {
 	h := &headers{}
 	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_root", Username: "root", Role: authn.RoleAdmin}

@@ -27,14 +27,14 @@ const (
 
 // The sources of a team membership.
 const (
-	// ByHand is a membership that an admin or a lead set; no sign-in changes it.
+	// ByHand marks a membership that an admin or a team lead set. Sign-ins do not change it.
 	ByHand = "hand"
-	// ByProvider is a membership that a sign-in set from the groups of the OpenID provider.
+	// ByProvider marks a membership that a sign-in set from the groups of the OpenID provider.
 	ByProvider = "oidc"
 )
 
-// memberships selects the roles of an account in projects: those it was given, and editor in the projects of its
-// teams. The highest role per project counts.
+// memberships selects the highest role of an account in each project. An account has the role of its own membership,
+// and the role editor in the projects of its teams.
 const memberships = `
 	SELECT project_id, (ARRAY['viewer', 'editor', 'owner'])[max(array_position(ARRAY['viewer', 'editor', 'owner'], role))]
 	FROM (SELECT project_id, role FROM membership WHERE account_id = $1
@@ -42,13 +42,13 @@ const memberships = `
 		SELECT p.id, 'editor' FROM team_member t JOIN project p ON p.team_id = t.team_id WHERE t.account_id = $1) given
 	GROUP BY project_id ORDER BY project_id`
 
-// Memberships lists the account's roles in projects, ordered by project. It returns at most one more than a caller
-// identity carries, so that the signer sees that there are more and marks the identity as cut.
+// Memberships lists the account's roles in projects, ordered by project. It returns at most authn.MaxProjects+1
+// roles, one more than a caller identity can contain. The extra role shows the signer that the list must be cut.
 func Memberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
 	return collect(q.Query(ctx, memberships+` LIMIT $2`, accountID, authn.MaxProjects+1))
 }
 
-// Roles converts memberships to the form that identities carry.
+// Roles converts memberships to the type that caller identities use.
 func Roles(members []Membership) []authn.ProjectRole {
 	roles := make([]authn.ProjectRole, 0, len(members))
 	for _, m := range members {
@@ -57,10 +57,10 @@ func Roles(members []Membership) []authn.ProjectRole {
 	return roles
 }
 
-// maxAll bounds the result of AllMemberships; no account has more.
+// maxAll is the maximum number of roles that AllMemberships returns.
 const maxAll = 50_000
 
-// AllMemberships lists all of the account's roles in projects. Services call it if the identity's list is cut.
+// AllMemberships lists all of the account's roles in projects. It serves services that received a cut list.
 func AllMemberships(ctx context.Context, q pg.Querier, accountID string) ([]Membership, error) {
 	return collect(q.Query(ctx, memberships+` LIMIT $2`, accountID, maxAll))
 }
@@ -76,7 +76,7 @@ func collect(rows pgx.Rows, err error) ([]Membership, error) {
 	return list, nil
 }
 
-// FindByUsername finds an account by a username from a request; an unknown name is a fault.
+// FindByUsername returns the account with this username, or the NotFound error if there is none.
 func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account, error) {
 	a, err := ByUsername(ctx, q, username)
 	if errors.Is(err, ErrUnknown) {
@@ -85,10 +85,10 @@ func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account
 	return a, err
 }
 
-// NotFound is the fault for a user who does not exist, or not in the place that was searched.
+// NotFound returns the error for a user who does not exist, or who is not a member of the team or project.
 func NotFound(username string) error { return fault.Absentf("user", username) }
 
-// Teams lists the teams that the account is in, and those of them that it leads.
+// Teams returns the ids of the teams that the account is in. led contains those that it leads.
 func Teams(ctx context.Context, q pg.Querier, accountID string) (in, led []string, err error) {
 	rows, err := q.Query(ctx, `SELECT team_id, role FROM team_member WHERE account_id = $1 ORDER BY team_id LIMIT $2`,
 		accountID, authn.MaxTeams)
@@ -123,7 +123,7 @@ func TeamKeys(ctx context.Context, q pg.Querier, accountID string) ([]string, er
 	return keys, nil
 }
 
-// LoadMemberships sets the caller's current teams and roles in projects.
+// LoadMemberships reads the current memberships of the caller and sets Projects, Teams and LeadOf of c.
 func LoadMemberships(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 	members, err := Memberships(ctx, q, c.Subject)
 	if err != nil {
@@ -134,9 +134,10 @@ func LoadMemberships(ctx context.Context, q pg.Querier, c *authn.Caller) error {
 	return err
 }
 
-// SyncTeams makes the account a member of the teams with these keys, which come from the OpenID provider, and
-// removes it from other teams that an earlier sign-in put it in. Memberships set by hand stay as they are. It
-// returns the keys that belong to no team and those beyond authn.MaxTeams.
+// SyncTeams applies the team keys that come from the groups of the OpenID provider. It adds the account to the teams
+// with these keys and removes it from other teams that an earlier sign-in added it to. Memberships set by hand stay
+// unchanged. In left it returns the keys of the teams that the account is not in afterwards, either because no team
+// has the key or because the account is already in authn.MaxTeams teams.
 func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) (left []string, err error) {
 	if err := lockAccount(ctx, tx, accountID); err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) 
 	_, err = tx.Exec(ctx, `DELETE FROM team_member USING team WHERE team.id = team_id AND account_id = $1 AND source = $2
 		AND NOT team.key = ANY($3)`, accountID, ByProvider, keys)
 	if err != nil {
-		return nil, fmt.Errorf("leave teams: %w", err)
+		return nil, fmt.Errorf("remove the account from teams: %w", err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO team_member (team_id, account_id, role, source)
 		SELECT id, $1, $2, $3 FROM team WHERE key = ANY($4)
@@ -153,7 +154,7 @@ func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) 
 		ORDER BY key LIMIT greatest(0, $5 - (SELECT count(*) FROM team_member WHERE account_id = $1))`,
 		accountID, TeamMember, ByProvider, keys, authn.MaxTeams)
 	if err != nil {
-		return nil, fmt.Errorf("join teams: %w", err)
+		return nil, fmt.Errorf("add the account to teams: %w", err)
 	}
 	in, err := TeamKeys(ctx, tx, accountID)
 	if err != nil {
@@ -167,8 +168,8 @@ func SyncTeams(ctx context.Context, tx pgx.Tx, accountID string, keys []string) 
 	return left, nil
 }
 
-// JoinTeam sets the account's role in a team by hand. It returns false if the account is not in the team and
-// already in authn.MaxTeams others.
+// JoinTeam adds the account to a team, or changes its role there, and marks the membership ByHand. It returns false
+// if the account would be in more than authn.MaxTeams teams.
 func JoinTeam(ctx context.Context, tx pgx.Tx, teamID, accountID, role string) (bool, error) {
 	if err := lockAccount(ctx, tx, accountID); err != nil {
 		return false, err
@@ -179,13 +180,13 @@ func JoinTeam(ctx context.Context, tx pgx.Tx, teamID, accountID, role string) (b
 		ON CONFLICT (account_id, team_id) DO UPDATE SET role = excluded.role, source = excluded.source`,
 		teamID, accountID, role, ByHand, authn.MaxTeams)
 	if err != nil {
-		return false, fmt.Errorf("join a team: %w", err)
+		return false, fmt.Errorf("add the account to the team: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
-// lockAccount serializes changes to the account's memberships until the transaction ends. Sign-ins can still read
-// the account.
+// lockAccount lets only one transaction at a time change the account's memberships. Sign-ins can still read the
+// account.
 func lockAccount(ctx context.Context, tx pgx.Tx, accountID string) error {
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 FOR NO KEY UPDATE`, accountID); err != nil {
 		return fmt.Errorf("lock the account: %w", err)

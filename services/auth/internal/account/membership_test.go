@@ -116,7 +116,8 @@ func TestSyncTeams_keepsMembershipsSetByHand(t *testing.T) {
 	require.Equal(t, []string{"team_b", "team_c"}, belongs(t, pool, "usr_1").Teams, "c is now a membership set by hand")
 }
 
-// Two changes to the memberships of one account wait for each other, so that each counts what the other added.
+// Two changes to the memberships of an account run one after the other, so that the second counts what the first
+// added.
 func TestMembershipChangesLockAccount(t *testing.T) {
 	t.Parallel()
 	pool := members(t)

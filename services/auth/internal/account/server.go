@@ -25,8 +25,8 @@ type Server struct {
 	Once      *idempotency.Once
 }
 
-// CreateUser implements UserService. Repeats are recognized by a hash of the request without the password, because
-// an unsalted hash of the password must not be stored.
+// CreateUser implements UserService. A repeated request is recognized by a hash of the request without its password,
+// because an unsalted hash of a password must not be stored.
 func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (*authv1.CreateUserResponse, error) {
 	const method = authv1.UserService_CreateUser_FullMethodName
 	body, out := withoutPassword(in), &authv1.CreateUserResponse{}
@@ -58,7 +58,7 @@ func (s *Server) CreateUser(ctx context.Context, in *authv1.CreateUserRequest) (
 	return out, nil
 }
 
-// password hashes the given password. If none is given it generates one and returns it in shown.
+// password hashes the given password. If it is empty, password generates one and returns it in shown.
 func (s *Server) password(ctx context.Context, given secret.String) (hash string, shown *string, err error) {
 	if s.Users.Issuer != "" {
 		return "", nil, PasswordsOff()

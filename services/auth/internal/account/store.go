@@ -17,8 +17,8 @@ var ErrUnknown = errors.New("no such account")
 
 const columns = `id, username, role, email, password_hash, epoch, disabled_at`
 
-// ByUsername finds an account by its exact name. A name with a zero byte, which Postgres cannot store, is
-// ErrUnknown.
+// ByUsername returns the account with exactly this username, or ErrUnknown. A username with a zero byte is unknown,
+// because Postgres cannot store it.
 func ByUsername(ctx context.Context, q pg.Querier, username string) (Account, error) {
 	if strings.ContainsRune(username, 0) {
 		return Account{}, ErrUnknown
@@ -26,7 +26,7 @@ func ByUsername(ctx context.Context, q pg.Querier, username string) (Account, er
 	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM account WHERE username = $1`, username))
 }
 
-// ByID finds an account by its id.
+// ByID returns the account with this id, or ErrUnknown.
 func ByID(ctx context.Context, q pg.Querier, id string) (Account, error) {
 	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM account WHERE id = $1`, id))
 }
@@ -43,8 +43,8 @@ func one(row pgx.Row) (Account, error) {
 	return a, nil
 }
 
-// Rehash replaces a stored hash with one of the current costs, unless the password has changed since from was
-// read. The password itself stays the same, so the account's tokens stay valid.
+// Rehash replaces the password hash from by the hash to, which was made with the current cost settings. It does
+// nothing if the stored hash is no longer from. The password stays the same, so the account's tokens stay valid.
 func Rehash(ctx context.Context, q pg.Querier, accountID, from, to string) error {
 	if _, err := q.Exec(ctx, `UPDATE account SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, accountID, from, to); err != nil {
 		return fmt.Errorf("replace the password hash: %w", err)
@@ -52,10 +52,10 @@ func Rehash(ctx context.Context, q pg.Querier, accountID, from, to string) error
 	return nil
 }
 
-// lockFirstStart serializes first starts: the lock is held until the transaction ends.
+// lockFirstStart lets only one process at a time create the first admin. The lock is held until the transaction ends.
 func lockFirstStart(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('bootstrap', 0))`); err != nil {
-		return fmt.Errorf("lock the first start: %w", err)
+		return fmt.Errorf("take the lock of the first start: %w", err)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func insertFirst(ctx context.Context, tx pgx.Tx, accountID, projectID, username,
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO membership (project_id, account_id, role) VALUES ($1, $2, 'owner')`, projectID, accountID)
 	if err != nil {
-		return fmt.Errorf("create the first membership: %w", err)
+		return fmt.Errorf("make the first admin an owner of the default project: %w", err)
 	}
 	return nil
 }

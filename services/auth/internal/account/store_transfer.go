@@ -10,7 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// pendingTransfer returns the account that receives what a locked account owns, empty if no transfer is pending.
+// pendingTransfer returns the id of the account that receives the objects of userID, or an empty string if no
+// transfer is pending. The caller must have locked the account of userID.
 func pendingTransfer(ctx context.Context, tx pgx.Tx, userID string) (to string, err error) {
 	if err := tx.QueryRow(ctx, `SELECT coalesce(transfer_to_id, '') FROM account WHERE id = $1`, userID).Scan(&to); err != nil {
 		return "", fmt.Errorf("load the pending transfer: %w", err)
@@ -20,12 +21,13 @@ func pendingTransfer(ctx context.Context, tx pgx.Tx, userID string) (to string, 
 
 func setTransfer(ctx context.Context, tx pgx.Tx, userID string, to *string) error {
 	if _, err := tx.Exec(ctx, `UPDATE account SET transfer_to_id = $2 WHERE id = $1`, userID, to); err != nil {
-		return fmt.Errorf("store the transfer: %w", err)
+		return fmt.Errorf("store the receiver of the transfer: %w", err)
 	}
 	return nil
 }
 
-// giveUp clears a transfer that has moved nothing yet and returns why.
+// giveUp cancels a transfer that has not moved any object yet. It returns why, the reason, joined with an error of
+// its own if it fails.
 func giveUp(ctx context.Context, q pg.Querier, userID, to string, why error) error {
 	_, err := q.Exec(ctx, `UPDATE account SET transfer_to_id = NULL WHERE id = $1 AND transfer_to_id = $2`, userID, to)
 	if err != nil {
@@ -51,8 +53,8 @@ func soleProjects(ctx context.Context, q pg.Querier, userID string) ([]string, e
 	return ids, nil
 }
 
-// giveProjects replaces the former owner by the new one in the projects without another enabled owner. It returns
-// the ids of these projects.
+// giveProjects replaces the owner from by to in the projects that have no other enabled owner. It returns the ids of
+// these projects.
 func giveProjects(ctx context.Context, tx pgx.Tx, from, to string) ([]string, error) {
 	_, err := tx.Exec(ctx, `SELECT FROM project WHERE id IN (SELECT project_id FROM membership WHERE account_id = $1 AND role = 'owner')
 		ORDER BY id FOR NO KEY UPDATE`, from)

@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// userColumns derives the login method from the password: only accounts that an OpenID sign-in created have none.
+// userColumns derives the login method from the password hash. The hash is empty only for accounts that an OpenID
+// sign-in created.
 const userColumns = `a.id, a.username, a.role, a.email, a.display_name, CASE WHEN a.password_hash = '' THEN 'oidc' ELSE 'password' END,
 	a.created_at, a.disabled_at, (SELECT max(s.created_at) FROM session s WHERE s.account_id = a.id)`
 
@@ -65,7 +66,7 @@ func lockAdmins(ctx context.Context, tx pgx.Tx, except, issuer string) (others i
 	return others, nil
 }
 
-// matching filters lists by part of the username, e-mail address or display name, ignoring case.
+// matching selects users whose username, e-mail address or display name contains $1, ignoring case.
 const matching = `($1 = '' OR strpos(lower(a.username), lower($1)) > 0 OR strpos(lower(a.email), lower($1)) > 0
 	OR strpos(lower(a.display_name), lower($1)) > 0)`
 
@@ -85,7 +86,7 @@ func listUsers(ctx context.Context, q pg.Querier, part string, p request.Page) (
 	return users, total, nil
 }
 
-// insertUser returns false if the username is taken.
+// insertUser inserts an account. It returns false if the username is taken.
 func insertUser(ctx context.Context, tx pgx.Tx, u User, hash string, drawn bool) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO account (id, username, role, email, display_name, password_hash, must_change_password, created_at)
@@ -101,7 +102,7 @@ func updateUser(ctx context.Context, tx pgx.Tx, u User, endTokens bool) error {
 	_, err := tx.Exec(ctx, `UPDATE account SET role = $2, email = $3, display_name = $4, disabled_at = $5,
 		epoch = epoch + CASE WHEN $6 THEN 1 ELSE 0 END WHERE id = $1`, u.ID, u.Role, u.Email, u.DisplayName, u.DisabledAt, endTokens)
 	if err != nil {
-		return fmt.Errorf("change the account: %w", err)
+		return fmt.Errorf("update the account: %w", err)
 	}
 	return nil
 }
@@ -116,8 +117,8 @@ func setPassword(ctx context.Context, tx pgx.Tx, userID, hash string, shown bool
 	return nil
 }
 
-// ChangePassword sets the password that the users themselves chose and ends the account's tokens. It returns a
-// conflict if the account is disabled or its epoch is no longer a.Epoch, the one at which the user authenticated.
+// ChangePassword stores the password that the user chose and ends the account's tokens. It returns a conflict if the
+// account has been disabled or its epoch has increased since a was read.
 func ChangePassword(ctx context.Context, tx pgx.Tx, a Account, hash string) error {
 	tag, err := tx.Exec(ctx, `UPDATE account SET password_hash = $3, must_change_password = false, epoch = epoch + 1
 		WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL`, a.ID, a.Epoch, hash)
@@ -125,7 +126,7 @@ func ChangePassword(ctx context.Context, tx pgx.Tx, a Account, hash string) erro
 		return fmt.Errorf("change the password: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return fault.New(fault.Conflict, "password_changed", "the account was changed meanwhile; sign in again")
+		return fault.New(fault.Conflict, "password_changed", "the account has changed since you signed in; sign in again")
 	}
 	return nil
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// kindProject is the kind that auth itself counts: projects without another enabled owner.
+// kindProject is the kind of the objects that auth itself counts: projects without another enabled owner.
 const kindProject = "project"
 
-// Owned is the number of objects of one kind that a user owns, or that were moved.
+// Owned is the number of objects of one kind that a user owns or that were transferred.
 type Owned struct {
 	Kind  string
 	Count int
 }
 
-// Holder is a service whose rows have owners.
+// Holder is a service that stores objects with owners.
 type Holder struct {
 	Name string
 	// Client is nil if the service is not connected; then counts and transfers fail.
@@ -36,19 +36,19 @@ const (
 	moveWithin  = time.Minute
 )
 
-// Transfers gives what users own to other users. The services move their parts one after another, each in one
-// transaction. The account stores the receiver until all parts have moved, so that a repeat continues where an
-// interrupted transfer stopped and the rest cannot go to another user. Only the objects of a disabled account are
-// transferred, because a disabled account creates no new ones. A request that was in progress when the account was
-// disabled may still leave objects behind; a repeat moves them.
+// Transfers transfers the objects of one user to another. The services move their objects one after another, each in
+// one transaction. The account stores the receiver until all parts have moved. Repeating an interrupted transfer
+// therefore continues where it stopped, and the remaining parts cannot go to another user. The former owner must be
+// disabled, because an enabled user could create new objects. A request that was in progress when the account was
+// disabled may still create some; repeating the transfer moves them.
 type Transfers struct {
 	Pool  *pgxpool.Pool
 	Audit *audit.Log
-	// Holders are called in this order: jobs comes before the services that copy the owners of its jobs.
+	// Holders are called in this order. jobs must come before the services that copy the owners of its jobs.
 	Holders []Holder
 }
 
-// Count returns how many objects an account owns, by kind, without kinds that it owns nothing of.
+// Count returns how many objects an account owns, by kind. It omits kinds with a count of zero.
 func (t *Transfers) Count(ctx context.Context, userID string) ([]Owned, error) {
 	if _, err := getUser(ctx, t.Pool, userID); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (t *Transfers) Count(ctx context.Context, userID string) ([]Owned, error) {
 			}
 			out, err := h.Client.CountOwned(cctx, &commonpeerv1.CountOwnedRequest{UserId: userID})
 			if err != nil {
-				return fmt.Errorf("count what the user owns in %s: %w", h.Name, err)
+				return fmt.Errorf("count the user's objects in %s: %w", h.Name, err)
 			}
 			found[i] = ownedFromProto(out)
 			return nil
@@ -84,7 +84,7 @@ func (t *Transfers) Count(ctx context.Context, userID string) ([]Owned, error) {
 	return some(owned), nil
 }
 
-// Transfer gives everything that an account owns to another account and returns what moved.
+// Transfer moves all objects of an account to another account and returns how many it moved, by kind.
 func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned, error) {
 	to, fresh, err := t.begin(ctx, fromID, toID)
 	if err != nil {
@@ -94,7 +94,8 @@ func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned,
 	for i, h := range t.Holders {
 		part, err := h.give(ctx, fromID, to)
 		if err != nil {
-			// A refusal by the first holder has moved nothing, so another user may become the receiver.
+			// If the first service refuses the transfer, no object has moved, so another user may become the
+			// receiver.
 			if i == 0 && fresh && (fault.Is(err, fault.Conflict) || fault.Is(err, fault.Refused)) {
 				return nil, giveUp(ctx, t.Pool, fromID, toID, err)
 			}
@@ -109,7 +110,7 @@ func (t *Transfers) Transfer(ctx context.Context, fromID, toID string) ([]Owned,
 	return some(append(moved, Owned{kindProject, projects})), nil
 }
 
-// notConnected is the error for a service without a client.
+// notConnected returns the error for a service without a client.
 func (h Holder) notConnected() error {
 	return fault.New(fault.Unavailable, "peer_missing", "the service %s is not connected", h.Name)
 }
@@ -122,13 +123,14 @@ func (h Holder) give(ctx context.Context, fromID string, to User) ([]Owned, erro
 	defer cancel()
 	out, err := h.Client.TransferOwned(ctx, &commonpeerv1.TransferOwnedRequest{UserId: fromID, ToUserId: to.ID, ToUsername: to.Username})
 	if err != nil {
-		return nil, fmt.Errorf("move what the user owns in %s: %w", h.Name, err)
+		return nil, fmt.Errorf("move the user's objects in %s: %w", h.Name, err)
 	}
 	return ownedFromProto(out), nil
 }
 
-// begin stores the receiver; fresh reports that no earlier call had stored it. A transfer that has begun is
-// finished even if the receiver has been disabled since: another transfer can move the objects from there.
+// begin stores the receiver. fresh is false if an earlier call has stored the same receiver. A pending transfer
+// continues even if the receiver has been disabled since then: the objects can then be transferred from the receiver
+// to another user.
 func (t *Transfers) begin(ctx context.Context, fromID, toID string) (to User, fresh bool, err error) {
 	if fromID == toID {
 		return to, false, fault.New(fault.Refused, "transfer", "source and target user are the same")
@@ -154,9 +156,9 @@ func (t *Transfers) begin(ctx context.Context, fromID, toID string) (to User, fr
 			fresh = false
 			return nil
 		case pending != "":
-			return fault.New(fault.Conflict, "transfer_pending", "a transfer to %s is pending; finish it, then transfer from that user", pending)
+			return fault.New(fault.Conflict, "transfer_pending", "a transfer to %s is not finished; repeat it, then transfer the objects from that user", pending)
 		case to.DisabledAt != nil:
-			return fault.New(fault.Conflict, "user_disabled", "%s is disabled", to.Username)
+			return fault.New(fault.Conflict, "user_disabled", "%s is disabled; choose an enabled user as the receiver", to.Username)
 		}
 		fresh = true
 		if err := setTransfer(ctx, tx, fromID, &toID); err != nil {
@@ -203,7 +205,7 @@ func (t *Transfers) finish(ctx context.Context, fromID string, to User, moved []
 	return projects, err
 }
 
-// some drops kinds with a count of zero.
+// some returns all without the kinds that have a count of zero.
 func some(all []Owned) []Owned {
 	kept := []Owned{}
 	for _, o := range all {

@@ -77,7 +77,7 @@ func openTransferDesk(t *testing.T) *transferDesk {
 	return h
 }
 
-// project creates a project with these members, each written as `username role`.
+// project creates a project with these members, each given as `username role`.
 func (h *transferDesk) project(key string, members ...string) {
 	h.t.Helper()
 	h.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_' || $1, $1, $1, 'team', now())`, key)

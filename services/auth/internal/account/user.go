@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
-// How a user signs in.
+// The ways in which users sign in.
 const (
 	LoginPassword = "password"
 	// LoginOIDC is the login of an account that an OpenID sign-in created; it has no password.
@@ -54,7 +54,7 @@ const (
 	EndedByDisabled = "disabled"
 )
 
-// ender ends the sessions of an account in the transaction of the change that ends them.
+// ender ends all sessions of an account apart from the session except, which may be empty.
 type ender interface {
 	EndAll(ctx context.Context, tx pgx.Tx, accountID, why, except string) error
 }
@@ -72,7 +72,7 @@ type Users struct {
 	Issuer string
 }
 
-// passwordBytes is 144 bits of randomness, encoded as 24 characters.
+// passwordBytes is the number of random bytes in a generated password: 144 bits, encoded as 24 characters.
 const passwordBytes = 18
 
 // draw generates a random password.
@@ -84,7 +84,7 @@ func draw(random io.Reader) (secret.String, error) {
 	return secret.New(base64.RawURLEncoding.EncodeToString(raw)), nil
 }
 
-// Hash returns the stored form of a new password. If the queue of the hasher is full it returns Busy, a 503.
+// Hash hashes a new password for storage. If too many passwords are being hashed, it returns Busy, a 503.
 func Hash(ctx context.Context, h hasher, pass secret.String) (string, error) {
 	hash, err := h.Hash(ctx, pass)
 	if errors.Is(err, password.ErrBusy) {
@@ -93,23 +93,23 @@ func Hash(ctx context.Context, h hasher, pass secret.String) (string, error) {
 	return hash, err
 }
 
-// Busy is the error while too many passwords are being hashed.
+// Busy returns the error of a request that is refused because too many passwords are being hashed.
 func Busy(cause error) error {
-	return fault.New(fault.Unavailable, "login_busy", "too many concurrent logins").WithRetryAfter(time.Second).Wrap(cause)
+	return fault.New(fault.Unavailable, "login_busy", "too many concurrent logins; try again in a second").WithRetryAfter(time.Second).Wrap(cause)
 }
 
-// PasswordsOff is the error for password operations while password login is off.
+// PasswordsOff returns the error of a password operation while password login is off.
 func PasswordsOff() error {
 	return fault.New(fault.Unconfigured, "password_login_off", "password login is off; sign in with the OpenID provider")
 }
 
-// EmailOfProvider is the error for changing an address that the OpenID provider sets at each sign-in.
+// EmailOfProvider returns the error of a change of an e-mail address that the OpenID provider sets at each sign-in.
 func EmailOfProvider() error {
 	return fault.New(fault.Conflict, "email_of_provider", "the e-mail address is set by the sign-in provider; change it there")
 }
 
-// CheckName rejects a display name with invisible characters or characters that change the text direction: it
-// could look like the name of another user.
+// CheckName returns an error if a display name is empty, begins or ends with a space, or contains characters that are
+// invisible or change the text direction. With such characters it could look like the name of another user.
 func CheckName(field, name string) error {
 	for _, r := range name {
 		if !visible(r) {
@@ -133,7 +133,7 @@ func CheckText(field, text string) error {
 	return nil
 }
 
-// brailleBlank is a symbol in Unicode but has no visible form.
+// brailleBlank is a symbol in Unicode but is drawn as blank space.
 const brailleBlank = '\u2800'
 
 // visible reports whether a character is visible or the plain space. unicode.IsPrint is not enough: it accepts

@@ -6,30 +6,30 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// merge walks over the positions of all services' rows in one order.
+// merge goes through the audit rows of all services in one order, newest first. It reads only the rows' positions.
 type merge struct {
 	trail   *Trail
 	filter  audit.Filter
-	want    int // maximum number of positions to walk over
-	walked  int
+	want    int // the maximum of walked
+	walked  int // number of positions passed
 	cursors []*cursor
 }
 
-// cursor is the state of the walk in one service.
+// cursor is the state of a merge in one service.
 type cursor struct {
 	name   string
 	source Source
-	ahead  []audit.Point // read, but not walked over yet
-	whole  bool          // ahead holds all remaining positions
-	last   audit.Point   // the last position walked over
-	taken  int           // number of positions walked over
+	ahead  []audit.Point // positions that have been read but not passed yet
+	whole  bool          // true if ahead contains all remaining positions
+	last   audit.Point   // the last position passed
+	taken  int           // number of positions passed
 }
 
-// part is the share of one service in a page: the rows after a position.
+// part describes the rows of one service in a page: those after a position.
 type part struct {
 	cursor *cursor
 	after  audit.Point
-	before int // value of taken when the part began
+	before int // the value of cursor.taken at the beginning of the page
 }
 
 // open reads the first positions of all services in parallel.
@@ -41,7 +41,7 @@ func (m *merge) open(ctx context.Context) error {
 	})
 }
 
-// fill reads the next positions of a service, at most as many as the walk can still need.
+// fill reads the next positions of a service, but not more than walk can still pass.
 func (m *merge) fill(ctx context.Context, c *cursor) error {
 	limit := min(m.want-m.walked, maxPoints)
 	points, err := c.source.Points(ctx, m.filter, c.last, limit)
@@ -52,7 +52,7 @@ func (m *merge) fill(ctx context.Context, c *cursor) error {
 	return nil
 }
 
-// next returns the service with the next position, or nil at the end.
+// next returns the cursor whose next position comes first in the order, or nil if no position is left.
 func (m *merge) next(ctx context.Context) (*cursor, error) {
 	var first *cursor
 	for _, c := range m.cursors {
@@ -68,7 +68,7 @@ func (m *merge) next(ctx context.Context) (*cursor, error) {
 	return first, nil
 }
 
-// walk advances by n positions, or to the end, and returns the number of steps.
+// walk passes n positions, or fewer if no more are left, and returns how many it passed.
 func (m *merge) walk(ctx context.Context, n int) (int, error) {
 	for walked := range n {
 		c, err := m.next(ctx)
@@ -82,7 +82,7 @@ func (m *merge) walk(ctx context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// parts returns parts that begin at the current position of the walk.
+// parts returns a part for each service. The parts begin at the current position of the walk.
 func (m *merge) parts() []part {
 	all := make([]part, len(m.cursors))
 	for i, c := range m.cursors {
@@ -91,7 +91,7 @@ func (m *merge) parts() []part {
 	return all
 }
 
-// read reads the rows between the beginnings of the parts and the current position of the walk.
+// read reads the rows from the beginning of each part to the current position of the walk.
 func (m *merge) read(ctx context.Context, parts []part) ([]Row, error) {
 	found := make([][]audit.Row, len(parts))
 	err := m.trail.each(ctx, func(ctx context.Context, i int, s Source) (err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// Peer is the audit of a service, read over its AuditPeerService.
+// Peer reads the audit of a service through its AuditPeerService.
 type Peer struct {
 	Client commonpeerv1.AuditPeerServiceClient
 }

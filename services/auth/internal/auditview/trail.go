@@ -1,6 +1,6 @@
-// Package auditview shows the audit of the whole installation: the rows of all services in one order, and the result of
-// verifying the chain of each service. It promises that nothing is omitted silently: if a service does not respond,
-// there is no list and no report, and the error names the service.
+// Package auditview shows the audit of the whole installation: the rows of all services in one order, and the result
+// of verifying each service's hash chain. It never omits rows silently: if a service does not respond, List and
+// Verify fail with an error that names the service.
 package auditview
 
 import (
@@ -15,17 +15,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Source is the audit of one service.
+// Source reads the audit of one service.
 type Source interface {
-	// Points returns the positions of the next rows after a position, newest first. Fewer than limit means the end.
+	// Points returns the positions of the next rows after a position, newest first. It returns fewer than limit only
+	// if there are no more.
 	Points(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Point, error)
-	// Rows returns the next rows after a position, newest first.
+	// Rows returns the next rows after a position, newest first, at most limit.
 	Rows(ctx context.Context, f audit.Filter, after audit.Point, limit int) ([]audit.Row, error)
-	// Verify verifies the chain.
+	// Verify verifies the hash chain of the rows.
 	Verify(ctx context.Context) (Chain, error)
 }
 
-// Chain is the result of verifying a service's chain.
+// Chain is the result of verifying the hash chain of a service.
 type Chain struct {
 	Service           string
 	OK                bool
@@ -40,21 +41,23 @@ type Row struct {
 	Service string
 }
 
-// Trail is the audit of all services.
+// Trail reads the audit of all services.
 type Trail struct {
-	// Names are the services in the order of reports; Sources are their audits by name.
+	// Names are the names of the services, in the order of the report. Sources contains the source of each service,
+	// by name.
 	Names   []string
 	Sources map[string]Source
 }
 
-// maxPoints is the maximum number of positions per request. Rows that a deep page skips cost about 50 bytes each.
+// maxPoints is the maximum number of positions that one request returns. To show a page, List reads a position, about
+// 50 bytes, for every row before it.
 const maxPoints = 10_000
 
-// maxStates is the maximum size of the states in a page, in bytes.
+// maxStates is the maximum total size, in bytes, of the states before and after the change in the rows of a page.
 const maxStates = 2 << 20
 
-// List returns a page of the merged rows, newest first. It walks over positions and reads only the rows of the page in
-// full.
+// List returns a page of the merged rows, newest first. It finds the page by the positions of the rows, and reads
+// only the rows of the page in full.
 func (t *Trail) List(ctx context.Context, f audit.Filter, p request.Page) (rows []Row, more bool, err error) {
 	m := &merge{trail: t, filter: f, want: p.Offset + p.FetchLimit()}
 	if err := m.open(ctx); err != nil {
@@ -90,7 +93,8 @@ func (t *Trail) Verify(ctx context.Context) ([]Chain, error) {
 	return chains, err
 }
 
-// each calls all services in parallel. The error names the first one that fails.
+// each calls do for all services in parallel. It returns the error of the first service that fails; the error names
+// the service.
 func (t *Trail) each(ctx context.Context, do func(ctx context.Context, i int, s Source) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, name := range t.Names {
@@ -99,10 +103,11 @@ func (t *Trail) each(ctx context.Context, do func(ctx context.Context, i int, s 
 	return group.Wait()
 }
 
-// CodeIncomplete is the code if the audit cannot be shown because a service does not respond or fails.
+// CodeIncomplete is the error code if a service does not respond, or fails, when its audit is read.
 const CodeIncomplete = "audit_incomplete"
 
-// away returns the error for a service whose audit cannot be read: 503 if it is unavailable, 502 if it failed.
+// away returns the error of a service whose audit cannot be read: 503 if the service is unavailable, 502 if it
+// failed. It returns a canceled request's error unchanged.
 func away(service string, err error) error {
 	switch {
 	case err == nil:
@@ -116,7 +121,7 @@ func away(service string, err error) error {
 	}
 }
 
-// shorten limits the states of a page of rows to maxStates.
+// shorten cuts the states in the rows to a total of maxStates bytes.
 func shorten(rows []Row) {
 	plain := make([]audit.Row, len(rows))
 	for i := range rows {
@@ -128,7 +133,7 @@ func shorten(rows []Row) {
 	}
 }
 
-// sorted sorts rows into list order. The order is total: ids are unique, so rows of the same moment are ordered by id.
+// sorted sorts rows into the order of lists. Ids are unique, so rows of the same time are ordered by id.
 func sorted(rows []Row) {
 	slices.SortFunc(rows, func(a, b Row) int { return a.Point().Compare(b.Point()) })
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// harness holds the audits of three services in one trail.
+// harness is a trail of three services, with the database and the audit log of each.
 type harness struct {
 	*Trail
 
@@ -73,7 +73,7 @@ func (h *harness) record(t *testing.T, service string, entries ...audit.Entry) {
 	}))
 }
 
-// filled returns a trail with n rows spread over the services, often several at the same moment.
+// filled returns a harness with n rows, spread over the services. Many rows have the same time.
 func filled(t *testing.T, n int) *harness {
 	t.Helper()
 	h := open(t)
@@ -85,7 +85,7 @@ func filled(t *testing.T, n int) *harness {
 	return h
 }
 
-// Every page is a slice of one list that holds each row of each service exactly once.
+// The pages together show a list in which each row of each service occurs exactly once.
 func TestTrail_List_pages(t *testing.T) {
 	t.Parallel()
 	const n = 60
@@ -115,7 +115,7 @@ func TestTrail_List_pages(t *testing.T) {
 	}
 }
 
-// A deep page costs positions, not rows: the positions take several requests per service.
+// For a page far back, List reads many positions, in several requests per service, but only the rows of the page.
 func TestTrail_List_deepPage(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -230,7 +230,7 @@ func TestServer_VerifyAudit(t *testing.T) {
 	require.True(t, out.GetOk())
 	require.Len(t, out.GetChains(), 3)
 	require.Nil(t, out.GetChains()[0].Fault)
-	// A seal without a row; the role of the server may write it.
+	// Insert a seal without a row. The role of the server has the right to do so.
 	_, err = h.pools["jobs"].Exec(t.Context(), `INSERT INTO audit_seal VALUES (1, 'aud_x', decode(repeat('00', 32), 'hex'))`)
 	require.NoError(t, err)
 	out, err = s.VerifyAudit(t.Context(), &authv1.VerifyAuditRequest{})

@@ -8,14 +8,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// letters is the alphabet of RFC 8628 6.1: without vowels a code spells no word, and no letter looks like a digit.
-// Eight letters of twenty are 34.5 bits.
+// letters is the alphabet that RFC 8628 6.1 recommends. It has no vowels, so that codes do not form words, and no
+// letter that looks like a digit. A code of eight letters has 34.5 bits of entropy.
 const (
 	letters    = "BCDFGHJKLMNPQRSTVWXZ"
 	userLength = 8
 )
 
-// drawUser generates a user code in its plain form, without a hyphen.
+// drawUser generates a user code in its plain form, which has no hyphen.
 func drawUser(r io.Reader) (string, error) {
 	const fair = 256 / len(letters) * len(letters)
 	code := make([]byte, 0, userLength)
@@ -23,7 +23,7 @@ func drawUser(r io.Reader) (string, error) {
 		if _, err := io.ReadFull(r, b); err != nil {
 			return "", fmt.Errorf("generate a user code: %w", err)
 		}
-		// Bytes from fair on would make the first letters more likely.
+		// Skip bytes from fair on: they would make the first letters more likely.
 		if int(b[0]) < fair {
 			code = append(code, letters[int(b[0])%len(letters)])
 		}
@@ -31,15 +31,15 @@ func drawUser(r io.Reader) (string, error) {
 	return string(code), nil
 }
 
-// plain returns a typed code in its plain form, and false if it cannot be a code.
+// plain converts a typed code to its plain form. It returns false if the result cannot be a code.
 func plain(typed string) (string, bool) {
 	code := strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(typed))
 	return code, len(code) == userLength && strings.Trim(code, letters) == ""
 }
 
-// shown formats a plain code as users read it.
+// shown returns a plain code as users read it, with a hyphen in the middle.
 func shown(code string) string { return code[:userLength/2] + "-" + code[userLength/2:] }
 
-// userHash returns the stored form of a user code. An unsalted hash is enough: with a code found from a stolen row
-// while it is valid, an attacker can only approve the device for their own account.
+// userHash returns the hash under which a user code is stored. It needs no salt: with a code guessed from a stolen
+// hash, an attacker can only sign the device in to the attacker's own account.
 func userHash(plain string) []byte { return secret.Hash("user code " + plain) }

@@ -25,7 +25,7 @@ func TestDrawUser_uniformLetters(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, len(letters))
-	// 20 letters, 8,000 of each expected, deviation 87: six of them either way.
+	// Each of the 20 letters is expected 8,000 times, with a standard deviation of 87. Allow six deviations.
 	for l, n := range seen {
 		require.InDelta(t, codes*userLength/len(letters), n, 530, string(l))
 	}

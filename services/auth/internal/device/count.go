@@ -10,20 +10,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// rate bounds how many attempts one key may make within a window.
+// rate is the maximum number of attempts with one key within a window.
 type rate struct {
 	purpose string
 	most    int
 	window  time.Duration
 }
 
-// The rates. A correct code is not counted as a guess, so a user who reloads the page is not limited.
+// The limits of the flow. A correct code is not counted as a guess, so a user who reloads the page is not limited.
 func polls() rate         { return rate{"poll", 20, time.Minute} }
 func beginnings() rate    { return rate{"create", 30, time.Minute} }
 func accountMisses() rate { return rate{"guess_account", 10, TTL} }
 func addressMisses() rate { return rate{"guess_address", 30, TTL} }
 
-// longestWindow returns the longest time for which an attempt counts.
+// longestWindow returns the longest window of the limits.
 func longestWindow() (d time.Duration) {
 	for _, r := range []rate{polls(), beginnings(), accountMisses(), addressMisses()} {
 		d = max(d, r.window)
@@ -31,8 +31,8 @@ func longestWindow() (d time.Duration) {
 	return d
 }
 
-// take counts one attempt and returns the id of its row. If the window is full it returns Limited with the time to
-// wait and adds no row, so that the table stays small under attack.
+// take counts one attempt and returns the id of its row. If the window is full, it returns a Limited error with the
+// time to wait. It then adds no row, so that the table stays small under attack.
 func (f *Flow) take(ctx context.Context, r rate, key, word string) (int64, error) {
 	var row int64
 	err := pg.InTx(ctx, f.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -46,7 +46,7 @@ func (f *Flow) take(ctx context.Context, r rate, key, word string) (int64, error
 		}
 		if n >= r.most {
 			wait := max(oldest.Add(r.window).Sub(now), time.Second)
-			return fault.New(fault.Limited, "device_rate", "too many device flow requests").WithOAuth(word).WithRetryAfter(wait)
+			return fault.New(fault.Limited, "device_rate", "too many device flow requests; try again later").WithOAuth(word).WithRetryAfter(wait)
 		}
 		row, err = insertAttempt(ctx, tx, r.purpose, key, now)
 		return err

@@ -12,14 +12,15 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
 )
 
-// View shows a request to the user who decides it, and changes nothing.
+// View returns a request to the user who decides on it. It changes nothing.
 func (f *Flow) View(ctx context.Context, c *authn.Caller, typed string) (Request, error) {
 	return f.guess(ctx, c, typed, func(code string) (Request, bool, error) {
 		return loadRequest(ctx, f.Pool, userHash(code), c.Subject, f.Clock.Now())
 	})
 }
 
-// Decide stores the user's decision, once. It opens no session itself: the device's next poll does.
+// Decide stores the user's decision. A request can be decided only once. It opens no session; the device's next poll
+// opens it.
 func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approve bool) (Request, error) {
 	state, action := StateDenied, "device.deny"
 	if approve {
@@ -48,9 +49,9 @@ func (f *Flow) Decide(ctx context.Context, c *authn.Caller, typed string, approv
 	})
 }
 
-// MayApprove rejects approval by a session that was not opened by a sign-in. Otherwise a device's token could approve
-// another device or a program each time before it expires, so that a stolen token would give access for ever. Any
-// session may deny a request.
+// MayApprove returns an error unless a sign-in opened the caller's session. Otherwise a device could use its token to
+// approve another device before the token expires, and so on: a stolen token would give access forever. Any session
+// may deny a request.
 func MayApprove(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
 	device, err := byDevice(ctx, tx, c.SessionID)
 	if err != nil || !device {
@@ -59,7 +60,8 @@ func MayApprove(ctx context.Context, tx pgx.Tx, c *authn.Caller) error {
 	return fault.New(fault.Forbidden, "device_session", "a session that a device or program opened cannot approve another one; sign in with a browser")
 }
 
-// decided returns the conflict of a second decision by the same user, and nil if the user may see no such request.
+// decided returns a conflict if the same user has already decided the request. It returns nil if there is no request
+// that the user may see.
 func (f *Flow) decided(ctx context.Context, tx pgx.Tx, hash []byte, c *authn.Caller) error {
 	r, ok, err := loadRequest(ctx, tx, hash, c.Subject, f.Clock.Now())
 	if err != nil || !ok {
@@ -68,8 +70,8 @@ func (f *Flow) decided(ctx context.Context, tx pgx.Tx, hash []byte, c *authn.Cal
 	return fault.New(fault.Conflict, "device_decided", "the request is already %s", r.State)
 }
 
-// guess runs find with a user code. A code that finds nothing counts against the user and the client address. It
-// is counted before find runs, so that concurrent guesses do not exceed the limit.
+// guess runs find with a typed user code. If find finds nothing, the attempt counts against the user and the client
+// address. It is counted before find runs, so that concurrent guesses do not exceed the limit.
 func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, find func(code string) (Request, bool, error)) (Request, error) {
 	ofAccount, err := f.take(ctx, accountMisses(), c.Subject, "")
 	if err != nil {
@@ -79,7 +81,7 @@ func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, find fu
 	if err != nil {
 		return Request{}, err
 	}
-	// The error omits the typed code: errors are logged, and a code with one wrong letter reveals a valid one.
+	// The error omits the typed code, because errors are logged and a code with one wrong letter reveals a valid one.
 	absent := fault.Absentf("device request", "")
 	code, ok := plain(typed)
 	if !ok {

@@ -2,8 +2,9 @@
 // serves the JSON routes and the form endpoints of the authorization server.
 //
 // It promises:
-//   - a code gives one token, once, to the client and from the address that began the flow, and only while
-//     the user who approved it may still sign in; of concurrent polls after an approval one gets the token;
+//   - a code gives one token, even if several polls arrive at the same time after the approval;
+//   - it gives the token only to the client and the address that began the flow, and only while the user who approved
+//     it may still sign in;
 //   - a request is decided once, by POST; viewing a request does not change it;
 //   - polls, new flows and guesses are counted in Postgres, across all replicas.
 package device
@@ -15,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// The client of the JSON routes.
+// The client that uses the JSON routes.
 const (
 	ClientID   = "signalbox-cli"
 	ClientName = "Signalbox CLI"
@@ -28,14 +29,16 @@ const (
 	Interval = 5 * time.Second
 	// IntervalStep is added to the interval by each poll that comes too early.
 	IntervalStep = 5 * time.Second
-	// leeway is how much too early a poll may be: timers of clients and clocks of replicas are not exact.
+	// leeway is how much earlier than allowed a poll may come, because the timers of clients and the clocks of
+	// replicas are not exact.
 	leeway = 500 * time.Millisecond
-	// kept is how long a flow is stored after its codes expire, so that its polls get another error than unknown codes.
+	// kept is how long a flow is stored after its codes expire. During this time a poll gets expired_token, not the
+	// error of an unknown code.
 	kept = time.Hour
 )
 
-// The maximum numbers of pending flows, of one address and in total. The total also bounds the probability that
-// a guess hits one.
+// The maximum numbers of pending flows per address and in total. The total also limits the probability that a guess
+// matches one of them.
 const (
 	openOfAddress = 100
 	openInAll     = 10000
@@ -74,7 +77,7 @@ type Token struct {
 	Expires time.Duration
 }
 
-// Request is a flow as shown to the user who decides it.
+// Request is a flow as shown to the user who decides on it.
 type Request struct {
 	ID            string
 	UserCode      string
@@ -85,12 +88,12 @@ type Request struct {
 	State         string
 }
 
-// refused returns an error with a code of RFC 8628 3.5 or RFC 6749 5.2.
+// refused returns an error with a code of RFC 8628 3.5 or RFC 6749 5.2, such as `slow_down`.
 func refused(word string) *fault.Error {
 	return fault.New(fault.Refused, "", "%s", word).WithOAuth(word)
 }
 
-// The error codes of these RFCs.
+// The error codes of RFC 8628 and RFC 6749 that refused returns.
 const (
 	wordPending = "authorization_pending"
 	wordSlow    = "slow_down"

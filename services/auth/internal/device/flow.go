@@ -26,7 +26,7 @@ type SessionRequest struct {
 	ClientName, Address string
 }
 
-// sessions opens a session in the transaction that uses the code, and signs its access token.
+// sessions opens the session of an approved device in tx and signs its access token.
 type sessions interface {
 	OpenDevice(ctx context.Context, tx pgx.Tx, o SessionRequest) (Token, error)
 }
@@ -41,7 +41,8 @@ type Flow struct {
 	Rand     io.Reader
 }
 
-// draws bounds the attempts to generate unused codes; one flow in a million needs a second attempt.
+// draws is the maximum number of attempts to generate unused codes. About one flow in a million needs a second
+// attempt.
 const draws = 5
 
 // Begin starts a flow and returns its codes.
@@ -56,7 +57,7 @@ func (f *Flow) Begin(ctx context.Context, s Start) (Codes, error) {
 			return c, err
 		}
 	}
-	return Codes{}, errors.New("generate a device code: all attempts gave codes that are in use")
+	return Codes{}, errors.New("generate a device code: every attempt gave a code that is in use")
 }
 
 func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored bool, err error) {
@@ -80,10 +81,10 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 		case err != nil:
 			return err
 		case ofAddress >= openOfAddress:
-			return fault.New(fault.Limited, "device_open", "too many device codes from this address are waiting for approval").
+			return fault.New(fault.Limited, "device_open", "too many device codes from this address are waiting for approval; try again in a minute").
 				WithOAuth(wordBusy).WithRetryAfter(time.Minute)
 		case inAll >= openInAll:
-			return fault.New(fault.Unavailable, "device_open", "too many device codes are waiting for approval").
+			return fault.New(fault.Unavailable, "device_open", "too many device codes are waiting for approval; try again in a minute").
 				WithOAuth(wordBusy).WithRetryAfter(time.Minute)
 		}
 		stored, err = insertCode(ctx, tx, row)
@@ -97,8 +98,8 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 
 // Poll returns the token of an approved flow, once, and otherwise the RFC's error code for the state of the flow.
 //
-// A code from another address or client than the one that began the flow gets the result of an unknown code and
-// changes nothing: a thief learns nothing from it, and can neither end the flow nor slow down the waiting device.
+// A code that comes from another address or client than the one that began the flow is treated as unknown, and
+// nothing changes. So a thief learns nothing, and can neither end the flow nor slow down the waiting device.
 func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
 	key := ratelimit.Key(p.Address)
 	if _, err := f.take(ctx, polls(), key, wordSlow); err != nil {
@@ -118,7 +119,8 @@ func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
 	case err != nil:
 		return Token{}, err
 	case word != "":
-		// Returned outside of the transaction, which must commit the pace or the denial.
+		// Return the refusal outside of the transaction, because the transaction must commit the new interval or the
+		// denial.
 		return Token{}, refused(word)
 	}
 	return t, nil
@@ -156,12 +158,13 @@ func ended(state string, holds bool) string {
 	case state == StateDenied:
 		return wordDenied
 	default:
-		// The flow was decided between two statements of this poll; the next poll returns the result.
+		// The flow was decided between two statements of this poll. The next poll returns the result.
 		return wordPending
 	}
 }
 
-// open issues the token, unless the user who approved has been disabled or has changed the password since.
+// open issues the token. If the user who approved has been disabled or has changed the password since, it denies the
+// flow instead.
 func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, error) {
 	if may, err := mayApprove(ctx, tx, a); err != nil || !may {
 		if err == nil {
@@ -178,7 +181,7 @@ func (f *Flow) open(ctx context.Context, tx pgx.Tx, a approval) (Token, string, 
 	return t, "", nil
 }
 
-// Sweep deletes flows that ended and attempts that no window includes any more.
+// Sweep deletes flows that expired long ago, and attempts that no window includes any more.
 func (f *Flow) Sweep(ctx context.Context) error {
 	if err := sweepCodes(ctx, f.Pool, f.Clock.Now().Add(-kept)); err != nil {
 		return err

@@ -83,7 +83,7 @@ func TestFlow_Poll_earlyPollsLengthenInterval(t *testing.T) {
 	}{
 		{5 * time.Second, wordPending},
 		{5*time.Second - leeway, wordPending},
-		{5*time.Second - leeway - time.Microsecond, wordSlow},     // 10 s from here on
+		{5*time.Second - leeway - time.Microsecond, wordSlow},     // from here on the interval is 10 s
 		{5 * time.Second, wordSlow},                               // 15 s
 		{15 * time.Second, wordPending},                           // the interval stays
 		{15*time.Second - leeway - time.Microsecond, wordSlow},    // 20 s

@@ -74,7 +74,7 @@ func (h *rig) exec(sql string, args ...any) {
 	require.NoError(h.t, err)
 }
 
-// rows returns the whole table as text.
+// rows returns all rows of device_code as text.
 func (h *rig) rows() (text string) {
 	h.t.Helper()
 	row := h.Pool.QueryRow(h.t.Context(), `SELECT COALESCE(string_agg(d::text, E'\n' ORDER BY id), '') FROM device_code d`)
@@ -82,7 +82,7 @@ func (h *rig) rows() (text string) {
 	return text
 }
 
-// audits lists what was recorded, in order.
+// audits lists the action, the actor and the target of each audit row, in order.
 func (h *rig) audits() (actions []string) {
 	h.t.Helper()
 	rows, err := h.Pool.Query(h.t.Context(), `SELECT action || ' ' || actor_id || ' ' || target_id FROM audit ORDER BY seq`)
@@ -122,7 +122,8 @@ func (h *rig) pollCode(c Codes) string {
 	return word(h.t, err)
 }
 
-// word returns the error code that a client gets: `detail` and `error` are the same, and `code` is absent.
+// word returns the error code that a client gets. It requires that `detail` and `error` are equal and `code` is
+// absent.
 func word(t *testing.T, err error) string {
 	t.Helper()
 	require.True(t, fault.Is(err, fault.Refused), "%v", err)

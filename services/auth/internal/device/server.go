@@ -20,12 +20,12 @@ type Server struct {
 	authv1.UnimplementedDeviceServiceServer
 
 	Flow *Flow
-	// PublicURL is the installation's address.
+	// PublicURL returns the address at which browsers reach the installation.
 	PublicURL func() string
 }
 
-// Page returns the address of the page where a user approves, without and with the code filled in. A GET of either
-// changes nothing.
+// Page returns the address of the page on which a user approves, without and with the user code in its query. A GET
+// of either address changes nothing.
 func Page(publicURL, userCode string) (plain, complete string) {
 	plain = strings.TrimSuffix(publicURL, "/") + "/device"
 	return plain, plain + "?" + url.Values{"user_code": {userCode}}.Encode()
@@ -35,7 +35,7 @@ func Page(publicURL, userCode string) (plain, complete string) {
 func (s *Server) CreateDeviceCode(ctx context.Context, in *authv1.CreateDeviceCodeRequest) (*authv1.DeviceCode, error) {
 	name := ClientName
 	if in.ClientName != nil {
-		// The user who decides reads the name, so it must not hide anything.
+		// The user who decides reads the name, so it must not contain invisible characters.
 		name = strings.TrimSpace(in.GetClientName())
 		if err := account.CheckName("client_name", name); err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ func lockBeginnings(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// countOpen counts the pending flows, of the address and in total.
+// countOpen counts the pending flows of the address and the pending flows in total.
 func countOpen(ctx context.Context, tx pgx.Tx, addressKey string, at time.Time) (ofAddress, inAll int, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE address_key = $1), count(*) FROM device_code WHERE state = 'pending' AND expires_at > $2`,
@@ -39,7 +39,7 @@ type beginning struct {
 	createdAt, expiresAt time.Time
 }
 
-// insertCode returns false if another flow has one of the codes.
+// insertCode stores a new flow. It returns false if another flow has one of its codes.
 func insertCode(ctx context.Context, tx pgx.Tx, b beginning) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO device_code (id, hash, user_code_hash, client_id, client_name, client_address, address_key, created_at, expires_at, interval_seconds)
@@ -52,8 +52,8 @@ func insertCode(ctx context.Context, tx pgx.Tx, b beginning) (bool, error) {
 	return tag.RowsAffected() == 1, nil
 }
 
-// bound is a code with the client and the address that it is bound to. Every statement of a poll matches all
-// three, so a code that another client or address sends is unknown.
+// bound is a device code with the client and the address that it is bound to. Every statement of a poll matches all
+// three, so a code from another client or address is treated as unknown.
 type bound struct {
 	hash                 []byte
 	clientID, addressKey string
@@ -65,7 +65,7 @@ type approval struct {
 	epoch                                    int64
 }
 
-// use marks an approved flow as used. Of concurrent polls one gets ok.
+// use marks an approved flow as used. Of several concurrent polls, ok is true for only one.
 func use(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (a approval, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE device_code SET state = 'used', polled_at = $4
@@ -76,13 +76,13 @@ func use(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (a approval, ok 
 		return approval{}, false, nil
 	}
 	if err != nil {
-		return approval{}, false, fmt.Errorf("use the device code: %w", err)
+		return approval{}, false, fmt.Errorf("mark the device code as used: %w", err)
 	}
 	return a, true, nil
 }
 
-// mayApprove reports whether the account is enabled and at the epoch of the approval, and keeps it so until the
-// transaction ends.
+// mayApprove reports whether the account is enabled and still has the epoch of the approval. It locks the account, so
+// that the result stays true until the transaction ends.
 func mayApprove(ctx context.Context, tx pgx.Tx, a approval) (bool, error) {
 	rows, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL FOR SHARE`, a.accountID, a.epoch)
 	if err != nil {
@@ -91,7 +91,7 @@ func mayApprove(ctx context.Context, tx pgx.Tx, a approval) (bool, error) {
 	return rows.RowsAffected() == 1, nil
 }
 
-// void turns a used approval into a denial.
+// void changes a used approval to a denial.
 func void(ctx context.Context, tx pgx.Tx, id string) error {
 	if _, err := tx.Exec(ctx, `UPDATE device_code SET state = 'denied' WHERE id = $1 AND state = 'used'`, id); err != nil {
 		return fmt.Errorf("void the approval: %w", err)
@@ -99,8 +99,8 @@ func void(ctx context.Context, tx pgx.Tx, id string) error {
 	return nil
 }
 
-// pace records a poll of a pending flow. fast reports that the poll came within the interval, which then becomes
-// longer. ok is false if the flow is not pending.
+// pace records a poll of a pending flow. fast is true if the poll came too early; the interval then increases. ok is
+// false if the flow is not pending.
 func pace(ctx context.Context, tx pgx.Tx, b bound, at time.Time) (fast, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		WITH waiting AS (
@@ -135,14 +135,14 @@ func stateOf(ctx context.Context, tx pgx.Tx, b bound) (state string, expires tim
 
 const requestColumns = `id, client_name, client_address, created_at, expires_at, CASE state WHEN 'used' THEN 'approved' ELSE state END`
 
-// loadRequest finds a flow that the account may see: a pending one, or one that it decided.
+// loadRequest returns the flow with a user code, if it is pending or the account decided it.
 func loadRequest(ctx context.Context, q pg.Querier, userHash []byte, accountID string, at time.Time) (Request, bool, error) {
 	return scanRequest(q.QueryRow(ctx, `
 		SELECT `+requestColumns+` FROM device_code
 		WHERE user_code_hash = $1 AND expires_at > $3 AND (state = 'pending' OR account_id = $2)`, userHash, accountID, at))
 }
 
-// decide stores a decision. Of concurrent decisions one gets ok.
+// decide stores a decision. Of several concurrent decisions, ok is true for only one.
 func decide(ctx context.Context, tx pgx.Tx, userHash []byte, state, accountID string, epoch int64, at time.Time) (Request, bool, error) {
 	return scanRequest(tx.QueryRow(ctx, `
 		UPDATE device_code SET state = $2, account_id = $3, account_epoch = $4, decided_at = $5
@@ -150,12 +150,13 @@ func decide(ctx context.Context, tx pgx.Tx, userHash []byte, state, accountID st
 		userHash, state, accountID, epoch, at))
 }
 
-// byDevice reports whether a session was not opened by a sign-in, or does not exist.
+// byDevice reports whether the session was opened by a device or a program instead of a sign-in. It also returns true
+// if the session does not exist.
 func byDevice(ctx context.Context, q pg.Querier, sessionID string) (bool, error) {
 	var person bool
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM session WHERE id = $1 AND method IN ('password', 'oidc'))`, sessionID).Scan(&person)
 	if err != nil {
-		return false, fmt.Errorf("check the session that decides: %w", err)
+		return false, fmt.Errorf("check how the deciding session was opened: %w", err)
 	}
 	return !person, nil
 }
@@ -173,7 +174,7 @@ func scanRequest(row pgx.Row) (r Request, ok bool, err error) {
 
 func sweepCodes(ctx context.Context, q pg.Querier, before time.Time) error {
 	if _, err := q.Exec(ctx, `DELETE FROM device_code WHERE expires_at < $1`, before); err != nil {
-		return fmt.Errorf("delete ended device codes: %w", err)
+		return fmt.Errorf("delete expired device codes: %w", err)
 	}
 	return nil
 }

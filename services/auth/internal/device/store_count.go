@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// lockWindow lets only one request at a time count and add to a window. It returns the time of the database, which
-// all replicas share.
+// lockWindow lets only one transaction at a time count the attempts of a window and add one. It returns the time of
+// the database, which all replicas share.
 func lockWindow(ctx context.Context, tx pgx.Tx, purpose, key string) (time.Time, error) {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('device:' || $1 || ':' || $2, 0))`, purpose, key); err != nil {
-		return time.Time{}, fmt.Errorf("lock the window of %s: %w", purpose, err)
+		return time.Time{}, fmt.Errorf("lock the %s attempts: %w", purpose, err)
 	}
 	return pg.Now(ctx, tx)
 }
@@ -23,7 +23,7 @@ func countAttempts(ctx context.Context, tx pgx.Tx, purpose, key string, since ti
 	var first *time.Time
 	row := tx.QueryRow(ctx, `SELECT count(*), min(at) FROM device_attempt WHERE purpose = $1 AND key = $2 AND at > $3`, purpose, key, since)
 	if err := row.Scan(&n, &first); err != nil {
-		return 0, time.Time{}, fmt.Errorf("count attempts of %s: %w", purpose, err)
+		return 0, time.Time{}, fmt.Errorf("count the %s attempts: %w", purpose, err)
 	}
 	if first != nil {
 		oldest = *first
@@ -34,15 +34,15 @@ func countAttempts(ctx context.Context, tx pgx.Tx, purpose, key string, since ti
 func insertAttempt(ctx context.Context, tx pgx.Tx, purpose, key string, at time.Time) (id int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO device_attempt (purpose, key, at) VALUES ($1, $2, $3) RETURNING id`, purpose, key, at).Scan(&id)
 	if err != nil {
-		return 0, fmt.Errorf("count an attempt of %s: %w", purpose, err)
+		return 0, fmt.Errorf("store a %s attempt: %w", purpose, err)
 	}
 	return id, nil
 }
 
-// forgive deletes attempts that turned out not to be guesses.
+// forgive deletes attempts that were not wrong guesses.
 func forgive(ctx context.Context, q pg.Querier, ids []int64) error {
 	if _, err := q.Exec(ctx, `DELETE FROM device_attempt WHERE id = ANY($1)`, ids); err != nil {
-		return fmt.Errorf("delete an attempt: %w", err)
+		return fmt.Errorf("delete attempts that were not wrong guesses: %w", err)
 	}
 	return nil
 }

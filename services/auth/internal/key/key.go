@@ -1,9 +1,9 @@
-// Package key keeps the installation's signing keys: Ed25519 pairs by purpose, with their private halves sealed
-// to their rows. It promises:
-//   - the newest key that may sign does, and tokens signed by older keys stay valid for their lifetime;
-//   - a scheduled key is published before it signs, so that verifiers that cache keys know it by then;
-//   - replicas that create a key at the same time create only one;
-//   - a revoked key ends at once: its private half is deleted and all its signatures become invalid.
+// Package key owns the installation's signing keys: Ed25519 pairs by purpose. It stores their private halves encrypted
+// and bound to their rows. It promises:
+//   - the newest key that may sign does so, and tokens signed by older keys stay valid for their lifetime;
+//   - a scheduled key is published before it signs, so that verifiers that cache keys have read it by then;
+//   - if replicas create a key at the same time, only one key is created;
+//   - revoking a key takes effect at once: its private half is deleted and all its signatures become invalid.
 package key
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Purpose is what a key signs; a key of one purpose never signs for another.
+// Purpose is the kind of token that a key signs. A key never signs tokens of another purpose.
 type Purpose string
 
 // The purposes of keys.
 const (
 	// Access signs access tokens.
 	Access Purpose = "access"
-	// Caller signs the caller identity that travels between services.
+	// Caller signs the caller identities that services send to each other.
 	Caller Purpose = "caller"
 )
 
@@ -28,10 +28,11 @@ const (
 func Purposes() []Purpose { return []Purpose{Access, Caller} }
 
 const (
-	// lead is how long a key is published before it signs: longer than verifiers use the keys they have read
-	// (authn.Keys), and longer than the clocks of two hosts differ.
+	// lead is how long a key is published before it signs. It is longer than verifiers use the keys that they have
+	// read (authn.Keys), and longer than the difference between the clocks of two hosts.
 	lead = 2 * time.Minute
-	// slack is added to the lifetime of the last token of a key, for the leeway of verifiers and clock differences.
+	// slack is added to the lifetime of the last token of a key. It covers the leeway of verifiers and differences
+	// between clocks.
 	slack = time.Minute
 )
 
@@ -40,13 +41,13 @@ type State string
 
 // The states of a key.
 const (
-	// Published keys verify, and sign from SignsAt on.
+	// Published keys are known to verifiers, and sign from SignsAt on.
 	Published State = "published"
-	// Signing is the one key of its purpose that signs.
+	// Signing keys sign new tokens. Each purpose has at most one.
 	Signing State = "signing"
-	// Verifying keys have a successor; their signatures are still valid.
+	// Verifying keys have a successor and no longer sign. Their signatures are still valid.
 	Verifying State = "verifying"
-	// Retired keys have no tokens left that are still valid.
+	// Retired keys have not signed any token that is still valid.
 	Retired State = "retired"
 	// Revoked keys were revoked by an admin.
 	Revoked State = "revoked"
@@ -60,7 +61,7 @@ type Key struct {
 	Generation int64
 	CreatedAt  time.Time
 	SignsAt    time.Time
-	// VerifiesUntil is set when the key gets a successor.
+	// VerifiesUntil is when the key's signatures become invalid; nil if the key has no successor.
 	VerifiesUntil *time.Time
 	RetiredAt     *time.Time
 	RevokedAt     *time.Time
@@ -68,7 +69,7 @@ type Key struct {
 	sealed []byte
 }
 
-// verifies reports whether signatures of the key may be valid at this time.
+// verifies reports whether signatures of the key are accepted at the time now.
 func (k *Key) verifies(now time.Time) bool {
 	return k.RevokedAt == nil && k.RetiredAt == nil && (k.VerifiesUntil == nil || now.Before(*k.VerifiesUntil))
 }
@@ -89,10 +90,10 @@ func (k *Key) state(now time.Time, signing string) State {
 	}
 }
 
-// aad binds a sealed key to its row.
+// aad returns the associated data that binds an encrypted key to its row.
 func aad(kid string) string { return "signing_key.sealed:" + kid }
 
-// open unseals the private half.
+// open decrypts the private half.
 func (k *Key) open(ring *secret.Keyring) (authn.SigningKey, error) {
 	seed, err := ring.Open(k.sealed, aad(k.ID))
 	if err != nil {

@@ -17,25 +17,25 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// maxAge is how long a replica uses the keys that it has read. This is the longest delay until it learns of a key
-// that another replica created.
+// maxAge is how long a replica uses the keys that it has read. A replica therefore knows a key that another replica
+// created after at most this time.
 const maxAge = time.Second
 
-// Ring holds the live keys of the installation in memory and reads them again when needed. It is safe for
-// concurrent use.
+// Ring caches the keys of the installation that are neither retired nor revoked. It reads them again when needed. It
+// is safe for concurrent use.
 type Ring struct {
 	store *Store
-	gate  chan struct{} // of capacity 1: full while a read is in progress
+	gate  chan struct{} // has capacity 1; full while a read is in progress
 
 	mu     sync.Mutex
-	keys   []Key                       // live, newest of a purpose first
+	keys   []Key                       // ordered by purpose, newest first
 	opened map[string]authn.SigningKey // private halves of keys, by key id
 	read   time.Time
 	begun  uint64 // number of reads that have begun
 	good   uint64 // number of the last read that succeeded
 }
 
-// NewRing creates the first keys if they are missing, and reads all live keys.
+// NewRing creates the keys of purposes that have none, and reads all keys.
 func NewRing(ctx context.Context, store *Store) (*Ring, error) {
 	for _, purpose := range Purposes() {
 		if err := store.EnsureKey(ctx, purpose); err != nil {
@@ -46,7 +46,7 @@ func NewRing(ctx context.Context, store *Store) (*Ring, error) {
 	return r, r.Reload(ctx)
 }
 
-// Reload reads the keys. Concurrent callers share one read, which begins after all of them have called.
+// Reload reads the keys. Concurrent callers share a read that begins after their calls.
 func (r *Ring) Reload(ctx context.Context) error {
 	r.mu.Lock()
 	came := r.begun
@@ -79,7 +79,7 @@ func (r *Ring) Reload(ctx context.Context) error {
 	return nil
 }
 
-// open unseals the keys that are not in known.
+// open decrypts the keys that are not in known. It returns all keys.
 func (r *Ring) open(keys []Key, known map[string]authn.SigningKey) (map[string]authn.SigningKey, error) {
 	opened := map[string]authn.SigningKey{}
 	for _, k := range keys {
@@ -87,7 +87,7 @@ func (r *Ring) open(keys []Key, known map[string]authn.SigningKey) (map[string]a
 		if !ok {
 			var err error
 			if signing, err = k.open(r.store.Keyring); err != nil {
-				return nil, fmt.Errorf("open the %s key %s: %w", k.Purpose, k.ID, err)
+				return nil, fmt.Errorf("decrypt the %s key %s: %w", k.Purpose, k.ID, err)
 			}
 		}
 		opened[k.ID] = signing
@@ -151,9 +151,10 @@ func (s Set) Signing(ctx context.Context) (authn.SigningKey, error) {
 	return s.ring.signing(s.purpose)
 }
 
-// Latest is like Signing but always reads the keys first. It is for long-lived tokens, which should not be signed
-// with a key that another replica has just revoked. It reads with q, which is the caller's transaction if there is
-// one: a second connection could deadlock transactions that fill the pool. It does not wait for other reads.
+// Latest is like Signing, but always reads the keys first. It is for long-lived tokens, which should not be signed
+// with a key that another replica has just revoked. It reads with q. Inside a transaction, q must be that
+// transaction: taking a second connection could deadlock if transactions fill the pool. Latest does not wait for
+// other reads.
 func (s Set) Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error) {
 	keys, err := s.ring.store.live(ctx, q)
 	if err != nil {
@@ -169,7 +170,8 @@ func (s Set) Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error)
 	return newest(keys, opened, s.purpose, s.ring.store.Clock.Now())
 }
 
-// Find returns the key with an id. For an unknown id it reads the keys again: another replica may have created it.
+// Find returns the public key with an id. If the id is unknown, Find reads the keys again, because another replica
+// may have created the key.
 func (s Set) Find(ctx context.Context, kid string) (ed25519.PublicKey, error) {
 	if key, ok := s.ring.find(s.purpose, kid); ok {
 		return key, nil
@@ -183,9 +185,9 @@ func (s Set) Find(ctx context.Context, kid string) (ed25519.PublicKey, error) {
 	return nil, fault.New(fault.Unauthenticated, authn.CodeTokenInvalid, "Could not validate credentials").Wrap(errNoKey)
 }
 
-var errNoKey = errors.New("key id is not live")
+var errNoKey = errors.New("no valid key has this id")
 
-// Public lists the public halves, including those of keys that do not sign yet.
+// Public lists the public halves of all valid keys, including keys that do not sign yet.
 func (s Set) Public(ctx context.Context) ([]authn.PublicKey, error) {
 	if err := s.ring.fresh(ctx); err != nil {
 		return nil, err
@@ -212,7 +214,7 @@ type jwk struct {
 	X         string `json:"x"`
 }
 
-// JWKS returns the JWK set of the keys that sign access tokens, with their public halves only.
+// JWKS returns the public halves of the keys that sign access tokens, as a JWK set.
 func (r *Ring) JWKS(ctx context.Context) ([]byte, error) {
 	keys, err := r.Of(Access).Public(ctx)
 	if err != nil {

@@ -22,8 +22,8 @@ type Rotation struct {
 	Lives map[Purpose]time.Duration
 }
 
-// Run retires keys that are past their time and gives keys older than Every a successor. Replicas that run at the
-// same time create only one.
+// Run retires keys whose tokens have all expired, and creates a successor for keys older than Every. If replicas run
+// at the same time, only one successor is created.
 func (r *Rotation) Run(ctx context.Context) error {
 	store := r.Ring.store
 	if err := store.Retire(ctx); err != nil {
@@ -44,13 +44,14 @@ func (r *Rotation) Run(ctx context.Context) error {
 	return nil
 }
 
-// errPending is the error for a second successor while the first one is published but does not sign yet.
+// errPending returns the error of a rotation that is refused because the last one published a successor, k, that does
+// not sign yet.
 func errPending(k Key) error {
-	return fault.New(fault.Conflict, "rotation_pending", "the %s key %s is published and signs from %s on", k.Purpose, k.ID, k.SignsAt.UTC().Format(time.RFC3339))
+	return fault.New(fault.Conflict, "rotation_pending", "the last rotation is not complete; the %s key %s signs from %s on", k.Purpose, k.ID, k.SignsAt.UTC().Format(time.RFC3339))
 }
 
-// Rotate gives the purpose's key a successor now. With revoke, everything that keys of the purpose have signed
-// becomes invalid and the successor signs at once.
+// Rotate creates a successor for the purpose's key. If revoke is set, all signatures of the purpose's former keys
+// become invalid and the successor signs at once.
 func (r *Rotation) Rotate(ctx context.Context, purpose Purpose, revoke bool) error {
 	store := r.Ring.store
 	err := pg.InTx(ctx, store.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -72,7 +73,7 @@ func (r *Rotation) Rotate(ctx context.Context, purpose Purpose, revoke bool) err
 	return r.Ring.Reload(ctx)
 }
 
-// next publishes a successor that signs after lead, or at once if no key of the purpose is live.
+// next publishes a successor that signs after lead, or at once if the newest key is not valid.
 func (r *Rotation) next(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
 	store := r.Ring.store
 	signsAt := store.Clock.Now()
@@ -89,8 +90,8 @@ func (r *Rotation) next(ctx context.Context, tx pgx.Tx, newest Key, purpose Purp
 	return r.record(ctx, tx, "key.rotate", made, []string{newest.ID})
 }
 
-// replace revokes all keys of the purpose, including those that do not sign yet: an attacker who could read one
-// could read them all.
+// replace revokes all keys of the purpose, including those that do not sign yet, because an attacker who could read
+// one of them could read them all.
 func (r *Rotation) replace(ctx context.Context, tx pgx.Tx, newest Key, purpose Purpose) error {
 	store := r.Ring.store
 	revoked, err := store.revoke(ctx, tx, purpose)
@@ -118,7 +119,8 @@ type WithState struct {
 	State State
 }
 
-// List returns the keys of a purpose (of all purposes if it is empty), newest first, and whether there are more.
+// List returns a page of the keys of a purpose, newest first, and whether there are more. An empty purpose selects
+// the keys of all purposes.
 func (r *Rotation) List(ctx context.Context, purpose Purpose, p request.Page) ([]WithState, bool, error) {
 	store := r.Ring.store
 	live, err := store.live(ctx, store.Pool)

@@ -187,7 +187,7 @@ func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 	r.Ring.mu.Lock()
 	before := r.Ring.begun
 	r.Ring.mu.Unlock()
-	r.Ring.gate <- struct{}{} // a read that is in progress while they call
+	r.Ring.gate <- struct{}{} // as if a read were in progress while they call
 	const n = 200
 	var wg sync.WaitGroup
 	var called sync.WaitGroup

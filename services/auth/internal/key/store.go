@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Store keeps keys in the auth schema.
+// Store stores keys in the auth schema.
 type Store struct {
 	Pool    *pgxpool.Pool
 	Keyring *secret.Keyring
@@ -27,17 +27,18 @@ type Store struct {
 
 const columns = `kid, purpose, public_key, generation, created_at, signs_at, verifies_until, retired_at, revoked_at, sealed`
 
-// maxLive bounds the keys of the installation that are neither retired nor revoked.
+// maxLive is the maximum number of keys that live returns.
 const maxLive = 200
 
-// live lists the keys that are neither retired nor revoked, newest of a purpose first.
+// live lists the keys that are neither retired nor revoked, ordered by purpose and then newest first.
 func (s *Store) live(ctx context.Context, q pg.Querier) ([]Key, error) {
 	return collect(q.Query(ctx, `
 		SELECT `+columns+` FROM signing_key WHERE retired_at IS NULL AND revoked_at IS NULL
 		ORDER BY purpose, generation DESC LIMIT $1`, maxLive))
 }
 
-// list lists the keys of a purpose (of all purposes if it is empty), newest of a purpose first.
+// list lists a page of the keys of a purpose, newest first. If purpose is empty, it lists the keys of all purposes,
+// ordered by purpose.
 func (s *Store) list(ctx context.Context, purpose Purpose, p request.Page) ([]Key, error) {
 	return collect(s.Pool.Query(ctx, `
 		SELECT `+columns+` FROM signing_key WHERE $1 = '' OR purpose = $1
@@ -63,8 +64,8 @@ func scan(row pgx.CollectableRow) (Key, error) {
 	return k, err
 }
 
-// EnsureKey creates a key if the newest of the purpose is not live. Processes that start at the same time create only
-// one.
+// EnsureKey creates a key if the purpose has no valid one. If processes start at the same time, only one key is
+// created.
 func (s *Store) EnsureKey(ctx context.Context, purpose Purpose) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		newest, err := s.lock(ctx, tx, purpose)
@@ -108,19 +109,19 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, purpose Purpose, generati
 	return made, nil
 }
 
-// succeed sets until when signatures of the keys before this generation are valid.
+// succeed sets the time at which signatures of the keys before this generation become invalid.
 func (s *Store) succeed(ctx context.Context, tx pgx.Tx, purpose Purpose, generation int64, until time.Time) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE signing_key SET verifies_until = $3
 		WHERE purpose = $1 AND generation < $2 AND verifies_until IS NULL AND retired_at IS NULL AND revoked_at IS NULL`,
 		purpose, generation, until)
 	if err != nil {
-		return fmt.Errorf("set the end of the former %s keys: %w", purpose, err)
+		return fmt.Errorf("set until when the former %s keys are valid: %w", purpose, err)
 	}
 	return nil
 }
 
-// revoke takes every live key of the purpose out of use and deletes its private half.
+// revoke revokes every key of the purpose that is neither retired nor revoked, and deletes its private half.
 func (s *Store) revoke(ctx context.Context, tx pgx.Tx, purpose Purpose) ([]string, error) {
 	rows, err := tx.Query(ctx, `
 		UPDATE signing_key SET revoked_at = $2, sealed = NULL
@@ -135,7 +136,7 @@ func (s *Store) revoke(ctx context.Context, tx pgx.Tx, purpose Purpose) ([]strin
 	return kids, nil
 }
 
-// Retire ends keys whose last token has expired, and deletes their private halves.
+// Retire retires keys whose last token has expired, and deletes their private halves.
 func (s *Store) Retire(ctx context.Context) error {
 	_, err := s.Pool.Exec(ctx, `
 		UPDATE signing_key SET retired_at = $1, sealed = NULL

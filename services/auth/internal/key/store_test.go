@@ -51,7 +51,7 @@ func (b *bench) store() *Store {
 	return &Store{Pool: b.pool, Keyring: ring(b.t, "k1", "0123456789abcdefFEDCBA9876543210"), Clock: b.clock, Rand: rand.Reader}
 }
 
-// replica returns the rotation of another process on the database.
+// replica returns the rotation of another process that uses the database.
 func (b *bench) replica() *Rotation {
 	b.t.Helper()
 	r, err := NewRing(b.t.Context(), b.store())
@@ -75,7 +75,7 @@ func (b *bench) count(where string) (n int) {
 	return n
 }
 
-// signing returns the key that the replica signs with.
+// signing returns the key with which the replica signs.
 func signing(t *testing.T, r *Rotation, p Purpose) authn.SigningKey {
 	t.Helper()
 	k, err := r.Ring.Of(p).Signing(t.Context())
@@ -131,7 +131,7 @@ func TestNewRing_wrongKeyring(t *testing.T) {
 	stranger := b.store()
 	stranger.Keyring = ring(t, "k1", "ANOTHER-6789abcdefFEDCBA98765432")
 	_, err := NewRing(t.Context(), stranger)
-	require.ErrorContains(t, err, "open the access key")
+	require.ErrorContains(t, err, "decrypt the access key")
 	require.Equal(t, 2, b.count("true"), "a key that cannot be opened is not silently replaced")
 }
 
@@ -141,7 +141,7 @@ func TestNewRing_sealedKeyOfAnotherRow(t *testing.T) {
 	b.replica()
 	b.exec(`UPDATE signing_key a SET sealed = c.sealed FROM signing_key c WHERE a.purpose = 'access' AND c.purpose = 'caller'`)
 	_, err := NewRing(t.Context(), b.store())
-	require.ErrorContains(t, err, "open the access key")
+	require.ErrorContains(t, err, "decrypt the access key")
 }
 
 func TestNewRing_noEntropy(t *testing.T) {

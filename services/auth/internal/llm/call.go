@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// dialTime bounds the TCP connect and the TLS handshake separately; callTime bounds a whole call.
+	// dialTime limits the TCP connect and the TLS handshake separately. callTime limits a whole call.
 	dialTime = 5 * time.Second
 	callTime = 20 * time.Second
 	// maxResponse is the maximum size of a response body, in bytes.
 	maxResponse = 1 << 20
 )
 
-// Client returns an HTTP client for models. It follows no redirects: the admin's base URL decides what is called, not
-// the upstream.
+// Client returns an HTTP client for calls to models. It does not follow redirects, because only the admin's base URL
+// may decide which server is called.
 func Client(networks egress.Networks) *http.Client {
 	return follow(egress.New(egress.Options{Networks: networks, Dial: dialTime, Timeout: callTime, Body: maxResponse}))
 }
@@ -44,7 +44,7 @@ type Caller struct {
 	Rand   io.Reader
 }
 
-// response is a response of the upstream, bounded by maxResponse.
+// response is a response of the upstream. Its body has at most maxResponse bytes.
 type response struct {
 	status   int
 	typ      string
@@ -60,7 +60,7 @@ func (s *stage) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart:             func(httptrace.DNSStartInfo) { s.Store("resolving the host") },
 		ConnectStart:         func(string, string) { s.Store("connecting") },
-		TLSHandshakeStart:    func() { s.Store("the TLS handshake") },
+		TLSHandshakeStart:    func() { s.Store("performing the TLS handshake") },
 		GotConn:              func(httptrace.GotConnInfo) { s.Store("waiting for the response") },
 		GotFirstResponseByte: func() { s.Store("reading the response") },
 	})
@@ -69,10 +69,10 @@ func (s *stage) trace(ctx context.Context) context.Context {
 // failed returns an error that names the stage at which err occurred.
 func (s *stage) failed(err error) error {
 	if at, ok := errors.AsType[*url.Error](err); ok {
-		err = at.Err // drop the method and the address; the result has them already
+		err = at.Err // drop the method and the address, which the result already contains
 	}
 	if dial, ok := errors.AsType[*net.OpError](err); ok && errors.Is(err, egress.ErrRefused) {
-		err = dial.Err // the refusal names the address already
+		err = dial.Err // the refusal already contains the address
 	}
 	var slow net.Error
 	switch {
@@ -87,7 +87,7 @@ func (s *stage) failed(err error) error {
 	}
 }
 
-// post sends one request.
+// post sends body as JSON to the endpoint and returns the response.
 func (c Caller) post(ctx context.Context, s Settings, endpoint string, body any) (response, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -102,12 +102,12 @@ func (c Caller) post(ctx context.Context, s Settings, endpoint string, body any)
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("Authorization", "Bearer "+s.Key.Reveal())
 	r.Header.Set("User-Agent", "signalbox")
-	r.Close = true // else net/http logs what an upstream sends after its response
+	r.Close = true // otherwise net/http logs data that the upstream sends after its response
 	resp, err := c.Client.Do(r)
 	if err != nil {
 		return response{}, at.failed(err)
 	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
+	defer func() { _ = resp.Body.Close() }() // nothing was written, so closing loses nothing
 	out := response{status: resp.StatusCode, typ: resp.Header.Get("Content-Type"), location: resp.Header.Get("Location")}
 	if out.body, err = io.ReadAll(resp.Body); err != nil {
 		return response{}, at.failed(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Test runs the steps of the self-check in order and stops at the first failure.
+// Test checks first that the model returns text, then that it calls a function. It stops at the first failure.
 func (c Caller) Test(ctx context.Context, s Settings) Result {
 	m := newMask(s.Key)
 	r := Result{Configured: true, Model: s.Model, ToolsError: notTested}
@@ -40,7 +40,7 @@ func (c Caller) Test(ctx context.Context, s Settings) Result {
 	return r
 }
 
-// complete sends a request and returns the completion, or an error that quotes the upstream.
+// complete sends a chat request and returns the completion. Its errors quote the upstream.
 func (c Caller) complete(ctx context.Context, m mask, s Settings, endpoint string, in chatRequest) (completion, error) {
 	in.Model = s.Model
 	got, err := c.post(ctx, s, endpoint, in)

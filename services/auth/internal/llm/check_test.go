@@ -102,8 +102,8 @@ func TestCaller_Test_functionCallErrors(t *testing.T) {
 		"no nonce":                 {[]step{callsWith(echo, "call_1", plain(`{}`))}, "a different nonce"},
 		"rejected twice":           {[]step{writes(400, "application/json", `{"e":"first"}`), writes(400, "application/json", `{"e":"tools are off"}`)}, "tools are off"},
 		"rate limit":               {[]step{writes(429, "application/json", `{"e":"slow down"}`)}, "slow down"},
-		"second turn fails":        {[]step{echoes(), writes(500, "text/plain", "role tool unknown")}, "after the function result: 500 Internal Server Error; upstream response: role tool unknown"},
-		"second turn without text": {[]step{echoes(), replies("")}, "after the function result: the model returned no text"},
+		"second turn fails":        {[]step{echoes(), writes(500, "text/plain", "role tool unknown")}, "send the function result to the model: 500 Internal Server Error; upstream response: role tool unknown"},
+		"second turn without text": {[]step{echoes(), replies("")}, "the model returned no text after it received the function result"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,8 +135,8 @@ func TestCaller_Test_badBaseURL(t *testing.T) {
 		"short IP address":               {"http://127.1/v1", "neither a host name nor a complete IP address"},
 		"unknown host":                   {"https://no-such-host.invalid/v1", "resolving the host"},
 		"connection refused":             {"http://" + closedPort(t) + "/v1", "connecting: "},
-		"untrusted certificate":          {tls.URL + "/v1", "the TLS handshake: "},
-		"server without TLS":             {strings.Replace(plain.URL, "http", "https", 1) + "/v1", "the TLS handshake: "},
+		"untrusted certificate":          {tls.URL + "/v1", "performing the TLS handshake: "},
+		"server without TLS":             {strings.Replace(plain.URL, "http", "https", 1) + "/v1", "performing the TLS handshake: "},
 		"metadata server":                {"http://169.254.169.254/v1", "address is not allowed"},
 		"private network":                {"https://10.0.0.1/v1", "SERVICE_EGRESS_ALLOW"},
 		"public address over plain http": {"http://8.8.8.8/v1", "plain http"},
@@ -168,7 +168,7 @@ func TestCaller_Test_timeoutNamesStage(t *testing.T) {
 		Networks: egress.NewNetworks(netip.MustParsePrefix("127.0.0.0/8")), Body: maxResponse, Timeout: 100 * time.Millisecond, Dial: 100 * time.Millisecond,
 	}))}
 	for name, tc := range map[string]struct{ base, want string }{
-		"handshake":        {"https://" + mute.Addr().String() + "/v1", "the TLS handshake took too long"},
+		"handshake":        {"https://" + mute.Addr().String() + "/v1", "performing the TLS handshake took too long"},
 		"response headers": {newUpstream(t, silent).URL + "/v1", "waiting for the response took too long"},
 		"response body":    {newUpstream(t, endless).URL + "/v1", "reading the response took too long"},
 	} {

@@ -1,8 +1,8 @@
-// Package llm owns the self-check of the diagnosis agent's language model: whether its address, key, name and
-// function calls work. Errors quote the upstream.
+// Package llm checks the configuration of the diagnosis agent's language model: whether its address, key, name and
+// function calls work. The server of the model is called the upstream. Errors quote it.
 //
 // It promises:
-//   - whatever the upstream does, the result has all its fields;
+//   - the result has all its fields, whatever the upstream does;
 //   - the key appears in no field, no log and no audit row, even if the upstream sends it back in part or encoded;
 //   - at most MaxText bytes of the upstream's text are shown, without control characters;
 //   - no address that package egress rejects is called, and no redirect is followed;

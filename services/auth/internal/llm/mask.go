@@ -18,24 +18,25 @@ const (
 	MaxText = 2 << 10
 	// maxSample is the maximum number of characters of the model's text that are shown.
 	maxSample = 200
-	// maxRead is the maximum number of bytes of a text that are processed, including any spelling of the key in it.
+	// maxRead is the maximum number of bytes that are read of a text, before the key is removed and the text is cut.
 	maxRead = 16 << 10
-	// minPart is the minimum length of a masked part of the key; a spelling that is shorter is masked as a whole.
+	// minPart is the minimum length of a part of the key that is masked. A shorter spelling is masked only as a
+	// whole.
 	minPart = 6
 )
 
-// mask removes a key from texts.
+// mask removes a key from texts. Each of its spellings is the key in one encoding.
 type mask struct{ spellings []string }
 
-// newMask returns a mask for the forms in which a key may come back: plain, URL-encoded, in hex, and in base64 at any
-// offset.
+// newMask returns a mask for the spellings in which an upstream may return the key: plain, URL-encoded, in hex, and
+// in base64 at any offset.
 func newMask(key secret.String) mask {
 	plain := key.Reveal()
 	m := mask{spellings: []string{plain, url.QueryEscape(plain), url.PathEscape(plain), hex.EncodeToString([]byte(plain))}}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for offset := range 3 {
 			text := enc.EncodeToString(append(make([]byte, offset), plain...))
-			// The first characters also encode what precedes the key, the last one what follows it.
+			// The first characters also encode bytes before the key, and the last one encodes bytes after it.
 			first, last := []int{0, 2, 3}[offset], len(text)
 			if (offset+len(plain))%3 != 0 {
 				last--
@@ -51,8 +52,8 @@ func newMask(key secret.String) mask {
 	return m
 }
 
-// text makes a text of the upstream fit to be shown: without the key, without control characters, and at most limit
-// bytes long.
+// text prepares a text of the upstream for display. It removes the key and control characters, and cuts the text to
+// limit bytes.
 func (m mask) text(s string, limit int) string {
 	s = unescaped(strings.ToValidUTF8(s[:min(len(s), maxRead)], "\uFFFD"))
 	s = strings.Map(func(r rune) rune {
@@ -75,7 +76,7 @@ func (m mask) text(s string, limit int) string {
 	return s
 }
 
-// unescaped replaces \u0041 by A: a text that is not JSON may contain the key in this form.
+// unescaped replaces sequences such as \u0041 by their characters. A text that is not JSON may contain the key so.
 func unescaped(s string) string {
 	before, rest, found := strings.Cut(s, `\u`)
 	if !found {
@@ -95,7 +96,8 @@ func unescaped(s string) string {
 	return b.String()
 }
 
-// words returns the text of a body. JSON is encoded again, so that no escape sequence hides the key.
+// words returns the text of a response body. JSON is decoded and encoded again, so that no escape sequence hides the
+// key.
 func (m mask) words(body []byte) string {
 	var value any
 	if json.Unmarshal(body, &value) == nil {
@@ -109,7 +111,7 @@ func (m mask) words(body []byte) string {
 	return m.text(string(body), MaxText)
 }
 
-// without replaces every part of the key by the redaction mark, in each spelling.
+// without replaces every part of the key, in any spelling, by secret.Redacted.
 func (m mask) without(s string) string {
 	low := asciiLower(s)
 	var b strings.Builder
@@ -143,7 +145,7 @@ func (m mask) part(s string) int {
 	return longest
 }
 
-// asciiLower lowers ASCII letters only, so that every byte keeps its position.
+// asciiLower converts only ASCII letters to lower case, so that every byte keeps its position.
 func asciiLower(s string) string {
 	b := []byte(s)
 	for i, c := range b {

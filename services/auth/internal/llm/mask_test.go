@@ -85,7 +85,7 @@ func TestMask_upstreamText(t *testing.T) {
 	}
 }
 
-// The HTTP client's error quotes an upstream that does not speak HTTP, and its log may do so too.
+// If an upstream does not speak HTTP, the HTTP client quotes it in its error, and possibly in its log.
 func TestMask_clientErrors(t *testing.T) { //nolint:paralleltest // it captures the log of the process
 	var logged bytes.Buffer
 	log.SetOutput(&logged)

@@ -15,7 +15,7 @@ import (
 
 // Tester runs the tests that admins request.
 type Tester struct {
-	// Settings returns the settings in force.
+	// Settings returns the current settings.
 	Settings func(ctx context.Context) (Settings, error)
 	Call     Caller
 	Turn     Turn
@@ -24,7 +24,8 @@ type Tester struct {
 	IDs      *id.Source
 }
 
-// Test runs one test. It waits while another one is running.
+// Test runs one test. While another one is running, it waits for its turn. If that takes too long, it returns a
+// result with the error otherTest.
 func (d *Tester) Test(ctx context.Context) (Result, error) {
 	s, err := d.Settings(ctx)
 	if err != nil {
@@ -48,7 +49,7 @@ func (d *Tester) Test(ctx context.Context) (Result, error) {
 	return r, d.record(ctx, r)
 }
 
-// record writes an audit row for the use of the key, with the caller and the result. The row holds no text of the upstream.
+// record writes an audit row for the use of the key, with the result. The row contains no text of the upstream.
 func (d *Tester) record(ctx context.Context, r Result) error {
 	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		return d.Audit.Record(ctx, tx, audit.Entry{

@@ -29,7 +29,7 @@ func pool(t *testing.T) *pgxpool.Pool {
 	return pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth")
 }
 
-// replica returns the server of one replica on the pool.
+// replica returns the server of a replica that uses the pool.
 func replica(p *pgxpool.Pool, clk clock.Clock, s func(context.Context) (Settings, error)) *Server {
 	ids := id.NewSource(clk, rand.Reader)
 	return &Server{Desk: &Tester{
@@ -76,7 +76,7 @@ func TestDesk_Test_auditHasNoUpstreamText(t *testing.T) {
 	require.NotContains(t, dump, key)
 }
 
-// Concurrent requests on two replicas: the upstream sees one test at a time.
+// Two replicas receive concurrent requests. The upstream receives one test at a time.
 func TestDesk_Test_oneAtATime(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
@@ -141,7 +141,7 @@ func TestTurn_Take_waitIsBounded(t *testing.T) {
 	again()
 }
 
-// If a holder dies, its turn expires after the maximum duration of a test.
+// If the process that has the turn ends, the turn expires after the maximum duration of a test.
 func TestTurn_expires(t *testing.T) {
 	t.Parallel()
 	p := pool(t)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// chatRequest is a chat completion request. It has only fields that every upstream knows.
+// chatRequest is a chat completion request. It has only fields that every OpenAI-compatible server accepts.
 type chatRequest struct {
 	Model      string    `json:"model"`
 	Messages   []message `json:"messages"`
@@ -91,7 +91,7 @@ func offered() []tool {
 	}}}
 }
 
-// tools checks that the model calls a function and continues with its result.
+// tools checks that the model calls a function and returns text when it has received the function's result.
 func (c Caller) tools(ctx context.Context, m mask, s Settings, endpoint string) error {
 	raw := make([]byte, 8)
 	if _, err := io.ReadFull(c.Rand, raw); err != nil {
@@ -119,15 +119,15 @@ func (c Caller) tools(ctx context.Context, m mask, s Settings, endpoint string) 
 	result.ToolCallID = made.ID
 	in.ToolChoice, in.Messages = nil, []message{prompt, {Role: "assistant", ToolCalls: []call{made}}, result}
 	if got, err = c.complete(ctx, m, s, endpoint, in); err != nil {
-		return fmt.Errorf("after the function result: %w", err)
+		return fmt.Errorf("send the function result to the model: %w", err)
 	}
 	if strings.TrimSpace(got.text()) == "" {
-		return errors.New("after the function result: the model returned no text")
+		return errors.New("the model returned no text after it received the function result")
 	}
 	return nil
 }
 
-// isRefused reports whether the upstream rejected the form of the request, so that another form may succeed.
+// isRefused reports whether the upstream rejected the format of the request, so that another format may succeed.
 func isRefused(err error) bool {
 	var r refusal
 	if !errors.As(err, &r) {

@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	// hold is the maximum duration of a turn: four calls and some margin. The turn of a dead holder expires after it.
+	// hold is how long a turn is valid: the time of four calls and a margin. If a process stops during a test, its
+	// turn expires after this time.
 	hold = 4*callTime + 10*time.Second
-	// patience is how long a test waits for a running one.
+	// patience is how long a test waits for its turn.
 	patience  = hold
 	pollEvery = 250 * time.Millisecond
 )
 
-// ErrBusy means that other tests took longer than a caller waits.
+// ErrBusy means that other tests took longer than patience.
 var ErrBusy = errors.New("another test is running")
 
-// Turn lets one test run at a time, over all replicas. It occupies no database connection while it is held or awaited.
+// Turn lets one test run at a time across all replicas. It uses no database connection while a test runs or waits.
 type Turn struct {
 	Pool  *pgxpool.Pool
 	Clock clock.Clock
 }
 
-// Take waits for the turn and returns the function that gives it back.
+// Take waits for the turn and returns the function that ends it.
 func (t Turn) Take(ctx context.Context, holder string) (give func(), err error) {
 	since := t.Clock.Now()
 	for {
@@ -60,7 +61,7 @@ func (t Turn) try(ctx context.Context, holder string) (bool, error) {
 	return tag.RowsAffected() == 1, nil
 }
 
-// give ends the turn. An error is ignored: the turn expires by itself.
+// give ends the turn. It ignores an error, because the turn expires by itself.
 func (t Turn) give(ctx context.Context, holder string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

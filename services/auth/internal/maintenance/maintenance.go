@@ -1,6 +1,6 @@
 // Package maintenance owns the mode of the installation: whether its API serves requests or rejects all of them. It
-// promises that a change is effective on every replica once it is acknowledged, because each request reads the row;
-// that the mode survives restarts; and that an admin can always end maintenance.
+// promises that a change is in effect on every replica when the call that made it returns, because each request reads
+// the mode from the database; that the mode survives restarts; and that an admin can always end maintenance.
 package maintenance
 
 import (
@@ -18,18 +18,18 @@ const (
 	On  Mode = "maintenance"
 )
 
-// plain is the message of rejections if the admin gave none.
+// plain is the message of a rejected request if the admin gave none.
 const plain = "the installation is in maintenance"
 
-// Bounds of the Retry-After of a rejected request: the time until the announced end, at least minRetry and at most
-// maxRetry; retry if no end is announced or it has passed.
+// A rejected request gets a Retry-After: the time until the announced end, but at least minRetry and at most
+// maxRetry. If no end is announced, or it has passed, the Retry-After is retry.
 const (
 	retry    = time.Minute
 	minRetry = time.Second
 	maxRetry = time.Hour
 )
 
-// subject is the target of the audit rows and the events.
+// subject is the target of this package's audit rows and events.
 const subject = "installation"
 
 // State is the mode with its announcement.
@@ -44,7 +44,7 @@ type State struct {
 	ChangedByName string
 }
 
-// Err returns the error for a request at the time now, or nil if it is served.
+// Err returns the error for a request at the time now, or nil if the mode is Off.
 func (s State) Err(now time.Time) error {
 	if s.Mode == Off {
 		return nil
@@ -56,7 +56,7 @@ func (s State) Err(now time.Time) error {
 	return fault.New(fault.Unavailable, fault.CodeMaintenance, "%s", s.Message).WithRetryAfter(wait)
 }
 
-// shown returns the audit form of a state.
+// shown returns what the audit records of a state.
 func (s State) shown() map[string]any {
 	return map[string]any{"mode": s.Mode, "message": s.Message, "until": s.Until}
 }

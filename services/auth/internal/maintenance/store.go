@@ -14,12 +14,12 @@ type Store struct{}
 
 const columns = `mode, message, until, changed_at, changed_by, changed_by_name`
 
-// Load returns the mode in force.
+// Load returns the current mode.
 func (Store) Load(ctx context.Context, q pg.Querier) (State, error) {
 	return scan(q.QueryRow(ctx, `SELECT `+columns+` FROM maintenance`))
 }
 
-// Lock is Load with a row lock: no other transaction can change the mode until this one ends.
+// Lock is like Load, but locks the row: no other transaction can change the mode until this one ends.
 func (Store) Lock(ctx context.Context, tx pgx.Tx) (State, error) {
 	return scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM maintenance FOR UPDATE`))
 }

@@ -25,10 +25,10 @@ type Switch struct {
 	store Store
 }
 
-// Now returns the mode in force.
+// Now returns the current mode.
 func (d *Switch) Now(ctx context.Context) (State, error) { return d.store.Load(ctx, d.Pool) }
 
-// Serving returns the error with which requests are rejected, or nil if the installation serves.
+// Serving returns the error with which requests are rejected during maintenance, or nil if they are served.
 func (d *Switch) Serving(ctx context.Context) error {
 	s, err := d.Now(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (d *Switch) Serving(ctx context.Context) error {
 	return s.Err(d.Clock.Now())
 }
 
-// Set changes the mode. The message and the end are stored only with mode On.
+// Set changes the mode. It stores message and until only if the mode is On.
 func (d *Switch) Set(ctx context.Context, mode Mode, message string, until *time.Time) (State, error) {
 	now, caller := d.Clock.Now(), authn.CallerOf(ctx)
 	next := State{Mode: mode, ChangedAt: &now, ChangedBy: caller.Subject, ChangedByName: caller.Username}

@@ -36,7 +36,7 @@ type Authority struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// PublicURL returns the installation's address.
+	// PublicURL returns the address at which browsers reach the installation.
 	PublicURL func() string
 }
 
@@ -51,8 +51,8 @@ type AuthorizationRequest struct {
 	Approve bool
 }
 
-// Decide returns the address of the client that the browser goes to, with a code or an error. If the client or its
-// redirect address cannot be trusted, Decide returns an error for the user instead.
+// Decide returns the client's redirect address with a code or an error, for the browser to go to. If the client is
+// unknown or the redirect address is not registered, Decide returns an error for the user instead.
 func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in AuthorizationRequest) (string, error) {
 	client, err := a.Clients.find(ctx, in.ClientID)
 	if errors.Is(err, errNoClient) {
@@ -81,7 +81,8 @@ func (a *Authority) Decide(ctx context.Context, c *authn.Caller, in Authorizatio
 	return withFields(in.Redirect, fields), nil
 }
 
-// allow creates the code of an approved request.
+// allow creates the grant of an approved request and returns its code. It returns an error for the client if the user
+// denied the request or the request is not valid.
 func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, in AuthorizationRequest) (secret.String, error) {
 	scope, err := a.acceptable(in)
 	if err != nil {
@@ -113,7 +114,7 @@ func (a *Authority) allow(ctx context.Context, c *authn.Caller, client Client, i
 	})
 }
 
-// acceptable returns the scope of a request, or an error if the request may not be approved.
+// acceptable returns the scope of a request, or an error if the request is not valid.
 func (a *Authority) acceptable(in AuthorizationRequest) (string, error) {
 	switch {
 	case in.ResponseType != "code":
@@ -126,7 +127,8 @@ func (a *Authority) acceptable(in AuthorizationRequest) (string, error) {
 	return scopes(in.Scope, Scopes())
 }
 
-// scopes returns the requested scopes in the order of allowed, and `read` if none are requested.
+// scopes returns the requested scopes in the order of allowed, separated by spaces. If none is requested, it returns
+// `read`.
 func scopes(requested string, allowed []string) (string, error) {
 	words := strings.Fields(requested)
 	if len(words) == 0 {
@@ -156,10 +158,10 @@ const (
 	verifies = letters + ".~"
 )
 
-// isChallenge reports whether s has the form of an S256 challenge: 32 bytes, base64url without padding.
+// isChallenge reports whether s can be an S256 challenge: 32 bytes in base64url without padding.
 func isChallenge(s string) bool { return len(s) == 43 && strings.Trim(s, letters) == "" }
 
-// proves reports whether the verifier belongs to the challenge (RFC 7636 4.6).
+// proves reports whether the challenge was computed from the verifier (RFC 7636 4.6).
 func proves(verifier, challenge string) bool {
 	if len(verifier) < 43 || len(verifier) > 128 || strings.Trim(verifier, verifies) != "" {
 		return false

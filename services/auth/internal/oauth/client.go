@@ -16,9 +16,9 @@ import (
 type Client struct {
 	ID   string
 	Name string
-	// Redirects are the addresses that its codes may go to; empty for a client that may not use codes.
+	// Redirects are the addresses to which its codes may be sent; empty for a client that may not use codes.
 	Redirects []string
-	// Device reports that the client uses the device flow and gets tokens of the API.
+	// Device is true if the client uses the device flow and gets tokens of the API.
 	Device bool
 }
 
@@ -31,7 +31,7 @@ type Clients struct {
 	Clock clock.Clock
 }
 
-// Register stores a client or replaces it. No route calls it: its callers are part of the installation.
+// Register stores a client or replaces it. No route calls it, so that only the installation itself can add clients.
 func (c *Clients) Register(ctx context.Context, client Client) error {
 	if client.ID == device.ClientID || client.Device {
 		return errors.New("register a client: only the built-in client may use the device flow")
@@ -58,7 +58,7 @@ func (c *Clients) find(ctx context.Context, id string) (Client, error) {
 	return loadClient(ctx, c.Pool, id)
 }
 
-// identified returns the client that a form names.
+// identified returns the client with the client_id of a form.
 func (c *Clients) identified(ctx context.Context, form map[string]string) (Client, error) {
 	client, err := c.find(ctx, form["client_id"])
 	if errors.Is(err, errNoClient) {

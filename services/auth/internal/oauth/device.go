@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 )
 
-// devices is the device flow.
+// devices runs the device flow. It is implemented by *device.Flow.
 type devices interface {
 	Begin(ctx context.Context, s device.Start) (device.Codes, error)
 	Poll(ctx context.Context, p device.Poll) (device.Token, error)
@@ -27,7 +27,7 @@ func (a *Authority) BeginDevice(ctx context.Context, form map[string]string, add
 	return a.Devices.Begin(ctx, device.Start{ClientID: client.ID, ClientName: client.Name, Address: address})
 }
 
-// poll implements the poll of a device for its token (RFC 8628 3.4), which is an access token of the API.
+// poll returns the token of a device's flow (RFC 8628 3.4). It is an access token of the API.
 func (a *Authority) poll(ctx context.Context, client Client, form map[string]string, address string) (Tokens, error) {
 	if form["device_code"] == "" {
 		return Tokens{}, refused(wordRequest, "device_code is missing")

@@ -127,13 +127,13 @@ func (h *rig) audits() []string {
 	return actions
 }
 
-// person returns the user who decides, with the context of its request.
+// person returns the user who decides, with the context of the user's request.
 func (h *rig) person() (context.Context, *authn.Caller) {
 	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", SessionID: "ses_1", Role: "operator", Epoch: 1, ClientAddr: "198.51.100.1"}
 	return authn.NewContext(h.t.Context(), c), c
 }
 
-// ask returns a valid request with changes.
+// ask returns a valid authorization request with changes.
 func ask(change ...func(*AuthorizationRequest)) AuthorizationRequest {
 	state := "s t&te"
 	in := AuthorizationRequest{
@@ -146,7 +146,7 @@ func ask(change ...func(*AuthorizationRequest)) AuthorizationRequest {
 	return in
 }
 
-// decide returns the query of the address that the browser goes to.
+// decide returns the query of the address to which the browser goes.
 func (h *rig) decide(in AuthorizationRequest) url.Values {
 	h.t.Helper()
 	ctx, c := h.person()
@@ -208,7 +208,7 @@ func (h *rig) tokens(f form) pair {
 	return pair{body["access_token"].(string), body["refresh_token"].(string)}
 }
 
-// refused returns the error code of a request that is refused.
+// refused returns the error code of a request that must be refused.
 func (h *rig) refused(f form) string {
 	h.t.Helper()
 	status, body := h.issue(f)

@@ -8,20 +8,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// The names of the documents.
+// The names of the documents that GetMetadata returns.
 const (
 	documentServer   = "authorization-server"
 	documentResource = "protected-resource"
 	documentKeys     = "jwks"
 )
 
-// keySet publishes the keys that access tokens are signed with.
+// keySet returns the public keys that verify access tokens, as a JWK set.
 type keySet interface {
 	JWKS(ctx context.Context) ([]byte, error)
 }
 
-// serverMetadata is the document of RFC 8414. It lists neither registration nor client metadata documents, which
-// are not served.
+// serverMetadata is the document of RFC 8414. It has no fields for client registration and client metadata documents,
+// because these are not implemented.
 type serverMetadata struct {
 	Issuer                 string   `json:"issuer"`
 	AuthorizationEndpoint  string   `json:"authorization_endpoint"`

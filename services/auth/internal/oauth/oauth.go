@@ -3,15 +3,15 @@
 // RFC 7009 and metadata by RFC 8414 and RFC 9728). It also has the form endpoints of the device flow.
 //
 // It promises:
-//   - a code gives tokens once, within its minute, to the client, the redirect address and the verifier that
-//     it was issued for; a code that is used again ends the tokens that it gave;
-//   - a refresh token is used once, and a second use ends its whole family;
-//   - an access token of a grant is valid for its one resource and never for the API, and no access token of the
-//     API is valid for that resource;
+//   - a code gives tokens once, within one minute, and only to the client that it was issued to, with the same redirect
+//     address and the right verifier; if a code is used again, the tokens that it gave become invalid;
+//   - a refresh token gives tokens once; if it is used again, all tokens of its grant become invalid;
+//   - an access token of a grant is valid only for the grant's resource and never for the API, and no access token of
+//     the API is valid for that resource;
 //   - its errors have the codes of the RFCs.
 //
-// Clients are public: the built-in one of the command line, which may only use the device flow, and those that
-// Clients.Register stores, which may only use codes. Registration by HTTP and clients identified by a metadata
+// Clients are public: they have no secret. The built-in client of the command line may only use the device flow. The
+// clients that Clients.Register stores may only use codes. Registration by HTTP and clients identified by a metadata
 // document are not implemented until a resource needs them.
 package oauth
 
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// CodeTTL is how long a code may be exchanged.
+	// CodeTTL is how long a code is valid.
 	CodeTTL = time.Minute
 	// RefreshTTL is how long a refresh token is valid.
 	RefreshTTL = 30 * 24 * time.Hour
@@ -39,7 +39,7 @@ const (
 	grantDevice  = "urn:ietf:params:oauth:grant-type:device_code"
 )
 
-// scopeRead is the scope of a client that requests none.
+// scopeRead is the scope of a client that does not request a scope.
 const scopeRead = "read"
 
 // Scopes returns the scopes that a client may have on a resource.
@@ -70,13 +70,13 @@ const (
 	wordTokenType    = "unsupported_token_type"
 )
 
-// refused returns an error with a code of an RFC. Its status is always 400: RFC 6749 5.2 has 401 for clients that
-// authenticate with a header, but no client here can, and the gateway rejects such requests.
+// refused returns an error with an error code of an RFC. Its status is always 400. RFC 6749 5.2 requires 401 only for
+// clients that authenticate with a header, and the gateway rejects their requests.
 func refused(word, description string) *fault.Error {
 	return fault.New(fault.Refused, "", "%s", description).WithOAuth(word)
 }
 
-// badGrant is the one error for all codes and refresh tokens that are not valid.
+// badGrant returns the error for every code or refresh token that is not valid. It does not reveal the reason.
 func badGrant() *fault.Error {
 	return refused(wordGrant, "the code or token is unknown, used, expired, revoked or issued to another client")
 }
@@ -84,5 +84,5 @@ func badGrant() *fault.Error {
 // Base returns the issuer of an installation with this public URL.
 func Base(publicURL string) string { return strings.TrimSuffix(publicURL, "/") }
 
-// Resource returns the resource that the tokens of a grant are valid for.
+// Resource returns the resource for which the tokens of a grant are valid.
 func Resource(publicURL string) string { return Base(publicURL) + "/api/mcp" }

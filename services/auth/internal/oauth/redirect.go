@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// loopback reports whether a host is the user's own machine. A program that listens there gets its port only when
-// it runs.
+// loopback reports whether a host is the user's own machine. There, a program that receives codes gets its port only
+// when it runs.
 func loopback(host string) bool { return host == "127.0.0.1" || host == "::1" || host == "localhost" }
 
-// checkRedirect returns the reason why an address cannot be registered.
+// checkRedirect returns an error if an address may not be registered as a redirect address.
 func checkRedirect(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
 		return errors.New("the redirect address is not a URL")
 	case u.User != nil || u.Opaque != "" || u.Hostname() == "" || strings.Contains(raw, "#"):
-		return errors.New("the redirect address must have a host and neither user nor fragment")
+		return errors.New("the redirect address must have a host and must not have a user or a fragment")
 	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
 		return nil
 	default:
@@ -26,8 +26,7 @@ func checkRedirect(raw string) error {
 	}
 }
 
-// redirects reports whether the address equals one of the registered ones, except for the port of a loopback
-// address (RFC 8252 7.3).
+// redirects reports whether an address is registered. The port of a loopback address may differ (RFC 8252 7.3).
 func redirects(registered []string, given string) bool {
 	if slices.Contains(registered, given) {
 		return true
@@ -39,7 +38,7 @@ func redirects(registered []string, given string) bool {
 	})
 }
 
-// portless returns a loopback address without its port, and false for any other address.
+// portless returns a loopback http address without its port. It returns false for any other address.
 func portless(raw string) (string, bool) {
 	const scheme = "http://"
 	u, err := url.Parse(raw)

@@ -13,8 +13,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// Revoke ends the grant of a refresh or access token, with all its tokens (RFC 7009 2.1). A token that is not valid
-// is a success; a token of another client is an error. So is an access token of the API, which logging out ends.
+// Revoke ends the grant of a refresh or access token, with all tokens of the grant (RFC 7009 2.1). It returns nil for
+// a token that is not valid, and an error for a token of another client. It also returns an error for an access token
+// of the API, because logging out ends those.
 func (a *Authority) Revoke(ctx context.Context, form map[string]string) error {
 	client, err := a.Clients.identified(ctx, form)
 	if err != nil {
@@ -42,7 +43,7 @@ func (a *Authority) Revoke(ctx context.Context, form map[string]string) error {
 	})
 }
 
-// unknown returns nil, unless the token is a valid access token of the API, which this endpoint does not end.
+// unknown returns an error if the token is a valid access token of the API, which this endpoint cannot revoke.
 func (a *Authority) unknown(ctx context.Context, token string) error {
 	switch _, err := a.Sessions.Authenticate(ctx, token, ""); {
 	case err == nil:
@@ -69,7 +70,8 @@ func (a *Authority) revoke(ctx context.Context, client Client, find func(ctx con
 	return err
 }
 
-// end ends a grant: its session, without which its access tokens are invalid, and its refresh tokens.
+// end revokes a grant with its refresh tokens, and ends its session. Without the session, the grant's access tokens
+// are invalid.
 func (a *Authority) end(ctx context.Context, tx pgx.Tx, g grant, why, address string) error {
 	ended, err := revokeGrant(ctx, tx, g.id, why, a.Clock.Now())
 	if err != nil || !ended {

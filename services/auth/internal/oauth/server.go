@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/device"
 )
 
-// Server implements OAuthService, the side of the user.
+// Server implements OAuthService, which the user's browser calls.
 type Server struct {
 	authv1.UnimplementedOAuthServiceServer
 
@@ -37,7 +37,7 @@ func (s *Server) DecideAuthorization(ctx context.Context, in *authv1.DecideAutho
 	return &authv1.AuthorizationDecision{RedirectTo: to}, nil
 }
 
-// PeerServer implements OAuthPeerService, the side of the client.
+// PeerServer implements OAuthPeerService, which clients call through the gateway.
 type PeerServer struct {
 	authpeerv1.UnimplementedOAuthPeerServiceServer
 
@@ -85,8 +85,8 @@ func (s *PeerServer) GetMetadata(ctx context.Context, in *authpeerv1.GetMetadata
 	return &authpeerv1.Metadata{Body: body}, nil
 }
 
-// reply returns the response with a body, or without one if it is nil. An error with a code of an RFC becomes a
-// response too; any other error fails the call.
+// reply returns a response with the body, or without one if body is nil. An error with a code of an RFC becomes a
+// response too. Any other error is returned.
 func reply(err error, body any) (*authpeerv1.OAuthAnswer, error) {
 	out := &authpeerv1.OAuthAnswer{Status: http.StatusOK}
 	if err != nil {

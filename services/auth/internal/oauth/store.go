@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// errUsed means that a code or token that the transaction locked as unused is used. No tokens are issued then.
+// errUsed means that a code or token is already used, although the transaction locked it when it was unused. No
+// tokens are issued then.
 var errUsed = errors.New("already used")
 
 func upsertClient(ctx context.Context, q pg.Querier, c Client, at time.Time) error {
@@ -70,12 +71,12 @@ func insertGrant(ctx context.Context, tx pgx.Tx, g grant, codeHash []byte) error
 	return nil
 }
 
-// lockCode finds the grant of a code and locks it, so that exchanges of the code run one after another.
+// lockCode finds the grant of a code and locks it, so that concurrent exchanges of the code run one after another.
 func lockCode(ctx context.Context, tx pgx.Tx, hash []byte) (grant, bool, error) {
 	return one(tx.QueryRow(ctx, `SELECT `+grantColumns+` FROM oauth_grant g WHERE code_hash = $1 FOR UPDATE`, hash))
 }
 
-// ofSession finds the grant of a session.
+// ofSession finds the grant of a session and locks it.
 func ofSession(ctx context.Context, tx pgx.Tx, sessionID string) (grant, bool, error) {
 	return one(tx.QueryRow(ctx, `SELECT `+grantColumns+` FROM oauth_grant g WHERE session_id = $1 FOR UPDATE`, sessionID))
 }
@@ -99,13 +100,13 @@ func useCode(ctx context.Context, tx pgx.Tx, grantID, sessionID string, at time.
 		err = errUsed
 	}
 	if err != nil {
-		return fmt.Errorf("use the code: %w", err)
+		return fmt.Errorf("mark the code as used: %w", err)
 	}
 	return nil
 }
 
-// allows reports whether the account is enabled and at the epoch of the grant, and keeps it so until the transaction
-// ends.
+// allows reports whether the account is enabled and still has the epoch of the grant. It locks the account, so that
+// the result stays true until the transaction ends.
 func allows(ctx context.Context, tx pgx.Tx, g grant) (bool, error) {
 	tag, err := tx.Exec(ctx, `SELECT FROM account WHERE id = $1 AND epoch = $2 AND disabled_at IS NULL FOR SHARE`, g.accountID, g.epoch)
 	if err != nil {
@@ -114,7 +115,7 @@ func allows(ctx context.Context, tx pgx.Tx, g grant) (bool, error) {
 	return tag.RowsAffected() == 1, nil
 }
 
-// revokeGrant returns false if the grant had already ended.
+// revokeGrant revokes a grant. It returns false if the grant had already ended.
 func revokeGrant(ctx context.Context, tx pgx.Tx, grantID, why string, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE oauth_grant SET revoked_at = $2, revoked_reason = $3 WHERE id = $1 AND revoked_at IS NULL`, grantID, at, why)
 	if err != nil {
@@ -123,7 +124,7 @@ func revokeGrant(ctx context.Context, tx pgx.Tx, grantID, why string, at time.Ti
 	return tag.RowsAffected() == 1, nil
 }
 
-// refreshToken is one refresh token of a grant; all of them are its family.
+// refreshToken is one refresh token of a grant.
 type refreshToken struct {
 	grant
 
@@ -131,7 +132,8 @@ type refreshToken struct {
 	usedAt    *time.Time
 }
 
-// lockRefresh finds a refresh token and locks its grant, so that uses of one family run one after another.
+// lockRefresh finds a refresh token and locks its grant, so that concurrent uses of the grant's tokens run one after
+// another.
 func lockRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (r refreshToken, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT r.expires_at, r.used_at, `+grantColumns+` FROM oauth_refresh_token r JOIN oauth_grant g ON g.id = r.grant_id
@@ -152,7 +154,7 @@ func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) error
 		err = errUsed
 	}
 	if err != nil {
-		return fmt.Errorf("use the refresh token: %w", err)
+		return fmt.Errorf("mark the refresh token as used: %w", err)
 	}
 	return nil
 }
@@ -166,13 +168,13 @@ func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, grantID string, 
 	return nil
 }
 
-// sweepGrants deletes grants whose code was never exchanged, and grants whose last refresh token has expired.
+// sweepGrants deletes grants whose code and refresh tokens all expired before a time.
 func sweepGrants(ctx context.Context, q pg.Querier, before time.Time) error {
 	_, err := q.Exec(ctx, `
 		DELETE FROM oauth_grant g WHERE g.code_expires_at < $1
 		AND NOT EXISTS (SELECT FROM oauth_refresh_token r WHERE r.grant_id = g.id AND r.expires_at >= $1)`, before)
 	if err != nil {
-		return fmt.Errorf("delete ended grants: %w", err)
+		return fmt.Errorf("delete expired grants: %w", err)
 	}
 	return nil
 }

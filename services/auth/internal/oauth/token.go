@@ -42,7 +42,8 @@ func (a *Authority) Issue(ctx context.Context, form map[string]string, address s
 	}
 }
 
-// verdict is the error of a transaction that commits without giving tokens. It is returned after the commit.
+// verdict is the error of a transaction that must be committed although it gives no tokens. inTx returns it after the
+// commit.
 type verdict = *fault.Error
 
 // exchange issues tokens for a code.
@@ -64,10 +65,11 @@ func (a *Authority) exchange(ctx context.Context, client Client, form map[string
 		case err != nil:
 			return Tokens{}, nil, err
 		case ok && g.codeUsedAt != nil:
-			// The first or this second use is by a thief, so the tokens that the code gave end (OAuth 2.1, 4.1.3).
+			// Either the first or this second use is by a thief, so the code's tokens become invalid (OAuth 2.1,
+			// 4.1.3).
 			return Tokens{}, badGrant(), a.end(ctx, tx, g, "replay", address)
 		case !ok || g.clientID != client.ID || !now.Before(g.codeExpires) || !proves(form["code_verifier"], g.challenge):
-			// Nothing changes, so a thief who has the code without its verifier cannot use it up.
+			// Change nothing, so that a thief who has the code without its verifier cannot use it up.
 			return Tokens{}, badGrant(), nil
 		case form["redirect_uri"] != "" && form["redirect_uri"] != g.redirect:
 			return Tokens{}, badGrant(), nil
@@ -101,7 +103,7 @@ func (a *Authority) granted(g grant, scope string) *session.Grant {
 	return &session.Grant{Issuer: a.issuer(), Audience: g.resource, Scope: scope, ClientID: g.clientID}
 }
 
-// tokens adds the grant's next refresh token to an access token of its session.
+// tokens stores the grant's next refresh token and returns it together with an access token.
 func (a *Authority) tokens(ctx context.Context, tx pgx.Tx, g grant, access session.Tokens, scope string) (Tokens, verdict, error) {
 	next, err := secret.Mint(a.Rand, secret.KindRefresh)
 	if err != nil {
@@ -117,8 +119,9 @@ func (a *Authority) tokens(ctx context.Context, tx pgx.Tx, g grant, access sessi
 	return Tokens{Access: access.Access, Expires: access.ExpiresIn, Refresh: next, Scope: scope}, nil, nil
 }
 
-// refresh exchanges a refresh token for its successor. There is no grace period as for browsers, whose windows share
-// one cookie: a program has no second copy that would repeat a token, so a repeated token is a stolen one.
+// refresh exchanges a refresh token for its successor. It never accepts a token twice. Browsers may repeat a token
+// for a short time, because their windows share one cookie. A program has only one copy, so a repeated token is a
+// stolen one.
 func (a *Authority) refresh(ctx context.Context, client Client, form map[string]string, address string) (Tokens, error) {
 	if form["refresh_token"] == "" {
 		return Tokens{}, refused(wordRequest, "refresh_token is missing")
@@ -188,7 +191,7 @@ func (a *Authority) inTx(ctx context.Context, fn func(ctx context.Context, tx pg
 	return t, nil
 }
 
-// absent returns the first of the fields that the form lacks, empty if it has all of them.
+// absent returns the first of the named fields that the form lacks, or an empty string if it has all of them.
 func absent(form map[string]string, names ...string) string {
 	for _, name := range names {
 		if form[name] == "" {
@@ -198,10 +201,10 @@ func absent(form map[string]string, names ...string) string {
 	return ""
 }
 
-// Sweep deletes grants that ended.
+// Sweep deletes grants whose code and tokens expired long enough ago.
 func (a *Authority) Sweep(ctx context.Context) error {
 	return sweepGrants(ctx, a.Pool, a.Clock.Now().Add(-kept))
 }
 
-// seconds returns a duration in the unit of the RFCs.
+// seconds returns d in whole seconds, the unit that the OAuth RFCs use.
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }

@@ -142,7 +142,7 @@ func TestSignIn_keepsLastAdmin(t *testing.T) {
 	require.Equal(t, "admin", w.mustSignIn(bob(in())).Role)
 }
 
-// together runs the sign-ins of these users at once.
+// together runs the sign-ins of these users at the same time.
 func (w *world) together(people ...object) []error {
 	w.t.Helper()
 	callbacks, errs := make([]Callback, len(people)), make([]error, len(people))

@@ -29,8 +29,8 @@ type visit struct {
 	address string
 }
 
-// admit returns the account of the identity after it has updated the account from the identity. Only one sign-in of
-// an identity runs at a time.
+// admit updates the account of the identity, or creates it, and returns its id. Only one sign-in of an identity runs
+// at a time. If the user may not sign in, the error is a *refused.
 func (v *visit) admit(ctx context.Context) (string, error) {
 	if err := lockIdentity(ctx, v.tx, v.ident); err != nil {
 		return "", err
@@ -59,8 +59,8 @@ func (v *visit) admit(ctx context.Context) (string, error) {
 	return a.ID, touchIdentity(ctx, v.tx, v.ident, v.Clock.Now())
 }
 
-// refuse records the refusal of a known account. An unknown identity leaves no row, because it could fill the audit
-// log.
+// refuse returns a *refused. If the account exists, it also records the refusal. An unknown identity gets no row,
+// because anyone could fill the audit log with such rows.
 func (v *visit) refuse(ctx context.Context, a account.Account, why string) error {
 	if a.ID != "" {
 		if err := v.record(ctx, a, "oidc.refuse", nil, map[string]string{"why": why}); err != nil {
@@ -102,9 +102,10 @@ func (v *visit) role() string {
 	return account.RoleOperator
 }
 
-// setRole sets the role by the groups, except that the last admin who can sign in keeps the role. While password
-// login is off, only admins with an identity of this provider can sign in, so the first admin with its password
-// does not count. Before the last admin leaves the group, another user must join it and sign in.
+// setRole sets the role according to the groups, except that the last admin who can sign in stays an admin. While
+// password login is off, only admins with an identity of this provider can sign in. The first admin, who has only a
+// password, therefore does not count. Before the last admin leaves the admin group, another user must join it and
+// sign in.
 func (v *visit) setRole(ctx context.Context, a account.Account) error {
 	want := v.role()
 	if want == a.Role {
@@ -139,13 +140,13 @@ func (v *visit) setEmail(ctx context.Context, a account.Account) error {
 	return v.record(ctx, a, "account.email", map[string]any{"email": a.Email}, map[string]any{"email": v.ident.Email})
 }
 
-// setTeams sets the memberships that came from groups by the current groups. Memberships set by hand stay.
+// setTeams updates the memberships that come from groups. Memberships set by hand stay unchanged.
 func (v *visit) setTeams(ctx context.Context, a account.Account) error {
 	before, _, err := account.Teams(ctx, v.tx, a.ID)
 	if err != nil {
 		return err
 	}
-	// Keys of teams that do not exist (yet) do not prevent the sign-in.
+	// Keys of teams that do not exist do not prevent the sign-in.
 	if _, err := account.SyncTeams(ctx, v.tx, a.ID, v.Settings.teams(v.ident.Groups)); err != nil {
 		return err
 	}

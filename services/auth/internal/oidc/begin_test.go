@@ -20,7 +20,7 @@ func TestSignIn_Begin_addressLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range beginMost {
-		// A client controls a whole /64 of IPv6.
+		// One client controls a whole /64 network of IPv6 addresses.
 		require.NoError(t, w.begin("2001:db8::"+strconv.FormatInt(int64(i+1), 16)))
 		if i == 0 {
 			w.clock.Advance(20 * time.Second)

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// exchangeTime bounds all calls to the provider that one sign-in makes.
+	// exchangeTime limits the time of all calls to the provider in one sign-in.
 	exchangeTime = 20 * time.Second
 	// clockSkew is how far the provider's clock may run ahead of ours.
 	clockSkew = time.Minute
 )
 
-// algorithms returns the accepted signature algorithms, whatever the provider's metadata offers: neither `none` nor
-// algorithms with a shared key.
+// algorithms returns the accepted signature algorithms, whatever the provider's metadata offers. They contain neither
+// `none` nor algorithms with a shared key.
 func algorithms() []string {
 	return []string{
 		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 	}
 }
 
-// badResponse is the error for a response that does not prove the identity of the user: 401.
+// badResponse returns the error, 401, for a response that does not prove the identity of the user.
 func badResponse(cause error) error {
 	return fault.New(fault.Unauthenticated, "oidc_refused", "the sign-in provider's response is not valid; start again").Wrap(cause)
 }
@@ -56,7 +56,7 @@ func (p *Provider) exchange(ctx context.Context, t ticket, code, redirect string
 	}
 	raw, ok := token.Extra("id_token").(string)
 	if !ok || raw == "" || token.Type() != "Bearer" {
-		return Identity{}, badProvider(errors.New("token endpoint: no ID token, or an access token of another type"), "returned no ID token")
+		return Identity{}, badProvider(errors.New("token endpoint: no ID token, or the access token is not a bearer token"), "returned no ID token")
 	}
 	claims, err := p.verify(ctx, m, t, token.AccessToken, raw)
 	if err != nil {
@@ -72,8 +72,8 @@ func (p *Provider) exchange(ctx context.Context, t ticket, code, redirect string
 	return ident, nil
 }
 
-// tokenFault distinguishes an invalid code from a failure of the provider. The text of the response is not part of
-// the cause, because some providers repeat the request in it.
+// tokenFault distinguishes an invalid code from a failure of the provider. The cause does not contain the text of the
+// response, because some providers repeat the request, which contains secrets, in it.
 func tokenFault(err error) error {
 	var refused *oauth2.RetrieveError
 	var call *url.Error
@@ -89,7 +89,7 @@ func tokenFault(err error) error {
 	}
 }
 
-// word returns code if it has the form of an error code of an RFC, and an empty string otherwise.
+// word returns code if it looks like an error code of an RFC, and an empty string otherwise.
 func word(code string) string {
 	if len(code) > 64 || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz_") != "" {
 		return ""
@@ -97,7 +97,8 @@ func word(code string) string {
 	return code
 }
 
-// watchedKeys records that the keys could not be read, which is a failure of the provider and not an invalid token.
+// watchedKeys records that the provider's keys could not be read. That is a failure of the provider; the token may be
+// valid.
 type watchedKeys struct {
 	oidc.KeySet
 
@@ -113,7 +114,8 @@ func (w *watchedKeys) VerifySignature(ctx context.Context, jwt string) ([]byte, 
 	return payload, err
 }
 
-// verify checks the ID token by OpenID Connect Core 3.1.3.7, and more strictly where that leaves a choice.
+// verify checks the ID token as OpenID Connect Core 3.1.3.7 requires. If that section leaves a choice, verify is
+// strict.
 func (p *Provider) verify(ctx context.Context, m *metadata, t ticket, access, raw string) (claims, error) {
 	keys := &watchedKeys{KeySet: m.keys}
 	token, err := oidc.NewVerifier(p.settings.Issuer, keys, &oidc.Config{
@@ -131,21 +133,21 @@ func (p *Provider) verify(ctx context.Context, m *metadata, t ticket, access, ra
 	}
 	now := p.clock.Now()
 	switch {
-	case token.Issuer != p.settings.Issuer: // go-oidc lets one provider omit its scheme
+	case token.Issuer != p.settings.Issuer: // go-oidc accepts one provider's issuer without its scheme
 		err = errors.New("ID token: wrong issuer")
 	case !slices.Equal(token.Audience, []string{p.settings.ClientID}):
 		err = errors.New("ID token: wrong audience")
 	case c.has("azp") && c.text("azp") != p.settings.ClientID:
 		err = errors.New("ID token: wrong azp")
 	case c.text("sub") != token.Subject || c.text("iss") != token.Issuer:
-		err = errors.New("ID token: a claim occurs in two spellings")
+		err = errors.New("ID token: a claim occurs twice, under names that differ only in case")
 	case !c.has("iat") || token.IssuedAt.After(now.Add(clockSkew)):
 		err = errors.New("ID token: iat is missing or in the future")
 	case subtle.ConstantTimeCompare([]byte(c.text("nonce")), []byte(t.nonce())) != 1:
 		err = errors.New("ID token: wrong nonce")
 	case c.has("at_hash"):
 		if token.VerifyAccessToken(access) != nil {
-			err = errors.New("ID token: at_hash is of another access token")
+			err = errors.New("ID token: at_hash does not match the access token")
 		}
 	}
 	if err != nil {
@@ -154,7 +156,7 @@ func (p *Provider) verify(ctx context.Context, m *metadata, t ticket, access, ra
 	return c, nil
 }
 
-// complete adds claims from the userinfo endpoint if the ID token lacks the name or the groups. Claims of the ID
+// complete adds claims from the userinfo endpoint if the ID token has no username or no groups. Claims of the ID
 // token take precedence.
 func (p *Provider) complete(ctx context.Context, m *metadata, token *oauth2.Token, c claims) error {
 	if m.provider.UserInfoEndpoint() == "" || c.has("preferred_username") && c.has(p.settings.GroupsClaim) {
@@ -176,20 +178,20 @@ func (p *Provider) complete(ctx context.Context, m *metadata, token *oauth2.Toke
 			c[name] = more[name]
 		}
 	}
-	// An address counts only with the verification from the same source.
+	// Use an address only with the email_verified of the same source.
 	if !c.has("email") && more.has("email") {
 		c["email"], c["email_verified"] = more["email"], more["email_verified"]
 	}
 	return nil
 }
 
-// claims holds claims by their exact names. Decoding into a struct would ignore case.
+// claims maps the exact names of claims to their values. Decoding into a struct would ignore case.
 type claims map[string]json.RawMessage
 
 // has reports whether a claim is present and not null.
 func (c claims) has(name string) bool { return len(c[name]) > 0 && string(c[name]) != "null" }
 
-// text returns a claim that is a string, and an empty string for any other claim.
+// text returns a claim if it is a string, and an empty string otherwise.
 func (c claims) text(name string) string {
 	var s string
 	if json.Unmarshal(c[name], &s) != nil {

@@ -24,10 +24,10 @@ import (
 
 type object = map[string]any
 
-// confidence is text in error responses of the provider; it must not appear anywhere.
+// confidence is text in error responses of the provider. It must not appear in any error of this package.
 const confidence = "provider-said-hunter2"
 
-// fakeProvider is an OpenID provider whose responses can be overridden in every part. Without overrides it is
+// fakeProvider is an OpenID provider. Tests can override every part of its responses. Without overrides it is
 // correct: it checks the client's secret, PKCE, and that a code is used once.
 type fakeProvider struct {
 	*httptest.Server
@@ -46,14 +46,14 @@ type fakeProvider struct {
 // overrides change parts of responses before they are sent; nil fields change nothing.
 type overrides struct {
 	metadata, claims, header, keys, token, userinfo func(object)
-	// sign replaces the signature, raw the whole ID token.
+	// sign replaces the signature of the ID token, raw the ID token itself.
 	sign func(input string) []byte
 	raw  func(token string) any
 	// at replaces the handler of a path.
 	at map[string]http.HandlerFunc
 }
 
-// granted is what a code was issued for.
+// granted is the sign-in for which a code was issued.
 type granted struct {
 	person           object
 	nonce, challenge string
@@ -187,7 +187,7 @@ func refuse(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// set and drop return overrides of one name.
+// set and drop return overrides that set or delete one name.
 func set(name string, value any) func(object) { return func(o object) { o[name] = value } }
 
 func drop(name string) func(object) { return func(o object) { delete(o, name) } }

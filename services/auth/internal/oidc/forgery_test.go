@@ -74,7 +74,8 @@ func claimAttacks(w *world) map[string]attack {
 		"iat ahead": claim("iat", later(w.clock, time.Hour)), "no iat": without("iat"), "nbf ahead": claim("nbf", later(w.clock, time.Hour)),
 		"no sub": without("sub"), "sub empty": claim("sub", ""), "sub too long": claim("sub", strings.Repeat("x", 256)),
 		"sub with a control character": claim("sub", "ann\x00"), "sub with a space": claim("sub", "sub ann"), "sub is a number": claim("sub", 7),
-		// encoding/json treats these as the plain names, and they come last.
+		// encoding/json would decode these, like sub and iss, into the same fields. They come after the genuine
+		// claims.
 		"sub in another spelling": claim("\u017fub", "sub-bob"), "iss in another spelling": claim("i\u017fs", "https://evil.example.com"),
 		"name with a line end": claim("preferred_username", "ann\r\nadmin"), "name with a zero byte": claim("preferred_username", "admin\x00"),
 		"name of a wrong type": claim("preferred_username", []string{"ann"}), "name too long": claim("preferred_username", strings.Repeat("x", 5000)),
@@ -207,7 +208,7 @@ func TestSignIn_rejectsForgedResponses(t *testing.T) {
 	require.Equal(t, 1, w.count("session"))
 }
 
-// attempt signs ann in under an attack.
+// attempt signs ann in while the attack is made.
 func (w *world) attempt(l attack) error {
 	w.idp.overrides = overrides{}
 	if l.setup != nil {

@@ -28,7 +28,7 @@ import (
 
 const publicURL = "https://signalbox.example.com"
 
-// world is an installation with a database, real sessions and a provider.
+// world is an installation with a database, real sessions and a fake provider.
 type world struct {
 	*SignIn
 
@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// fresh replaces the provider with one that has not read its metadata.
+// fresh replaces the client of the provider with one that has not read the metadata.
 func (w *world) fresh() {
 	roots := x509.NewCertPool()
 	roots.AddCert(w.idp.Certificate())

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// The maximum number of groups, and the maximum lengths of the other claims and of a group's name.
+// The maximum number of groups, and the maximum lengths of a group's name and of the other claims, in bytes.
 const (
 	maxGroups  = 1000
 	maxGroup   = 512
@@ -19,8 +19,8 @@ const (
 	maxEmail   = 254
 )
 
-// Identity is a user of the provider. Issuer and Subject identify the user; the other fields are what the provider
-// currently states and may change.
+// Identity is a user of the provider. Issuer and Subject identify the user. The other fields may change; they contain
+// what the provider currently states.
 type Identity struct {
 	Issuer, Subject string
 	// Name is the user's name at the provider; it may be empty.
@@ -30,19 +30,19 @@ type Identity struct {
 	Groups []string
 }
 
-// identity reads verified claims. A claim of a wrong type is an error: ignoring it would remove roles and teams from
-// the user.
+// identity reads verified claims. A claim of a wrong type is an error: if it were ignored, the user would lose roles
+// and teams.
 func (c claims) identity(issuer, groupsClaim string) (Identity, error) {
 	ident := Identity{Issuer: issuer, Subject: c.text("sub")}
 	if ident.Subject == "" || len(ident.Subject) > maxSubject || strings.ContainsFunc(ident.Subject, notPrintable) {
-		return Identity{}, fmt.Errorf("the subject is not 1 to %d printable ASCII characters", maxSubject)
+		return Identity{}, fmt.Errorf("the subject must have 1 to %d printable ASCII characters", maxSubject)
 	}
 	for name, to := range map[string]*string{"preferred_username": &ident.Name, "email": &ident.Email} {
 		if !c.has(name) {
 			continue
 		}
 		if err := json.Unmarshal(c[name], to); err != nil || len(*to) > 4*maxEmail || strings.ContainsFunc(*to, unicode.IsControl) {
-			return Identity{}, fmt.Errorf("%s is not plain text", name)
+			return Identity{}, fmt.Errorf("claim %s is not plain text", name)
 		}
 	}
 	if string(c["email_verified"]) != "true" || len(ident.Email) > maxEmail || !strings.Contains(ident.Email, "@") {
@@ -55,7 +55,7 @@ func (c claims) identity(issuer, groupsClaim string) (Identity, error) {
 
 func notPrintable(r rune) bool { return r <= ' ' || r > '~' }
 
-// groups reads a list of names. Some providers send a list with one entry as a plain string.
+// groups returns the groups in a claim. Some providers send a single group as a string instead of a list.
 func (c claims) groups(name string) ([]string, error) {
 	if !c.has(name) {
 		var elsewhere map[string]string
@@ -69,25 +69,25 @@ func (c claims) groups(name string) ([]string, error) {
 	}
 	var list []string
 	if err := json.Unmarshal(c[name], &list); err != nil {
-		return nil, errors.New("the groups are not a list of names")
+		return nil, errors.New("the groups claim is not a list of names")
 	}
 	return checkGroups(list)
 }
 
 func checkGroups(list []string) ([]string, error) {
 	if len(list) > maxGroups {
-		return nil, fmt.Errorf("more than %d groups", maxGroups)
+		return nil, fmt.Errorf("the user has more than %d groups", maxGroups)
 	}
 	for _, g := range list {
 		if g == "" || len(g) > maxGroup || strings.ContainsFunc(g, unicode.IsControl) {
-			return nil, fmt.Errorf("a group name is not 1 to %d plain characters", maxGroup)
+			return nil, fmt.Errorf("the name of a group must have 1 to %d characters and no control characters", maxGroup)
 		}
 	}
 	return list, nil
 }
 
-// usernames returns the names that a new account may get, in order of preference. The suffix is derived from the
-// identity, so it does not depend on how many accounts have the same name.
+// usernames returns the usernames to try for a new account, in order of preference. The suffix is a hash of the
+// identity, so it does not depend on other accounts.
 func (i Identity) usernames() []string {
 	base := plainName(i.Name)
 	if base == "" {

@@ -1,16 +1,16 @@
-// Package oidc signs users in with the installation's OpenID provider: authorization code with PKCE, state,
-// nonce and RFC 9207's `iss`.
+// Package oidc signs users in with the installation's OpenID provider. It uses the authorization code flow with PKCE,
+// state, nonce and the `iss` of RFC 9207.
 //
 // It promises:
-//   - a response of the provider is accepted once, within ten minutes, and only from the browser that began;
-//   - an identity is (issuer, subject) and nothing else. An account is never found by a name or an e-mail
-//     address: a provider may give both to another user, and many let users choose their own, so a user who
-//     takes a name there could take over the account here. If a username is taken, the new account gets a suffix;
-//   - role and teams follow the provider's groups at each sign-in, except that the last admin who can sign in
-//     keeps the role;
-//   - new sign-ins are counted by address across all replicas, and the total of waiting sign-ins is bounded;
-//   - the secrets of a sign-in are stored only as hashes, its path is stored sealed, and errors repeat no text that
-//     the provider chooses, except codes and addresses.
+//   - a response of the provider is accepted once, within ten minutes, and only from the browser that began the sign-in;
+//   - an account is found only by issuer and subject, never by a name or an e-mail address. A provider may give those
+//     to another user, and many let users choose their own, so a user could take over the account of another one;
+//   - if a username is taken, the new account gets a suffix;
+//   - role and teams follow the provider's groups at each sign-in, except that the last admin who can sign in stays an
+//     admin;
+//   - new sign-ins are counted by address across all replicas, and the total of unfinished sign-ins is limited;
+//   - the secrets of a sign-in are stored only as hashes, and its path is stored encrypted;
+//   - errors contain no text that the provider chooses, except error codes and addresses.
 package oidc
 
 import (
@@ -29,22 +29,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// pendingTTL is how long a user may stay at the provider.
+// pendingTTL is how long a sign-in may take.
 const pendingTTL = 10 * time.Minute
 
-// The limits of rows that callers without a credential create: how many sign-ins an address may begin in a window
-// (a whole office may share one address), and how many may wait for the provider in total.
+// Callers without a credential can begin sign-ins, so their numbers are limited: how many an address may begin within
+// a window (a whole office may share one address), and how many may be unfinished in total.
 const (
 	beginMost   = 60
 	beginWindow = time.Minute
 	waitingMost = 20_000
 )
 
-// CallbackPath is the path, under the public URL, that the provider sends the browser back to.
+// CallbackPath is the path, under the public URL, to which the provider sends the browser back.
 const CallbackPath = "/auth/callback"
 
-// ticket holds the secrets of one sign-in, which the browser keeps: the state, which travels through the provider,
-// and the binding, which only the browser has. Values that must not be stored in plain are derived from both.
+// ticket holds the secrets of one sign-in. state is sent to the provider, which returns it. binding is known only to
+// the browser. Values that must not be stored in plain text are derived from both.
 type ticket struct {
 	state   secret.String
 	binding secret.String
@@ -62,7 +62,8 @@ func newTicket(r io.Reader) (ticket, error) {
 
 func encode(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
 
-// wellFormed reports whether both secrets have the right form. Anything else does not reach the database.
+// wellFormed reports whether both secrets have the right length and encoding. Other values are not looked up in the
+// database.
 func (t ticket) wellFormed() bool {
 	for _, s := range []secret.String{t.state, t.binding} {
 		if raw, err := base64.RawURLEncoding.Strict().DecodeString(s.Reveal()); err != nil || len(raw) != ticketBytes {
@@ -81,10 +82,10 @@ func (t ticket) derive(use string) []byte {
 // nonce returns the nonce that the ID token must contain.
 func (t ticket) nonce() string { return encode(t.derive("nonce")) }
 
-// verifier returns the PKCE verifier: 43 characters that the provider sees when the code is exchanged.
+// verifier returns the PKCE verifier: 43 characters that the provider receives when the code is exchanged.
 func (t ticket) verifier() string { return encode(t.derive("pkce")) }
 
-// aead returns the cipher and the nonce of a sign-in. Each key seals only one message, so a fixed nonce is safe.
+// aead returns the cipher and the nonce of a sign-in. Each key encrypts only one message, so a fixed nonce is safe.
 func (t ticket) aead() (a cipher.AEAD, nonce []byte, err error) {
 	block, err := aes.NewCipher(t.derive("next"))
 	if err != nil {
@@ -111,13 +112,13 @@ func (t ticket) open(sealed []byte) (string, error) {
 	}
 	raw, err := a.Open(nil, nonce, sealed, nil)
 	if err != nil {
-		return "", fmt.Errorf("open the path of a sign-in: %w", err)
+		return "", fmt.Errorf("decrypt the path of a sign-in: %w", err)
 	}
 	return string(raw), nil
 }
 
-// localPath returns next if it is a path of this installation, and `/` for anything that a browser could take for
-// an address elsewhere.
+// localPath returns next if it is a path of this installation. It returns `/` if a browser could take next for an
+// address of another host.
 func localPath(next string) string {
 	u, err := url.Parse(next)
 	switch {

@@ -22,12 +22,12 @@ import (
 const (
 	// metadataTTL is how long the provider's metadata and keys are used before they are read again.
 	metadataTTL = time.Hour
-	// failurePause is how long the error of a failed read of the metadata is returned to later callers.
+	// failurePause is how long a failed read of the metadata is not repeated; callers get its error.
 	failurePause = time.Second
 )
 
-// Provider is a client of the OpenID provider. It reads the provider's metadata at a sign-in and not at the start,
-// so a provider that is down does not prevent the start. After a failure the next sign-in tries again.
+// Provider is a client of the OpenID provider. It reads the provider's metadata at a sign-in and not when the service
+// starts, so the service starts even if the provider is down. After a failure, the next sign-in tries again.
 type Provider struct {
 	// ClientSecret returns the secret that an admin set to replace the one in Settings, or zero if none is set. The
 	// function may be nil.
@@ -48,26 +48,27 @@ type metadata struct {
 	provider *oidc.Provider
 	keys     oidc.KeySet
 	endpoint oauth2.Endpoint
-	// namesItself reports that each response contains `iss` (RFC 9207).
+	// namesItself is true if every response contains `iss` (RFC 9207).
 	namesItself bool
 	readAt      time.Time
 }
 
-// NewProvider returns a provider that is called with client. It makes no call itself.
+// NewProvider returns a Provider that makes its calls with client. NewProvider itself makes no call.
 func NewProvider(s Settings, client *http.Client, clk clock.Clock) *Provider {
 	c := *client
-	// OpenID endpoints do not redirect servers, so a redirect is an invalid response.
+	// The endpoints that a server calls do not redirect, so a redirect is an invalid response.
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Provider{settings: s, client: &c, clock: clk, turn: make(chan struct{}, 1)}
 }
 
-// badProvider is the error for failures of the provider: 502. The cause contains no text of the provider's response.
+// badProvider returns the error, 502, for a failure of the provider. The cause contains no text of the provider's
+// response.
 func badProvider(cause error, what string) error {
 	return fault.New(fault.Dependency, "oidc_provider", "the sign-in provider %s", what).Wrap(cause)
 }
 
-// metadata returns the provider's metadata, and reads it if it is missing or older than metadataTTL. If the
-// read fails, old metadata stays in use.
+// metadata returns the provider's metadata. It reads them if they are missing or older than metadataTTL. If the read
+// fails, it returns the old metadata, if there are any.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -80,7 +81,7 @@ func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 		return p.known, nil
 	}
 	if p.failure == nil || now.Sub(p.failedAt) >= failurePause {
-		// Other callers wait for this read, so canceling this call does not end it; the client's timeout does.
+		// Other callers wait for this read, so it continues if this call is canceled. The client's timeout ends it.
 		m, err := p.discover(context.WithoutCancel(ctx))
 		if err == nil {
 			p.known, p.failure = m, nil
@@ -106,7 +107,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 		NamesItself bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 	if err := provider.Claims(&extra); err != nil {
-		return nil, badProvider(errors.New("metadata has a wrong type"), "has metadata that cannot be read")
+		return nil, badProvider(errors.New("a field of the metadata has the wrong type"), "has metadata that cannot be read")
 	}
 	m := &metadata{
 		provider: provider, keys: oidc.NewRemoteKeySet(ctx, extra.JWKS), endpoint: provider.Endpoint(),
@@ -134,7 +135,7 @@ func discoveryFault(err error) error {
 	var call *url.Error
 	switch {
 	case errors.As(err, &other):
-		return badProvider(fmt.Errorf("the metadata names the issuer %.200q", other.Discovered), "names another issuer than the configured one")
+		return badProvider(fmt.Errorf("the metadata contains the issuer %.200q", other.Discovered), "has another issuer in its metadata than SERVICE_OIDC_ISSUER")
 	case errors.As(err, &call):
 		return badProvider(call, "cannot be reached")
 	default:
@@ -142,7 +143,8 @@ func discoveryFault(err error) error {
 	}
 }
 
-// checkEndpoint rejects endpoints that may not be called, and plain http endpoints of an https provider.
+// checkEndpoint returns an error for an endpoint that may not be called, and for a plain http endpoint of an https
+// provider.
 func (p *Provider) checkEndpoint(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -157,7 +159,7 @@ func (p *Provider) checkEndpoint(address string) error {
 	return nil
 }
 
-// config returns the OAuth client for one redirect address.
+// config returns the OAuth configuration for one redirect address.
 func (p *Provider) config(m *metadata, redirect string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: p.settings.ClientID, ClientSecret: p.settings.ClientSecret.Reveal(), Endpoint: m.endpoint,
@@ -165,8 +167,8 @@ func (p *Provider) config(m *metadata, redirect string) *oauth2.Config {
 	}
 }
 
-// withSecret returns config with the current secret, so that a secret that changes at the provider can be changed
-// here without a restart.
+// withSecret returns config with the secret that an admin has set, if any. If the secret changes at the provider, an
+// admin can change it here without a restart.
 func (p *Provider) withSecret(ctx context.Context, m *metadata, redirect string) (*oauth2.Config, error) {
 	c := p.config(m, redirect)
 	if p.ClientSecret == nil {
@@ -179,7 +181,7 @@ func (p *Provider) withSecret(ctx context.Context, m *metadata, redirect string)
 	return c, err
 }
 
-// authorizationURL returns the address at the provider that the browser goes to.
+// authorizationURL returns the address at the provider to which the browser is sent.
 func (p *Provider) authorizationURL(ctx context.Context, t ticket, redirect string) (string, error) {
 	m, err := p.metadata(ctx)
 	if err != nil {

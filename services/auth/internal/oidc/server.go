@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// cookies sends the refresh token to the browser. *session.Server implements it.
+// cookies sends the refresh token to the browser in a cookie. It is implemented by *session.Server.
 type cookies interface {
 	SetRefreshCookie(ctx context.Context, refresh secret.String) error
 }
@@ -24,7 +24,7 @@ type Server struct {
 
 func (s *Server) configured() error {
 	if s.SignIn == nil {
-		return fault.New(fault.Unconfigured, "oidc_off", "this deployment has no sign-in provider; set SERVICE_OIDC_ISSUER")
+		return fault.New(fault.Unconfigured, "oidc_off", "this installation has no sign-in provider; set SERVICE_OIDC_ISSUER")
 	}
 	return nil
 }

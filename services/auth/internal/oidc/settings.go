@@ -11,10 +11,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Settings describe the provider and the meaning of its groups. If an issuer is set, users sign in there and
+// Settings describe the provider and what its groups mean. If Issuer is set, users sign in with the provider and
 // password login is off.
 type Settings struct {
-	Issuer         string        `env:"SERVICE_OIDC_ISSUER" doc:"issuer of the OpenID provider that users sign in with, exactly as the provider names itself; if it is set, password login is off"`
+	Issuer         string        `env:"SERVICE_OIDC_ISSUER" doc:"issuer of the OpenID provider that users sign in with, exactly as in its metadata; if it is set, password login is off"`
 	ClientID       string        `env:"SERVICE_OIDC_CLIENT_ID" doc:"client id of this installation at the provider"`
 	ClientSecret   secret.String `env:"SERVICE_OIDC_CLIENT_SECRET" doc:"client secret of this installation at the provider"`
 	Name           string        `env:"SERVICE_OIDC_NAME, default=OpenID" doc:"the provider's name on the sign-in page"`
@@ -39,7 +39,7 @@ func (s *Settings) Validate() error {
 	var errs []error
 	u, err := url.Parse(s.Issuer)
 	if err != nil || u.RawQuery != "" || u.Fragment != "" || egress.CheckURL(u) != nil {
-		errs = append(errs, conf.Errorf("SERVICE_OIDC_ISSUER", "must be a URL like https://login.example.com"))
+		errs = append(errs, conf.Errorf("SERVICE_OIDC_ISSUER", "must be a URL without query and fragment, such as https://login.example.com"))
 	}
 	if s.ClientID == "" {
 		errs = append(errs, conf.Errorf("SERVICE_OIDC_CLIENT_ID", "must be set if SERVICE_OIDC_ISSUER is set"))
@@ -49,14 +49,14 @@ func (s *Settings) Validate() error {
 	}
 	// Password login is off, so without an admin group no admin could sign in.
 	if !slices.ContainsFunc(s.AdminGroups, notEmpty) {
-		errs = append(errs, conf.Errorf("SERVICE_OIDC_ADMIN_GROUPS", "must name a group; without one the installation has no admin who can sign in"))
+		errs = append(errs, conf.Errorf("SERVICE_OIDC_ADMIN_GROUPS", "must contain a group; without one, no admin can sign in"))
 	}
 	if s.GroupsClaim == "" {
 		errs = append(errs, conf.Errorf("SERVICE_OIDC_GROUPS_CLAIM", "must not be empty"))
 	}
 	for _, entry := range s.TeamGroups {
 		if _, _, ok := cutTeam(entry); !ok {
-			errs = append(errs, conf.Errorf("SERVICE_OIDC_TEAM_GROUPS", "must be group=team-key, got %q", entry))
+			errs = append(errs, conf.Errorf("SERVICE_OIDC_TEAM_GROUPS", "must have entries of the form group=team-key, got %q", entry))
 		}
 	}
 	return errors.Join(errs...)
@@ -64,7 +64,7 @@ func (s *Settings) Validate() error {
 
 func notEmpty(s string) bool { return s != "" }
 
-// cutTeam splits an entry at the last equals sign, because the name of a group may be an LDAP path.
+// cutTeam splits an entry at its last equals sign, because the name of a group may be an LDAP path.
 func cutTeam(entry string) (group, team string, ok bool) {
 	at := strings.LastIndexByte(entry, '=')
 	if at < 1 || at == len(entry)-1 {
@@ -88,7 +88,7 @@ func (s *Settings) admits(groups []string) bool {
 
 func (s *Settings) isAdmin(groups []string) bool { return meet(s.AdminGroups, groups) }
 
-// teams returns the keys of the teams that the groups belong to, sorted and without duplicates.
+// teams returns the keys of the teams that the members of these groups join, sorted and without duplicates.
 func (s *Settings) teams(groups []string) []string {
 	var keys []string
 	for _, entry := range s.TeamGroups {
@@ -100,7 +100,7 @@ func (s *Settings) teams(groups []string) []string {
 	return slices.Compact(keys)
 }
 
-// meet reports whether two lists share a name that is not empty.
+// meet reports whether two lists have a name in common that is not empty.
 func meet(named, has []string) bool {
 	return slices.ContainsFunc(named, func(g string) bool { return g != "" && slices.Contains(has, g) })
 }

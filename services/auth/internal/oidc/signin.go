@@ -35,18 +35,18 @@ type SignIn struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// PublicURL returns the address that browsers use.
+	// PublicURL returns the address at which browsers reach the installation.
 	PublicURL func() string
 }
 
 // Started is a sign-in that has begun.
 type Started struct {
-	// URL is the address at the provider that the browser goes to. Binding is a secret that only the browser keeps.
+	// URL is the address at the provider to which the browser goes. Binding is a secret that only the browser stores.
 	URL     string
 	Binding secret.String
 }
 
-// Callback is the response of the provider, which the browser delivers.
+// Callback is the response of the provider, which arrives through the browser.
 type Callback struct {
 	State, Code, Binding secret.String
 	// Issuer is the `iss` of the response, Error its error code. Both may be empty.
@@ -55,15 +55,15 @@ type Callback struct {
 	Address string
 }
 
-// badSignIn is the one error for a sign-in that this browser has not begun or has already finished.
+// badSignIn returns the error for a sign-in that this browser has not begun or has already finished.
 func badSignIn() error {
 	return fault.New(fault.Unauthenticated, "bad_sign_in", "the sign-in is unknown, used or expired; start again")
 }
 
 func (s *SignIn) redirect() string { return s.PublicURL() + CallbackPath }
 
-// Begin begins a sign-in that leads to next, a path of this installation. The caller is not authenticated yet, so
-// the numbers of sign-ins per address and of waiting sign-ins are bounded.
+// Begin begins a sign-in. When it is finished, the browser goes to next, a path of this installation. The caller is
+// not authenticated, so the numbers of sign-ins per address and of unfinished sign-ins are limited.
 func (s *SignIn) Begin(ctx context.Context, next, address string) (Started, error) {
 	t, err := newTicket(s.Rand)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *SignIn) Begin(ctx context.Context, next, address string) (Started, erro
 	return Started{URL: to, Binding: t.binding}, nil
 }
 
-// store stores a sign-in, unless its address has begun too many or too many are waiting in total.
+// store stores a sign-in, unless its address has begun too many or too many are unfinished in total.
 func (s *SignIn) store(ctx context.Context, p pending) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if err := lockAddress(ctx, tx, p.addressKey); err != nil {
@@ -96,14 +96,14 @@ func (s *SignIn) store(ctx context.Context, p pending) error {
 			return err
 		}
 		if begun >= beginMost {
-			return fault.New(fault.Limited, "oidc_rate", "too many sign-ins from this address").
+			return fault.New(fault.Limited, "oidc_rate", "too many sign-ins from this address; try again in a minute").
 				WithRetryAfter(max(oldest.Add(beginWindow).Sub(p.begunAt), time.Second))
 		}
 		switch full, err := s.full(ctx, tx, p.begunAt); {
 		case err != nil:
 			return err
 		case full:
-			return fault.New(fault.Unavailable, "oidc_waiting", "too many sign-ins are waiting for the provider").WithRetryAfter(time.Minute)
+			return fault.New(fault.Unavailable, "oidc_waiting", "too many sign-ins are waiting for the provider; try again in a minute").WithRetryAfter(time.Minute)
 		}
 		return insertSignIn(ctx, tx, p)
 	})
@@ -115,7 +115,7 @@ func (s *SignIn) full(ctx context.Context, tx pgx.Tx, at time.Time) (bool, error
 }
 
 // Finish accepts the provider's response, once, and opens a session of the user's account. It also returns the path
-// that the sign-in leads to.
+// to which the browser goes.
 func (s *SignIn) Finish(ctx context.Context, a Callback) (session.Tokens, string, error) {
 	t := ticket{state: a.State, binding: a.Binding}
 	if !t.wellFormed() {
@@ -140,8 +140,8 @@ func (s *SignIn) Finish(ctx context.Context, a Callback) (session.Tokens, string
 	return tokens, next, err
 }
 
-// checkResponse checks what came through the browser: its issuer (RFC 9207), so that the response of another
-// provider is not accepted, and whether it is an error.
+// checkResponse checks the parameters that came through the browser. The issuer must be this provider (RFC 9207), and
+// the response must contain a code and no error.
 func (p *Provider) checkResponse(ctx context.Context, a Callback) error {
 	m, err := p.metadata(ctx)
 	if err != nil {
@@ -170,8 +170,8 @@ func orUnknown(word string) string {
 	return word
 }
 
-// enter finds or creates the account, updates it from the identity, and opens a session. A refusal is recorded in
-// the audit log, so it is returned after the commit.
+// enter finds or creates the account, updates it from the identity, and opens a session. A refusal must be recorded
+// in the audit log, so enter returns it only after the commit.
 func (s *SignIn) enter(ctx context.Context, ident Identity, address string) (session.Tokens, error) {
 	var tokens session.Tokens
 	var refusal error

@@ -197,7 +197,7 @@ func TestProvider_clientSecretPost(t *testing.T) {
 	require.Len(t, got.Get("code_verifier"), 43)
 }
 
-// A secret that an admin sets replaces the one of the settings from the next sign-in on. If it cannot be read, the
+// From the next sign-in on, a secret that an admin sets replaces the one in the settings. If it cannot be read, the
 // sign-in fails.
 func TestProvider_ClientSecret(t *testing.T) {
 	t.Parallel()

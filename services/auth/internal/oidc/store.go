@@ -16,7 +16,7 @@ import (
 // pending is a sign-in that has begun and is not finished.
 type pending struct {
 	ticket ticket
-	// sealedNext is the sealed path that the sign-in leads to.
+	// sealedNext is the encrypted path to which the browser goes after the sign-in.
 	sealedNext         []byte
 	addressKey         string
 	begunAt, expiresAt time.Time
@@ -30,7 +30,8 @@ func lockAddress(ctx context.Context, tx pgx.Tx, addressKey string) error {
 	return nil
 }
 
-// countBegun counts the sign-ins that an address has begun since then.
+// countBegun counts the sign-ins that an address has begun after a time. It also returns when the oldest of them
+// began.
 func countBegun(ctx context.Context, tx pgx.Tx, addressKey string, since time.Time) (n int, oldest time.Time, err error) {
 	err = tx.QueryRow(ctx, `SELECT count(*), COALESCE(min(begun_at), $2) FROM oidc_sign_in WHERE address_key = $1 AND begun_at > $2`,
 		addressKey, since).Scan(&n, &oldest)
@@ -40,7 +41,7 @@ func countBegun(ctx context.Context, tx pgx.Tx, addressKey string, since time.Ti
 	return n, oldest, nil
 }
 
-// countWaiting counts the sign-ins that are not finished, up to most.
+// countWaiting counts the unfinished sign-ins, up to most.
 func countWaiting(ctx context.Context, tx pgx.Tx, at time.Time, most int) (n int, err error) {
 	err = tx.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM oidc_sign_in WHERE expires_at > $1 AND used_at IS NULL LIMIT $2) waiting`,
 		at, most).Scan(&n)
@@ -60,8 +61,8 @@ func insertSignIn(ctx context.Context, tx pgx.Tx, p pending) error {
 	return nil
 }
 
-// useSignIn marks a sign-in as used and returns its sealed path. Of concurrent calls only one succeeds. A call with
-// the binding of another browser does not use the sign-in up.
+// useSignIn marks a sign-in as used and returns its encrypted path. Of concurrent calls only one succeeds. A call
+// with the binding of another browser fails, and does not mark the sign-in.
 func useSignIn(ctx context.Context, q pg.Querier, t ticket, at time.Time) (sealedNext []byte, err error) {
 	err = q.QueryRow(ctx, `
 		UPDATE oidc_sign_in SET used_at = $3
@@ -71,7 +72,7 @@ func useSignIn(ctx context.Context, q pg.Querier, t ticket, at time.Time) (seale
 		return nil, badSignIn()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("use the sign-in: %w", err)
+		return nil, fmt.Errorf("mark the sign-in as used: %w", err)
 	}
 	return sealedNext, nil
 }
@@ -113,7 +114,8 @@ func accountOf(ctx context.Context, tx pgx.Tx, ident Identity) (account.Account,
 	return account.ByID(ctx, tx, accountID)
 }
 
-// insertAccount returns false if the username is taken, ignoring case (account_username_lower_key).
+// insertAccount creates an account. It returns false if the username is taken, ignoring case
+// (account_username_lower_key).
 func insertAccount(ctx context.Context, tx pgx.Tx, a account.Account, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO account (id, username, role, email, password_hash, created_at) VALUES ($1, $2, $3, $4, '', $5)
@@ -148,8 +150,9 @@ func promote(ctx context.Context, tx pgx.Tx, accountID string) error {
 	return nil
 }
 
-// demote returns false if no other enabled admin can sign in with the issuer. All admin rows are locked in one
-// order, so that of two concurrent demotions each sees the result of the other.
+// demote makes an admin an operator. It returns false if no other enabled admin can sign in with the issuer. All
+// admin rows are locked in the order of their ids, so that of two concurrent demotions the second sees the result of
+// the first.
 func demote(ctx context.Context, tx pgx.Tx, accountID, issuer string) (bool, error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE role = 'admin' ORDER BY id FOR NO KEY UPDATE`); err != nil {
 		return false, fmt.Errorf("lock the admins: %w", err)

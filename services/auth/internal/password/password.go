@@ -1,5 +1,5 @@
-// Package password hashes and checks passwords with argon2id. Hashing costs memory by design, so a
-// weighted semaphore bounds how many hashes run at once: when the queue is full, callers get ErrBusy and the
+// Package password hashes and checks passwords with argon2id. Hashing needs much memory by design, so the package
+// limits how many hashes are computed at the same time. If its queue is full, callers get ErrBusy, so that the
 // process does not run out of memory. A check for an unknown account does the same work as for a known one.
 package password
 
@@ -18,24 +18,26 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// MaxBytes is the length of the longest password that is hashed.
+// MaxBytes is the maximum length of a password, in bytes.
 const MaxBytes = 1024
 
 const (
 	saltBytes = 16
 	keyBytes  = 32
-	// waiting bounds the queue of the semaphore, in hashes per one that may run at once.
+	// waiting limits the queue: for each hash that may be computed at the same time, at most this many callers wait
+	// or compute.
 	waiting = 16
 )
 
 var (
 	// ErrBusy means that too many hashes are already waiting.
-	ErrBusy = errors.New("too many password checks at once")
+	ErrBusy = errors.New("too many passwords are being hashed")
 	// ErrTooLong means that a password is longer than MaxBytes.
 	ErrTooLong = fmt.Errorf("the password is longer than %d bytes", MaxBytes)
 )
 
-// Params are the costs of argon2id. Each hash contains its own, so that raising them needs no migration.
+// Params are the costs of argon2id. Each hash contains the costs that it was made with, so that raising them needs no
+// migration.
 type Params struct {
 	MemoryKiB uint32
 	Time      uint32
@@ -68,7 +70,7 @@ func New(params Params, parallel int64, rand io.Reader) (*Hasher, error) {
 	return h, nil
 }
 
-// Hash returns the stored form of a password, in the PHC string format.
+// Hash returns the hash of a password in the PHC string format. It returns ErrTooLong or ErrBusy.
 func (h *Hasher) Hash(ctx context.Context, password secret.String) (string, error) {
 	if len(password.Reveal()) > MaxBytes {
 		return "", ErrTooLong
@@ -81,8 +83,8 @@ func (h *Hasher) Hash(ctx context.Context, password secret.String) (string, erro
 	return h.encode(password.Reveal())
 }
 
-// Check reports whether the password belongs to the stored hash. An empty stored hash (an unknown
-// account) costs the same and never matches. A password longer than MaxBytes matches no hash.
+// Check reports whether the password matches the stored hash. An empty stored hash stands for an unknown account: it
+// costs the same and never matches. A password longer than MaxBytes matches no hash.
 func (h *Hasher) Check(ctx context.Context, stored string, password secret.String) (bool, error) {
 	if len(password.Reveal()) > MaxBytes {
 		return false, nil
@@ -104,8 +106,7 @@ func (h *Hasher) Check(ctx context.Context, stored string, password secret.Strin
 	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
 }
 
-// Outdated reports whether a stored hash has other costs than new hashes have, so that the next login must
-// replace it.
+// Outdated reports whether a stored hash has other costs than new hashes, so that the next login must replace it.
 func (h *Hasher) Outdated(stored string) bool {
 	params, _, _, err := decode(stored)
 	return err == nil && params != h.params
@@ -134,7 +135,7 @@ func (h *Hasher) encode(password string) (string, error) {
 }
 
 // errStored is the error for a stored hash that this package did not create.
-var errStored = errors.New("the stored password hash is not argon2id")
+var errStored = errors.New("the stored password hash is not a valid argon2id hash")
 
 func decode(stored string) (p Params, salt, key []byte, err error) {
 	parts := strings.Split(stored, "$")
@@ -150,7 +151,7 @@ func decode(stored string) (p Params, salt, key []byte, err error) {
 	if key, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil {
 		return p, nil, nil, errStored
 	}
-	// argon2 does not check the costs, and panics if they are zero.
+	// Package argon2 does not check the costs. It panics if they are zero.
 	if p.Time < 1 || p.Threads < 1 || p.MemoryKiB < 1 || len(key) != keyBytes {
 		return p, nil, nil, errStored
 	}

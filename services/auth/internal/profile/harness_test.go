@@ -38,7 +38,7 @@ func (*headers) SendHeader(metadata.MD) error     { return nil }
 func (*headers) SetTrailer(metadata.MD) error     { return nil }
 func (h *headers) SetHeader(md metadata.MD) error { h.MD = metadata.Join(h.MD, md); return nil }
 
-// desk is the server on a database with bob and eve, who have two sessions each.
+// desk is a server whose database contains the users bob and eve, with two sessions each.
 type desk struct {
 	*Server
 
@@ -94,7 +94,7 @@ func (d *desk) project(key, visibility string) {
 	d.exec(`INSERT INTO project (id, key, name, visibility, created_at) VALUES ('prj_' || $1, $1, $1, $2, now())`, key, visibility)
 }
 
-// caller returns bob with the session mine, a member of the project team.
+// caller returns the caller bob, with the session mine and a role in the project prj_team.
 func caller() *authn.Caller {
 	return &authn.Caller{
 		Kind: authn.KindUser, Subject: bob, Username: "bob", Role: authn.RoleOperator, SessionID: mine, ClientAddr: "192.0.2.9",

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
-// limiter limits attempts per client address. It is shared with the sign-in.
+// limiter limits password attempts per client address. The sign-in uses the same limiter.
 type limiter interface {
 	Take(ctx context.Context, address string) error
 }
@@ -35,11 +35,11 @@ type Passwords struct {
 	Hasher   hasher
 	Sessions sessions
 	Audit    *audit.Log
-	// On is false if users sign in by a provider and passwords are off.
+	// On is false if users sign in with a provider and passwords are off.
 	On bool
 }
 
-// Change replaces the caller's password. It requires the current one.
+// Change replaces the caller's password, if present is the current one. It ends the caller's other sessions.
 func (s *Passwords) Change(ctx context.Context, c *authn.Caller, present, next secret.String) error {
 	if !s.On {
 		return account.PasswordsOff()

@@ -19,7 +19,7 @@ func (d *desk) change(present, next string) error {
 	return err
 }
 
-// opens reports whether bob's password is text.
+// opens reports whether text is bob's password.
 func (d *desk) opens(text string) bool {
 	d.t.Helper()
 	var hash string
@@ -95,7 +95,7 @@ func TestPasswords_Change_concurrent(t *testing.T) {
 	require.Equal(t, 1, d.count(`account WHERE id = $1 AND epoch = 2`, bob))
 }
 
-// raced is a hasher that runs meanwhile before it hashes.
+// raced is a hasher that calls the function meanwhile before it hashes.
 type raced struct {
 	hasher
 	meanwhile func()

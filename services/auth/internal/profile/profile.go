@@ -1,13 +1,13 @@
-// Package profile owns what a user sees and changes of their own account: the profile, the password and the sessions.
-// It promises that a new password ends every other session and every access token; the calling session continues and
-// gets its next access token by a refresh. It also promises that password attempts here count towards the limit of the
-// sign-in.
+// Package profile owns what users see and change of their own accounts: the profile, the password and the sessions.
+// It promises that a new password ends all access tokens and all other sessions. The calling session continues and
+// gets its next access token by a refresh. It also promises that password attempts here count towards the limit of
+// the sign-in.
 package profile
 
 import (
 	"regexp"
 	"time"
-	// The time zones of a host differ, or are missing.
+	// Embed the time zones, because those of a host may be missing or differ.
 	_ "time/tzdata"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -27,14 +27,14 @@ type Profile struct {
 	// ProjectID is the default project of commands and pages.
 	ProjectID *string
 
-	// provided is true if the account belongs to a sign-in provider.
+	// provided is true if a sign-in provider manages the account.
 	provided bool
 }
 
 // Change holds the fields to change; nil leaves a field unchanged.
 type Change struct{ DisplayName, Email, Locale, TZ, Theme, ProjectID *string }
 
-// zone matches the names of IANA time zones. Other files in the host's zone folder, and "Local", are not time zones.
+// zone matches the names of IANA time zones and excludes other files in the host's zone folder.
 var zone = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
 
 // checkTZ returns an error if name is not an IANA time zone.
@@ -75,7 +75,7 @@ func (p Profile) apply(c Change) (Profile, error) {
 	return p, nil
 }
 
-// differences returns the changed fields, before and after.
+// differences returns the changed fields with their values before and after.
 func differences(before, after Profile) (was, is map[string]any) {
 	was, is = map[string]any{}, map[string]any{}
 	for field, of := range map[string]func(Profile) *string{

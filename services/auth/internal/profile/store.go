@@ -37,7 +37,7 @@ func save(ctx context.Context, tx pgx.Tx, p Profile) error {
 	_, err := tx.Exec(ctx, `UPDATE account SET display_name = $2, email = $3, locale = $4, tz = $5, theme = $6, default_project_id = $7
 		WHERE id = $1`, p.ID, p.DisplayName, p.Email, p.Locale, p.TZ, p.Theme, p.ProjectID)
 	if err != nil {
-		return fmt.Errorf("change the profile: %w", err)
+		return fmt.Errorf("update the profile: %w", err)
 	}
 	return nil
 }

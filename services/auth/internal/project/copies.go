@@ -15,17 +15,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Holder is a service whose rows copy the visibility of their projects.
+// Holder is a service that copies the visibility of projects into its rows.
 type Holder struct {
 	Name string
 	// Client is nil if the service is not connected.
 	Client commonpeerv1.OwnerPeerServiceClient
 }
 
-// VisibilitySync delivers the visibilities of projects to the services that copy them. A change writes a row in
-// project_visibility_change for each service, in the same transaction. The row is deleted when the service has
-// confirmed the visibility: during the call that made the change, when the call is repeated, or during Sweep. Services
-// keep the newest version that they receive, so deliveries may be repeated and may arrive out of order.
+// VisibilitySync sends the visibility of projects to the services that copy it. A change of visibility writes a row
+// in project_visibility_change for each service, in the same transaction. The row is deleted when the service has
+// confirmed the visibility: during the call that made the change, when the call is repeated, or during Sweep.
+// Services ignore a version older than the one they have, so a visibility may be sent again and may arrive out of
+// order.
 type VisibilitySync struct {
 	Pool    *pgxpool.Pool
 	Clock   clock.Clock
@@ -33,8 +34,8 @@ type VisibilitySync struct {
 }
 
 const (
-	// confirmWithin bounds the wait for one service. confirmAhead is the part of the caller's deadline that is reserved
-	// for the response that names the services that did not confirm.
+	// confirmWithin limits the wait for one service. confirmAhead is the part of the caller's deadline that remains
+	// for the response, which lists the services that did not confirm.
 	confirmWithin = 20 * time.Second
 	confirmAhead  = time.Second
 	// sweepLimit is the maximum number of deliveries to a service in one sweep.
@@ -48,7 +49,7 @@ type pending struct {
 	Version    int64
 }
 
-// begin records, in the transaction of the change, that every service must confirm it.
+// begin records in tx, the transaction of the change, that every service must confirm the visibility.
 func (c *VisibilitySync) begin(ctx context.Context, tx pgx.Tx, p Project) error {
 	names := make([]string, 0, len(c.Holders))
 	for _, h := range c.Holders {
@@ -57,8 +58,8 @@ func (c *VisibilitySync) begin(ctx context.Context, tx pgx.Tx, p Project) error 
 	return beginCopies(ctx, tx, p, names)
 }
 
-// Finish delivers the project's visibility to every service that has not confirmed it, in parallel, and returns when
-// all have responded. If some did not confirm, the error names them; the change stays in force and Sweep retries.
+// Finish sends the project's visibility, in parallel, to every service that has not confirmed it, and waits until all
+// have responded. If some did not confirm, the error names them; the change remains in effect and Sweep retries.
 func (c *VisibilitySync) Finish(ctx context.Context, projectID string) error {
 	ctx, cancel := ahead(ctx)
 	defer cancel()
@@ -84,12 +85,12 @@ func (c *VisibilitySync) Finish(ctx context.Context, projectID string) error {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "visibility_pending",
-		"project %s has the new visibility, but %s did not confirm it for existing items; it is retried automatically, and repeating the request waits for it",
+		"project %s has the new visibility, but %s did not apply it to existing items yet; this is retried automatically, or repeat the request to wait for it",
 		projectID, strings.Join(names, " and ")).Wrap(errors.Join(failed...))
 }
 
-// Sweep delivers pending visibilities to their services, those not tried for the longest time first. If a delivery
-// fails, the rest of that service waits for the next sweep.
+// Sweep sends pending visibilities to their services, those with the oldest attempt first. If an attempt fails, the
+// other visibilities for that service wait for the next sweep.
 func (c *VisibilitySync) Sweep(ctx context.Context) error {
 	failed := make([]error, 0, len(c.Holders))
 	for _, h := range c.Holders {
@@ -123,7 +124,7 @@ func (c *VisibilitySync) deliver(ctx context.Context, h Holder, p pending) error
 	return endCopy(ctx, c.Pool, h.Name, p)
 }
 
-// ahead returns a context that ends confirmAhead before ctx does.
+// ahead returns a context that ends confirmAhead earlier than ctx.
 func ahead(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// holder is a fake service that keeps the newest visibility of each project.
+// holder is a fake service that stores the newest visibility of each project.
 type holder struct {
 	commonpeerv1.OwnerPeerServiceClient
 
@@ -60,7 +60,7 @@ func (b *bench) deliveries() (n int) {
 	return n
 }
 
-// show sets the visibility of a project, as ann.
+// show changes the visibility of a project, with ann as the caller.
 func (b *bench) show(p *authv1.Project, all bool) error {
 	b.t.Helper()
 	to := authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM
@@ -196,7 +196,8 @@ func TestCopies_Finish_serviceNotConnected(t *testing.T) {
 	require.Equal(t, []string{"registry"}, b.pending())
 }
 
-// A change during the delivery of another one is not confirmed with it.
+// If a visibility changes while an earlier change is delivered, confirming the earlier change does not confirm the
+// new one.
 func TestCopies_changeDuringDelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -245,7 +246,7 @@ func TestCopies_Finish_endsBeforeDeadline(t *testing.T) {
 	require.Equal(t, confirmAhead, deadline.Sub(at))
 }
 
-// Visibilities of the previous version are repaired: the migration queues every project for every service once.
+// The previous version did not update existing rows, so the migration queues every project for every service once.
 func TestMigration_deliversExistingProjects(t *testing.T) {
 	t.Parallel()
 	const last = "00021_visibility.sql"

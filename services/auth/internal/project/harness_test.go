@@ -21,7 +21,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// The users of these tests: root is an admin, ann creates projects, bob and eve are strangers, tom is in the team.
+// The users of these tests: root is an admin, ann creates projects, tom is in the team of a project, and bob and eve
+// are in no team.
 const (
 	root = "usr_00000000000000000000000001"
 	ann  = "usr_00000000000000000000000002"
@@ -69,7 +70,7 @@ func (b *bench) do(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// as returns the context of a call by the user with the current roles, to a method with this need.
+// as returns the context of a user's call to a method with this need. The context has the user's current roles.
 func (b *bench) as(user string, need authn.Need) context.Context {
 	b.t.Helper()
 	a, err := account.ByID(b.t.Context(), b.pool, user)

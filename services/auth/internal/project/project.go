@@ -1,8 +1,9 @@
-// Package project owns projects and their members. The rows of other services name a project and resolve it here.
+// Package project owns projects and their members. Other services store the ids of projects and look them up here.
 //
-// It promises: a user who may not read a project sees nothing of it; a project keeps an owner; a change of a role takes
-// effect at the user's next call (account.Memberships). The rows of other services copy the visibility of their project:
-// a change of visibility succeeds once all services have confirmed it, and an interrupted change is finished later.
+// It promises: a user who may not read a project sees nothing of it; a project always has an owner; a change of a
+// role takes effect at the user's next call (account.Memberships). Other services copy the visibility of projects
+// into their rows: a change of visibility succeeds once all services have confirmed it, and an interrupted change is
+// completed later.
 package project
 
 import (
@@ -16,13 +17,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// kind names projects in faults and in the audit.
+// kind is the name of projects in errors and in the audit.
 const kind = "project"
 
-// defaultKey is the key of the project that is used if none is named.
+// defaultKey is the key of the project that requests without a project use.
 const defaultKey = "default"
 
-// The visibilities: who may read the content of a project besides its members.
+// The visibilities: who may read the content of a project in addition to its members.
 const (
 	visibleToTeam = "team"
 	visibleToAll  = "all"
@@ -38,12 +39,12 @@ type Project struct {
 	Name        string
 	Description *string
 	TeamID      *string
-	// Visibility states who may read the project's content besides its members: `team` or `all`.
+	// Visibility states who may read the project's content in addition to its members: `team` or `all`.
 	Visibility string
 	// VisibilityVersion counts the changes of visibility.
 	VisibilityVersion int64
 	CreatedAt         time.Time
-	// ArchivedAt is set if nothing new may be created in the project.
+	// ArchivedAt is not nil if the project is archived: nothing new may be created in it.
 	ArchivedAt *time.Time
 }
 
@@ -68,22 +69,22 @@ func keyTaken(key string) error {
 	return fault.New(fault.Conflict, "project_exists", "project %s already exists", key)
 }
 
-// noTeam is the error both for an unknown team and for one that the caller may not see.
+// noTeam returns the error for a team that does not exist or that the caller may not see.
 func noTeam(teamID string) error {
 	return fault.New(fault.Refused, "team", "no such team: %s", teamID)
 }
 
 func lastOwner(projectID string) error {
-	return fault.New(fault.Conflict, "last_owner", "project %s must keep an owner", projectID)
+	return fault.New(fault.Conflict, "last_owner", "project %s must keep an owner; make another member an owner first", projectID)
 }
 
 func neverArchived() error {
-	return fault.New(fault.Conflict, "default_project", "the default project cannot be archived; requests that name no project use it")
+	return fault.New(fault.Conflict, "default_project", "the default project cannot be archived; requests without a project use it")
 }
 
 // maxMembers is the maximum number of members of a project.
 const maxMembers = 5000
 
 func full(projectID string) error {
-	return fault.New(fault.Conflict, "project_full", "project %s has %d members; this is the maximum", projectID, maxMembers)
+	return fault.New(fault.Conflict, "project_full", "project %s already has %d members, the maximum; remove one first", projectID, maxMembers)
 }

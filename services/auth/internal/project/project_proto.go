@@ -20,7 +20,7 @@ func toProto(p Project) *authv1.Project {
 	return out
 }
 
-// visibility returns the requested visibility, or otherwise if none was requested.
+// visibility returns the requested visibility. If none is requested, it returns the argument otherwise.
 func visibility(requested authv1.ProjectVisibility, otherwise string) string {
 	switch requested {
 	case authv1.ProjectVisibility_PROJECT_VISIBILITY_TEAM:
@@ -34,7 +34,7 @@ func visibility(requested authv1.ProjectVisibility, otherwise string) string {
 	}
 }
 
-// roles maps the roles of members from their numbers on the wire.
+// roles maps the API's role numbers to the stored names.
 func roles() map[authv1.ProjectRole]string {
 	return map[authv1.ProjectRole]string{
 		authv1.ProjectRole_PROJECT_ROLE_VIEWER: "viewer", authv1.ProjectRole_PROJECT_ROLE_EDITOR: "editor",
@@ -51,7 +51,7 @@ func memberToProto(m Member) *authv1.ProjectMember {
 	return &authv1.ProjectMember{Username: m.Username}
 }
 
-// text returns nil for an empty string: an empty description is stored as none.
+// text returns nil for an empty string, so that an empty description is stored as null.
 func text(s string) *string {
 	if s == "" {
 		return nil

@@ -26,7 +26,7 @@ type Server struct {
 	Audit *audit.Log
 	IDs   *id.Source
 	Clock clock.Clock
-	// Copies delivers visibilities to the services that copy them.
+	// Copies sends the visibility of projects to the services that copy it.
 	Copies *VisibilitySync
 }
 
@@ -99,8 +99,8 @@ func (s *Server) seen(ctx context.Context, projectID string) (Project, error) {
 	return get(ctx, s.Pool, authn.ScopeOf(ctx), projectID)
 }
 
-// UpdateProject implements ProjectService. If the request names a visibility, every service has confirmed it when the
-// call succeeds, even if an earlier, interrupted call made the change.
+// UpdateProject implements ProjectService. If the request contains a visibility, every service has confirmed it when
+// the call succeeds, even if an earlier, interrupted call made the change.
 func (s *Server) UpdateProject(ctx context.Context, in *authv1.UpdateProjectRequest) (*authv1.Project, error) {
 	var after Project
 	err := s.change(ctx, in.GetProjectId(), func(ctx context.Context, tx pgx.Tx, p Project) error {
@@ -147,7 +147,7 @@ func describe(p *Project, in *authv1.UpdateProjectRequest) error {
 	return account.CheckText("description", in.GetDescription())
 }
 
-// show changes the visibility of a locked project and queues the delivery to the services that copy it.
+// show changes the visibility of a locked project and records that every service must confirm it.
 func (s *Server) show(ctx context.Context, tx pgx.Tx, p *Project, visibility string) error {
 	if p.Visibility == visibility {
 		return nil
@@ -170,7 +170,7 @@ func (s *Server) archive(p *Project, archived bool) error {
 	return nil
 }
 
-// change runs fn on a project that the caller may change, with its row locked.
+// change locks a project, checks that the caller may change it, and runs fn on it.
 func (s *Server) change(ctx context.Context, projectID string, fn func(ctx context.Context, tx pgx.Tx, p Project) error) error {
 	if err := request.ID(id.Project, "project_id", projectID); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, projectID string
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: projectID, Before: before, After: after})
 }
 
-// audited returns the audit form of a project.
+// audited returns what the audit records of a project.
 func audited(p Project) map[string]any {
 	return map[string]any{
 		"key": p.Key, "name": p.Name, "description": p.Description, "team_id": p.TeamID, "visibility": p.Visibility,

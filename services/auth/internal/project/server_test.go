@@ -22,7 +22,7 @@ func TestServer_rightsPerUser(t *testing.T) {
 	for who, want := range map[string]struct{ read, change, changeShown fault.Kind }{
 		root: {}, ann: {},
 		bob: {change: fault.Forbidden, changeShown: fault.Forbidden},
-		tom: {change: fault.Forbidden, changeShown: fault.Forbidden}, // an editor by the team
+		tom: {change: fault.Forbidden, changeShown: fault.Forbidden}, // an editor, as a member of the team
 		eve: {read: fault.Absent, change: fault.Absent, changeShown: fault.Forbidden},
 	} {
 		read := b.as(who, authn.NeedRead)

@@ -16,7 +16,8 @@ import (
 
 const columns = `id, key, name, description, team_id, visibility, visibility_version, created_at, archived_at`
 
-// visible is the filter of every read by users; seen returns its arguments.
+// visible is the WHERE condition of every read by a user. seen returns the arguments of that condition, followed by
+// more.
 const visible = `($1 OR (visibility = 'all' AND $2 <> '') OR id = ANY($3))`
 
 func seen(s authn.Scope, more ...any) []any {
@@ -43,12 +44,12 @@ func load(ctx context.Context, q pg.Querier, byID bool, name string) (Project, e
 	return scan(q.QueryRow(ctx, `SELECT `+columns+` FROM project WHERE `+where, name))
 }
 
-// get returns a project that the scope sees. A hidden project gives the same error as an unknown one.
+// get returns a project that the scope may read. A hidden project gives the same error as an unknown one.
 func get(ctx context.Context, q pg.Querier, s authn.Scope, projectID string) (Project, error) {
 	return shown(projectID)(scan(q.QueryRow(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` AND id = $4`, seen(s, projectID)...)))
 }
 
-// lock loads a project that the scope sees and blocks other changes until the transaction ends.
+// lock loads a project that the scope may read and blocks other changes until the transaction ends.
 func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, projectID string) (Project, error) {
 	return shown(projectID)(scan(tx.QueryRow(ctx,
 		`SELECT `+columns+` FROM project WHERE `+visible+` AND id = $4 FOR NO KEY UPDATE`, seen(s, projectID)...)))
@@ -63,7 +64,7 @@ func shown(projectID string) func(Project, error) (Project, error) {
 	}
 }
 
-// list returns the projects that the scope sees, by key.
+// list returns the projects that the scope may read, ordered by key.
 func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Project, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM project WHERE `+visible+` ORDER BY key LIMIT $4 OFFSET $5`, seen(s, p.FetchLimit(), p.Offset)...)
 	if err != nil {
@@ -76,7 +77,7 @@ func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]P
 	return projects, nil
 }
 
-// insert creates a project. A taken key is a conflict; if the team was deleted meanwhile, the error is noTeam.
+// insert creates a project. It returns a conflict if the key is taken, and noTeam if the team has been deleted.
 func insert(ctx context.Context, tx pgx.Tx, p Project) error {
 	_, err := tx.Exec(ctx, `INSERT INTO project (id, key, name, description, team_id, visibility, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		p.ID, p.Key, p.Name, p.Description, p.TeamID, p.Visibility, p.CreatedAt)

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// beginCopies queues the delivery of a locked project's visibility to each service.
+// beginCopies records that each service must confirm a locked project's visibility.
 func beginCopies(ctx context.Context, tx pgx.Tx, p Project, services []string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO project_visibility_change (project_id, service, version) SELECT $1, s, $3 FROM unnest($2::text[]) AS s
 		ON CONFLICT (project_id, service) DO UPDATE SET version = excluded.version, tried_at = NULL`, p.ID, services, p.VisibilityVersion)
@@ -37,7 +37,7 @@ func openCopy(ctx context.Context, q pg.Querier, service, projectID string) (*pe
 	return &p, nil
 }
 
-// openCopies returns the visibilities that a service has not confirmed, those not tried for the longest time first.
+// openCopies returns the visibilities that a service has not confirmed, those with the oldest attempt first.
 func openCopies(ctx context.Context, q pg.Querier, service string, limit int) ([]pending, error) {
 	rows, err := q.Query(ctx, copies+` ORDER BY c.tried_at NULLS FIRST, c.project_id LIMIT $2`, service, limit)
 	if err != nil {
@@ -50,7 +50,7 @@ func openCopies(ctx context.Context, q pg.Querier, service string, limit int) ([
 	return open, nil
 }
 
-// triedCopy records an attempt, so that a project that fails comes after the others in the next sweep.
+// triedCopy records an attempt, so that in the next sweep a project that failed comes after the others.
 func triedCopy(ctx context.Context, q pg.Querier, service, projectID string, now time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE project_visibility_change SET tried_at = $3 WHERE project_id = $1 AND service = $2`, projectID, service, now)
 	if err != nil {
@@ -59,7 +59,7 @@ func triedCopy(ctx context.Context, q pg.Querier, service, projectID string, now
 	return nil
 }
 
-// endCopy deletes the entry for a confirmed visibility, unless it changed again meanwhile.
+// endCopy deletes the row of a confirmed visibility, unless the visibility has changed again since.
 func endCopy(ctx context.Context, q pg.Querier, service string, p pending) error {
 	_, err := q.Exec(ctx, `DELETE FROM project_visibility_change WHERE project_id = $1 AND service = $2 AND version <= $3`, p.ProjectID, service, p.Version)
 	if err != nil {

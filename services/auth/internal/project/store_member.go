@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// members returns the members of a project, by name.
+// members returns the members of a project, ordered by username.
 func members(ctx context.Context, q pg.Querier, projectID string, p request.Page) ([]Member, error) {
 	rows, err := q.Query(ctx, `SELECT a.username, m.role FROM membership m JOIN account a ON a.id = m.account_id
 		WHERE m.project_id = $1 ORDER BY a.username, a.id LIMIT $2 OFFSET $3`, projectID, p.FetchLimit(), p.Offset)
@@ -41,7 +41,7 @@ func put(ctx context.Context, tx pgx.Tx, projectID, accountID, role string) (boo
 			OR (SELECT count(*) FROM membership WHERE project_id = $1) < $4
 		ON CONFLICT (account_id, project_id) DO UPDATE SET role = excluded.role`, projectID, accountID, role, maxMembers)
 	if err != nil {
-		return false, fmt.Errorf("put the member: %w", err)
+		return false, fmt.Errorf("store the member: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
@@ -57,7 +57,7 @@ func leave(ctx context.Context, tx pgx.Tx, projectID, accountID string) error {
 func owned(ctx context.Context, tx pgx.Tx, projectID string) (yes bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM membership WHERE project_id = $1 AND role = $2)`, projectID, roleOwner).Scan(&yes)
 	if err != nil {
-		return false, fmt.Errorf("look for an owner: %w", err)
+		return false, fmt.Errorf("check whether the project has an owner: %w", err)
 	}
 	return yes, nil
 }

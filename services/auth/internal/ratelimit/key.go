@@ -1,5 +1,5 @@
-// Package ratelimit counts login attempts by client address in Postgres, so that all replicas share one
-// count without a cache store. Every attempt counts, for any account and with any result.
+// Package ratelimit counts login attempts by client address in Postgres, so that all replicas share one count and no
+// cache service is needed. Every attempt counts, for any account and with any result.
 package ratelimit
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// The limits of the specification: attempts beyond Attempts within Window are refused.
+// At most Attempts attempts are allowed within Window. Both are set by the specification.
 const (
 	Attempts = 10
 	Window   = time.Minute
 )
 
-// Key returns the key by which attempts are counted: an IPv4 address, or the /64 of an IPv6 address, because one
-// client controls all addresses in it. For anything else it returns "unknown".
+// Key returns the key by which attempts are counted: an IPv4 address, or the /64 network of an IPv6 address, because
+// one client controls all addresses in it. If address is not an IP address, Key returns "unknown".
 func Key(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {

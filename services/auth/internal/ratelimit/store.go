@@ -15,9 +15,9 @@ import (
 // Login counts login attempts.
 type Login struct{ Pool *pgxpool.Pool }
 
-// Take counts one attempt of the address. If the window is full it returns Limited with the time to wait. A
-// refused attempt adds no row, so that the table stays small under attack, and waits for no lock, so that an
-// address that keeps trying does not occupy connections that other calls need.
+// Take counts one attempt of the address. If the window is full, it returns a Limited error with the time to wait. A
+// refused attempt adds no row, so that the table stays small under attack. It also waits for no lock, so that an
+// address that repeats attempts does not occupy connections that other calls need.
 func (l *Login) Take(ctx context.Context, address string) error {
 	key := Key(address)
 	if _, err := room(ctx, l.Pool, key); err != nil {
@@ -25,20 +25,20 @@ func (l *Login) Take(ctx context.Context, address string) error {
 	}
 	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('login:' || $1, 0))`, key); err != nil {
-			return fmt.Errorf("lock the login window: %w", err)
+			return fmt.Errorf("lock the login attempts of the address: %w", err)
 		}
 		now, err := room(ctx, tx, key)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO login_attempt (address, at) VALUES ($1, $2)`, key, now); err != nil {
-			return fmt.Errorf("count the login attempt: %w", err)
+			return fmt.Errorf("store the login attempt: %w", err)
 		}
 		return nil
 	})
 }
 
-// room returns the time of the database if the address may try once more, and Limited if its window is full.
+// room returns the time of the database. If the window of the address is full, it returns a Limited error.
 func room(ctx context.Context, q pg.Querier, key string) (time.Time, error) {
 	now, err := pg.Now(ctx, q)
 	if err != nil {
@@ -52,7 +52,7 @@ func room(ctx context.Context, q pg.Querier, key string) (time.Time, error) {
 	}
 	if n >= Attempts {
 		wait := max(oldest.Add(Window).Sub(now), time.Second)
-		return now, fault.New(fault.Limited, "login_rate", "too many login attempts from this address").WithRetryAfter(wait)
+		return now, fault.New(fault.Limited, "login_rate", "too many login attempts from this address; try again later").WithRetryAfter(wait)
 	}
 	return now, nil
 }

@@ -64,7 +64,7 @@ func TestLogin_Take_refusalWaitsForNoLock(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
 	_, err = tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('login:192.0.2.7', 0))`)
-	require.NoError(t, err) // as while another attempt of the address is being counted
+	require.NoError(t, err) // as if another attempt of the address were being counted
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	limited(t, l.Take(ctx, "192.0.2.7"))

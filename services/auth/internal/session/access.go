@@ -12,13 +12,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Issuer and audience of access tokens for the API.
+// The issuer and the audience of access tokens for the API.
 const (
 	apiIssuer   = "signalbox"
 	apiAudience = "signalbox-api"
 )
 
-// accessTyp is the type of RFC 9068; no other JWT of this project has it.
+// accessTyp is the `typ` of access tokens (RFC 9068). No other JWT of this project has it.
 const (
 	accessTyp      = "at+jwt"
 	accessLeeway   = 10 * time.Second
@@ -28,12 +28,12 @@ const (
 // GrantTTL is the lifetime of an access token for a resource other than the API.
 const GrantTTL = time.Hour
 
-// Grant describes an access token for a resource other than the API. A token of one grant is never accepted for
+// Grant describes an access token for a resource other than the API. A token for one resource is never accepted for
 // another one.
 type Grant struct {
-	// Issuer is the authorization server, Audience the single resource (RFC 8707).
+	// Issuer is the authorization server. Audience is the one resource of the token (RFC 8707).
 	Issuer, Audience string
-	// Scope and ClientID are passed to the resource; they are not part of the check.
+	// Scope and ClientID are for the resource. This package does not check them.
 	Scope, ClientID string
 }
 
@@ -41,32 +41,33 @@ type Grant struct {
 type claims struct {
 	SessionID string `json:"sid"`
 	Role      string `json:"role"`
-	// Epoch is the account's epoch when the token was issued. If the account's is raised, the token is invalid.
+	// Epoch is the account's epoch when the token was issued. If the account's epoch has increased since, the token
+	// is invalid.
 	Epoch    int64  `json:"epoch"`
 	Scope    string `json:"scope,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
 }
 
-// keys signs access tokens and finds the key of a token to verify. It is implemented by key.Set.
+// keys contains the keys that sign access tokens and verify them. It is implemented by key.Set.
 type keys interface {
 	authn.KeySource
-	// Latest returns the key to sign with, according to the database, read with q.
+	// Latest returns the key to sign with. It always reads the keys from the database, with q.
 	Latest(ctx context.Context, q pg.Querier) (authn.SigningKey, error)
 }
 
-// Access issues and checks access tokens: one algorithm, rotating keys.
+// Access issues and checks access tokens. All tokens use one algorithm; the keys rotate.
 type Access struct {
 	keys  keys
 	ttl   time.Duration
 	clock clock.Clock
 }
 
-// NewAccess returns an issuer whose API tokens live for ttl.
+// NewAccess returns an Access whose API tokens are valid for ttl.
 func NewAccess(k keys, ttl time.Duration, clk clock.Clock) *Access {
 	return &Access{keys: k, ttl: ttl, clock: clk}
 }
 
-// format returns the token format of a grant; nil stands for the API.
+// format returns the token format of a grant, or the format of API tokens if g is nil.
 func (a *Access) format(g *Grant) authn.Format {
 	f := authn.Format{
 		Typ: accessTyp, Issuer: apiIssuer, Audience: apiAudience, Lifetime: a.ttl, Leeway: accessLeeway, MaxBytes: accessMaxBytes,
@@ -97,8 +98,8 @@ func (a *Access) issue(ctx context.Context, q pg.Querier, l live, g *Grant, jti 
 	return secret.New(signed), nil
 }
 
-// verify checks the form, the signature and the times of a token. It does not check whether the session and the key are
-// still valid; the store does.
+// verify checks the format, the signature and the times of a token. It does not check whether the session and the key
+// are still valid; the store does.
 func (a *Access) verify(ctx context.Context, token string, g *Grant) (authn.Registered, claims, error) {
 	var c claims
 	registered, err := a.format(g).Verify(ctx, a.keys, a.clock.Now(), token, &c)

@@ -85,7 +85,7 @@ func (m *mint) signed(header, claims any) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(m.key.Private, []byte(text)))
 }
 
-// with returns a copy of the object with some names changed; nil deletes a name.
+// with returns a copy of the object with some fields changed. A nil value deletes the field.
 func with(o object, changes object) object {
 	out := maps.Clone(o)
 	for k, v := range changes {
@@ -199,7 +199,7 @@ func TestAccess_verify_malformedToken(t *testing.T) {
 	require.False(t, m.accepts(t, parts[0]+"."+parts[1]+"."+loose), "unused bits of the last character must be zero")
 }
 
-// nextOf returns another last character that decodes to the same bytes.
+// nextOf returns another character that decodes to the same bytes if it is the last one of a token.
 func nextOf(c byte) byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	return alphabet[strings.IndexByte(alphabet, c)^1]

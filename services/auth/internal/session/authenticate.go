@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/account"
 )
 
-// Authenticate returns the caller who presents the access token; an empty token is an anonymous caller. Role, epoch and
+// Authenticate returns the user of an access token, or an anonymous caller if token is empty. Role, epoch and
 // memberships are read from the database, not from the token, so that a demotion takes effect at the next call.
 func (s *Sessions) Authenticate(ctx context.Context, token, address string) (*authn.Caller, error) {
 	if token == "" {
@@ -18,8 +18,8 @@ func (s *Sessions) Authenticate(ctx context.Context, token, address string) (*au
 	return c, err
 }
 
-// AuthenticateFor is Authenticate for a resource other than the API. It accepts only tokens of that issuer and audience
-// and also returns their grant.
+// AuthenticateFor is like Authenticate, but for a resource other than the API. It accepts only tokens with this
+// issuer and audience. It also returns their grant.
 func (s *Sessions) AuthenticateFor(ctx context.Context, token, address, issuer, audience string) (*authn.Caller, Grant, error) {
 	g := Grant{Issuer: issuer, Audience: audience}
 	if issuer == "" || audience == "" {
@@ -53,7 +53,8 @@ func (s *Sessions) authenticate(ctx context.Context, token, address string, g *G
 	return c, tokenClaims, err
 }
 
-// over reports whether the sign-in method of the session has been turned off: passwords, once a provider is configured.
+// over reports whether the sign-in method of the session has been turned off. If a provider is configured, passwords
+// are off.
 func (s *Sessions) over(l live) bool { return s.ByProvider && l.method == MethodPassword }
 
 // caller returns the user of a session with the current role and memberships.

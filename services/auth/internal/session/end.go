@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Logout ends the caller's session: its access tokens fail at the next call and its refresh tokens at once.
+// Logout ends the caller's session. From the next call on, its access and refresh tokens are invalid.
 func (s *Sessions) Logout(ctx context.Context, c *authn.Caller) error {
 	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		ended, err := revoke(ctx, tx, c.SessionID, RevokedLogout, s.Clock.Now())
@@ -25,7 +25,7 @@ func (s *Sessions) Logout(ctx context.Context, c *authn.Caller) error {
 	})
 }
 
-// List returns the live sessions of an account, newest first, and whether there are more.
+// List returns the valid sessions of an account, newest first, and whether there are more.
 func (s *Sessions) List(ctx context.Context, accountID string, p request.Page) ([]Info, bool, error) {
 	list, err := listLive(ctx, s.Pool, accountID, s.Clock.Now(), p)
 	if err != nil {
@@ -62,29 +62,29 @@ func (s *Sessions) RevokeOthers(ctx context.Context, c *authn.Caller) error {
 	})
 }
 
-// EndAll ends every session of an account except one (all if except is empty) and returns how many. It runs in the
-// transaction of the change that ends them. The caller must change the account row first, so that no session opens in
-// between, and must write the audit row.
+// EndAll ends every session of an account apart from except, which may be empty, and returns how many it ended. tx is
+// the transaction of the change that ends them. The caller must change the account row first, so that no session
+// opens in between, and must write the audit row.
 func (s *Sessions) EndAll(ctx context.Context, tx pgx.Tx, accountID string, why Reason, except string) (int, error) {
 	return revokeAll(ctx, tx, accountID, why, except, s.Clock.Now())
 }
 
-// EndTx ends one session in the transaction of the change that ends it. A session that has ended already stays as it is.
-// The caller must write the audit row.
+// EndTx ends one session in the transaction of the change that ends it. It does nothing if the session has already
+// ended. The caller must write the audit row.
 func (s *Sessions) EndTx(ctx context.Context, tx pgx.Tx, sessionID string, why Reason) error {
 	_, err := revoke(ctx, tx, sessionID, why, s.Clock.Now())
 	return err
 }
 
-// keptAfterEnd is how long sessions and refresh tokens are kept after they expire, forgetAtOnce how many rows one
-// statement deletes.
+// keptAfterEnd is how long sessions and refresh tokens are stored after they expire. forgetAtOnce is the maximum
+// number of rows that one statement deletes.
 const (
 	keptAfterEnd = 24 * time.Hour
 	forgetAtOnce = 1000
 )
 
-// Sweep deletes sessions and refresh tokens that expired at least keptAfterEnd ago. Revoked ones stay until then, so that
-// a stolen token is recognized when it is used; the audit keeps the rest.
+// Sweep deletes sessions and refresh tokens that expired more than keptAfterEnd ago. Revoked ones stay until then, so
+// that the use of a stolen token is recognized.
 func (s *Sessions) Sweep(ctx context.Context) error {
 	before := s.Clock.Now().Add(-keptAfterEnd)
 	for _, forget := range []func(context.Context, pg.Querier, time.Time, int) (int, error){forgetTokens, forgetSessions} {

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// callerOf returns the caller who presents the access token.
+// callerOf returns the caller that the access token identifies.
 func (h *harness) callerOf(tokens Tokens) *authn.Caller {
 	h.t.Helper()
 	c, err := h.authenticate(tokens.Access)
@@ -82,8 +82,7 @@ func TestSessions_RevokeOthers(t *testing.T) {
 	require.Equal(t, []int{1, 3}, []int{recorded, ended}, "a repeat ends nothing and records nothing")
 }
 
-// Logins race against a change of the password: a login that was checked against the old password must have no session
-// when the change is done.
+// A login that was checked against the old password must not have a session once the password has been changed.
 func TestSessions_EndAll_racesWithLogin(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -143,7 +142,7 @@ func TestSessions_Authenticate_recordsUseOncePerMinute(t *testing.T) {
 	require.Equal(t, second, version())
 }
 
-// The row of the session is locked while its token is checked.
+// The session's row is locked while its token is checked.
 func TestSessions_Authenticate_doesNotWaitForRowLock(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -40,11 +40,11 @@ type Sessions struct {
 	Clock    clock.Clock
 	IDs      *id.Source
 	Rand     io.Reader
-	// ByProvider is true if users sign in by a provider: sessions opened by password are then invalid.
+	// ByProvider is true if users sign in with a provider. Sessions opened by password are then invalid.
 	ByProvider bool
 }
 
-// badLogin is the error of every failed login. It is the same for each cause.
+// badLogin returns the error of a failed login. It is the same for every cause.
 func badLogin() error {
 	return fault.New(fault.Unauthenticated, "bad_login", "incorrect username or password")
 }
@@ -60,7 +60,7 @@ func (s *Sessions) Login(ctx context.Context, username string, pass secret.Strin
 	}
 	ok, err := s.Password.Check(ctx, a.PasswordHash, pass)
 	if errors.Is(err, password.ErrBusy) {
-		return Tokens{}, fault.New(fault.Unavailable, "login_busy", "too many concurrent logins").WithRetryAfter(time.Second)
+		return Tokens{}, fault.New(fault.Unavailable, "login_busy", "too many concurrent logins; try again in a second").WithRetryAfter(time.Second)
 	}
 	if err != nil {
 		return Tokens{}, err
@@ -80,7 +80,7 @@ func (s *Sessions) Login(ctx context.Context, username string, pass secret.Strin
 	return tokens, s.rehash(ctx, a, pass)
 }
 
-// rehash replaces a hash of older settings by one with the current cost. If the hasher is busy, the next login does it.
+// rehash replaces a hash that was made with other cost settings. If the hasher is busy, the next login replaces it.
 func (s *Sessions) rehash(ctx context.Context, a account.Account, pass secret.String) error {
 	hash, err := s.Password.Hash(ctx, pass)
 	if errors.Is(err, password.ErrBusy) {

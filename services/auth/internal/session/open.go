@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Open opens a session of an account whose user was authenticated, and returns its tokens. The error is ErrNoAccount if
-// the account is unknown or disabled.
+// Open opens a session of an account whose user was authenticated, and returns its tokens. It returns
+// ErrAccountUnusable if the account is unknown or disabled.
 func (s *Sessions) Open(ctx context.Context, r OpenRequest) (Tokens, error) {
 	var t Tokens
 	err := pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -29,8 +29,8 @@ func (s *Sessions) Open(ctx context.Context, r OpenRequest) (Tokens, error) {
 	return t, nil
 }
 
-// OpenTx is Open in a transaction of the caller. The tokens are valid once it is committed. Changes of the account must
-// come first: OpenTx locks the account against changes until the transaction ends.
+// OpenTx is like Open, but in the caller's transaction. The tokens are valid once it is committed. OpenTx locks the
+// account against changes until then, so a transaction that changes the account must do so before.
 func (s *Sessions) OpenTx(ctx context.Context, tx pgx.Tx, r OpenRequest) (Tokens, error) {
 	l, err := lockAccount(ctx, tx, r.AccountID, r.epoch)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Sessions) OpenTx(ctx context.Context, tx pgx.Tx, r OpenRequest) (Tokens
 	return s.tokens(ctx, tx, l, refresh, r.Grant)
 }
 
-// IssueFor signs another access token of a live session for a grant, as an authorization server does at a refresh, and
-// extends the session accordingly. The error is ErrNoAccount if the session has ended.
+// IssueFor signs another access token of a valid session for a grant, as an authorization server does at a refresh,
+// and extends the session accordingly. It returns ErrAccountUnusable if the session has ended.
 func (s *Sessions) IssueFor(ctx context.Context, q pg.Querier, sessionID string, g Grant) (Tokens, error) {
 	now := s.Clock.Now()
 	l, err := extend(ctx, q, sessionID, now.Add(s.Access.format(&g).Lifetime))
@@ -71,8 +71,8 @@ func (s *Sessions) IssueFor(ctx context.Context, q pg.Querier, sessionID string,
 	return s.tokens(ctx, q, l, secret.String{}, &g)
 }
 
-// KeepTx extends a session until the given time: for the refresh tokens that an authorization server issues with a
-// grant's access token. The error is ErrNoAccount if the session has ended.
+// KeepTx extends a session until the given time, when the refresh token of a grant expires. It returns
+// ErrAccountUnusable if the session has ended.
 func (s *Sessions) KeepTx(ctx context.Context, tx pgx.Tx, sessionID string, until time.Time) error {
 	_, err := extend(ctx, tx, sessionID, until)
 	return err
@@ -90,7 +90,7 @@ func (s *Sessions) tokens(ctx context.Context, q pg.Querier, l live, refresh sec
 	}, nil
 }
 
-// record writes an audit row with the session's user as the actor: at a login there is no caller yet.
+// record writes an audit row with the session's user as the actor, because a login has no caller yet.
 func (s *Sessions) record(ctx context.Context, tx pgx.Tx, l live, action, address string) error {
 	actor := s.Audit.Actor(ctx)
 	actor.Kind, actor.ID, actor.Name = string(authn.KindUser), l.accountID, l.username

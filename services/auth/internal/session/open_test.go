@@ -16,7 +16,7 @@ import (
 
 var mcp = Grant{Issuer: "https://signalbox.example", Audience: "https://signalbox.example/api/mcp", Scope: "runs:read", ClientID: "cli_1"}
 
-// open opens a session of ann by a method; an oauth session is for mcp.
+// open opens a session of ann with this method. A session with MethodOAuth is for the grant mcp.
 func (h *harness) open(m Method) Tokens {
 	h.t.Helper()
 	r := OpenRequest{AccountID: userID, Method: m, ClientAddress: "192.0.2.7", ClientName: "a program", WithRefresh: m == MethodOIDC}

@@ -27,7 +27,7 @@ func TestPasswordSession_endsWhenProviderConfigured(t *testing.T) {
 	require.NoError(t, err, "a rejected refresh does not use up the token")
 }
 
-// Only the provider knows who has left the organisation, and only a sign-in queries it. So such a session is not extended.
+// Only at a sign-in can the provider reject a user who has left the organization. So such a session is not extended.
 func TestProviderSession_renewedForThirtyDays(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -12,14 +12,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// badRefresh is the error for every invalid refresh token. It is the same for each cause.
+// badRefresh returns the error for an invalid refresh token. It is the same for every cause.
 func badRefresh() error {
 	return fault.New(fault.Unauthenticated, "bad_refresh", "the refresh token is missing, used or expired")
 }
 
-// Refresh exchanges a refresh token for a new pair. A single UPDATE uses the token, so exactly one of several concurrent
-// calls gets a new refresh token; the others get only an access token, within reuseGrace. A token that is used again
-// later was stolen, or the client is broken: the whole family is revoked.
+// Refresh exchanges a refresh token for a new one and an access token. A single UPDATE marks the token as used, so
+// exactly one of several concurrent calls gets a new refresh token. Within reuseGrace, the others get only an access
+// token. A token that is used again later was stolen, or the client is broken, so Refresh ends the session.
 func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, error) {
 	hash, ok := secret.Parse(secret.KindRefresh, token)
 	if !ok {
@@ -60,7 +60,7 @@ func (s *Sessions) Refresh(ctx context.Context, token, address string) (Tokens, 
 		if err != nil || now.Sub(usedAt) <= reuseGrace {
 			return err
 		}
-		// The revocation must be committed, so the error is returned outside of the transaction.
+		// The revocation must be committed, so return the error outside of the transaction.
 		refused = true
 		ended, err := revoke(ctx, tx, sessionID, RevokedReuse, now)
 		if err != nil || !ended { // a concurrent call has revoked and recorded it

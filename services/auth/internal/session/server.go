@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// The gateway passes the value of the refresh cookie in metadataRefresh and sets the cookie that it receives in
-	// metadataSetCookie: the refresh token is never in a body.
+	// The gateway passes the value of the refresh cookie in metadataRefresh, and sets the cookie that it receives in
+	// metadataSetCookie. The refresh token is never in a body.
 	metadataRefresh   = "x-service-refresh"
 	metadataSetCookie = "x-service-set-cookie"
 )
@@ -40,17 +40,17 @@ type Server struct {
 
 // Methods are the sign-in methods of this installation.
 type Methods struct {
-	// OIDC is the provider that users sign in by; nil if they use passwords. There is always exactly one of the two.
+	// OIDC is the provider with which users sign in, or nil if they use passwords.
 	OIDC *Provider
-	// DeviceFlow is true if command lines may sign in through the user's browser.
+	// DeviceFlow is true if a command line may sign in through the user's browser.
 	DeviceFlow bool
 }
 
 // Provider is the public description of an OpenID provider.
 type Provider struct{ Issuer, Name string }
 
-// password returns an error if sign-in by password is off. The error is not about rights: the installation lacks the
-// feature.
+// password returns an error if sign-in by password is off. It is not a permission error, because the installation
+// lacks the feature.
 func (m Methods) password() error {
 	if m.OIDC == nil {
 		return nil
@@ -83,7 +83,7 @@ func (s *Server) Refresh(ctx context.Context, _ *authv1.RefreshRequest) (*authv1
 	return s.respond(ctx, t)
 }
 
-// respond puts the refresh token into the cookie and the rest into the body.
+// respond sends the refresh token in the cookie and the other values in the body.
 func (s *Server) respond(ctx context.Context, t Tokens) (*authv1.LoginResponse, error) {
 	if !t.Refresh.IsZero() {
 		if err := s.setCookie(ctx, t.Refresh.Reveal(), RefreshTTL); err != nil {
@@ -115,7 +115,7 @@ func (s *Server) SetRefreshCookie(ctx context.Context, refresh secret.String) er
 // setCookie sets the refresh cookie; a negative age deletes it. The __Host- prefix ties the cookie to this exact host and
 // requires https.
 func (s *Server) setCookie(ctx context.Context, value string, age time.Duration) error {
-	c := http.Cookie{ //nolint:gosec // Secure over https; plain http is for one machine.
+	c := http.Cookie{ //nolint:gosec // Secure is set for https; http is for use on one machine.
 		Name: "service_refresh", Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		MaxAge: int(age.Seconds()),
 	}
@@ -171,7 +171,7 @@ type PeerServer struct {
 	Sessions *Sessions
 	Signer   *authn.Signer
 	Keys     CallerKeys
-	// Serving returns the error with which requests are rejected during maintenance, or nil.
+	// Serving returns the error with which requests are rejected during maintenance, or nil if they are served.
 	Serving func(ctx context.Context) error
 }
 
@@ -181,7 +181,7 @@ type CallerKeys interface {
 	Public(ctx context.Context) ([]authn.PublicKey, error)
 }
 
-// Authenticate implements CredentialService. It checks for maintenance first, whatever the credential.
+// Authenticate implements CredentialService. It checks for maintenance before it checks the credential.
 func (s *PeerServer) Authenticate(ctx context.Context, in *authpeerv1.AuthenticateRequest) (*authpeerv1.AuthenticateResponse, error) {
 	if !in.GetInMaintenance() {
 		if err := s.Serving(ctx); err != nil {

@@ -1,6 +1,7 @@
-// Package session signs users in and out. It owns access tokens that name a session, refresh tokens that are used once,
-// and the check of a credential for the gateway. It promises that a revoked session, a disabled account, a raised epoch
-// and a revoked key invalidate every token at the next call, because each check reads them from the database.
+// Package session signs users in and out. It owns the access tokens of sessions, the refresh tokens, which may be used
+// once, and the check of a credential for the gateway. It promises that a token is rejected from the next call on if its
+// session is revoked, its account is disabled, its epoch is outdated or its key is revoked, because each check reads
+// these from the database.
 package session
 
 import (
@@ -11,12 +12,12 @@ import (
 )
 
 const (
-	// RefreshTTL is how long a refresh token may be exchanged.
+	// RefreshTTL is how long a refresh token is valid.
 	RefreshTTL = 30 * 24 * time.Hour
-	// reuseGrace is how long a client may repeat the refresh token that it has just used (two tabs, a lost response).
-	// It then gets an access token, but no new cookie.
+	// reuseGrace is how long a client may repeat the refresh token that it has just used, because of two tabs or a
+	// lost response. The client then gets an access token, but no new cookie.
 	reuseGrace = 10 * time.Second
-	// useEvery is the minimum interval between two recordings of a session's use.
+	// useEvery is the minimum time between two updates of a session's last use.
 	useEvery = time.Minute
 )
 
@@ -28,7 +29,8 @@ const (
 	MethodPassword Method = "password"
 	MethodOIDC     Method = "oidc"
 	MethodDevice   Method = "device"
-	// MethodOAuth is a program that acts for a user on one resource: its tokens are not valid for the API.
+	// MethodOAuth is the method of a program that acts for a user on one resource. Its tokens are not valid for the
+	// API.
 	MethodOAuth Method = "oauth"
 )
 
@@ -40,14 +42,14 @@ const (
 	RevokedLogout   Reason = "logout"
 	RevokedReuse    Reason = "reuse"
 	RevokedAdmin    Reason = "admin"    // an admin reset the account
-	RevokedUser     Reason = "user"     // its user ended it, possibly from another session
-	RevokedPassword Reason = "password" // its user changed the password
+	RevokedUser     Reason = "user"     // the user ended it, possibly from another session
+	RevokedPassword Reason = "password" // the user changed the password
 	RevokedDisabled Reason = "disabled"
 )
 
 var (
-	// ErrAccountUnusable means that a session cannot be opened: the account is unknown or disabled, or it has changed since
-	// its credential was checked.
+	// ErrAccountUnusable means that a session cannot be opened or extended: the account is unknown or disabled, it
+	// has changed since its credential was checked, or the session has ended.
 	ErrAccountUnusable = errors.New("the account is unknown, disabled or changed")
 	// errRefresh is the error for every invalid refresh token.
 	errRefresh = errors.New("invalid refresh token")
@@ -60,7 +62,7 @@ type Tokens struct {
 	Access secret.String
 	// ExpiresIn is the lifetime of the access token.
 	ExpiresIn time.Duration
-	// Refresh is empty if the client keeps its cookie, or has none.
+	// Refresh is empty if the client gets no new refresh token.
 	Refresh   secret.String
 	SessionID string
 	AccountID string
@@ -72,9 +74,10 @@ type Tokens struct {
 type OpenRequest struct {
 	AccountID string
 	Method    Method
-	// ClientAddress is the address of the client that gets the tokens. ClientName is the program; it may be empty.
+	// ClientAddress is the address of the client that gets the tokens. ClientName is the name of the program; it may
+	// be empty.
 	ClientAddress, ClientName string
-	// WithRefresh requests a token for the refresh cookie, for browsers.
+	// WithRefresh requests a refresh token for the cookie of a browser.
 	WithRefresh bool
 	// Grant, if not nil, makes the access token valid for another resource instead of the API.
 	Grant *Grant

@@ -27,7 +27,7 @@ type hashes struct {
 	checked  []string
 	outdated bool
 	err      error
-	// before runs before a check, to change what the login has read.
+	// before runs before a check. It can change what the login has already read.
 	before func()
 }
 
@@ -45,7 +45,7 @@ func (h *hashes) Hash(_ context.Context, pass secret.String) (string, error) {
 	return "renewed " + pass.Reveal(), h.err
 }
 
-// openDoor is a limiter that returns a fixed error; nil lets every attempt pass.
+// openDoor is a limiter that returns a fixed error. If the error is nil, every attempt is allowed.
 type openDoor struct{ err error }
 
 func (o openDoor) Take(context.Context, string) error { return o.err }
@@ -106,7 +106,7 @@ func (h *harness) refused(err error) {
 	require.True(h.t, fault.Is(err, fault.Unauthenticated), "%v", err)
 }
 
-// audits lists the recorded actions, in order.
+// audits lists the actions in the audit, in order.
 func (h *harness) audits() (actions []string) {
 	h.t.Helper()
 	rows, err := h.Pool.Query(h.t.Context(), `SELECT action FROM audit ORDER BY seq`)

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// live is a session with its account, read by one statement.
+// live is a valid session with its account, read by one statement.
 type live struct {
 	sessionID  string
 	accountID  string
@@ -21,9 +21,9 @@ type live struct {
 	epoch      int64
 	method     Method
 	lastUsedAt time.Time
-	// endsAt is when everything that has been issued for the session has expired.
+	// endsAt is when the last token of the session expires.
 	endsAt time.Time
-	// drawn is true if the password is temporary: the user must change it first.
+	// drawn is true if the password is temporary and the user must change it before anything else.
 	drawn bool
 }
 
@@ -48,8 +48,8 @@ func loadLive(ctx context.Context, q pg.Querier, sessionID string) (live, error)
 		WHERE s.id = $1 AND s.revoked_at IS NULL AND a.disabled_at IS NULL`, sessionID))
 }
 
-// check is loadLive for an access token: the key that signed it must be valid, too. Everything that can invalidate a
-// token is in this one read, and nothing is cached between calls.
+// check is like loadLive, but also requires that the key that signed the access token is valid. One statement reads
+// all that can invalidate a token, and nothing is cached between calls.
 func check(ctx context.Context, q pg.Querier, sessionID, kid string) (live, error) {
 	return scanLive(q.QueryRow(ctx, `
 		SELECT `+liveColumns+`
@@ -58,8 +58,8 @@ func check(ctx context.Context, q pg.Querier, sessionID, kid string) (live, erro
 		WHERE s.id = $1 AND s.revoked_at IS NULL AND a.disabled_at IS NULL`, sessionID, kid))
 }
 
-// used records that the session is in use. If the row is locked, it does nothing: one of several concurrent calls is
-// enough, and none waits for a lock.
+// used records that the session is in use. It does nothing if the row is locked: of several concurrent calls, one
+// record is enough, and none waits for a lock.
 func used(ctx context.Context, q pg.Querier, sessionID string, at, before time.Time) error {
 	_, err := q.Exec(ctx, `
 		UPDATE session SET last_used_at = $2
@@ -71,9 +71,9 @@ func used(ctx context.Context, q pg.Querier, sessionID string, at, before time.T
 	return nil
 }
 
-// lockAccount loads the account of a session to open and locks it against changes until the transaction ends. The error
-// is ErrNoAccount if the account is unknown or disabled, or if its epoch differs (the password changed since it was
-// checked); epoch 0 matches any.
+// lockAccount loads the account of a session to open and locks it against changes until the transaction ends. It
+// returns ErrAccountUnusable if the account is unknown or disabled. It also does so if the account has another epoch,
+// for example because the password has changed since it was checked. Epoch 0 matches any epoch.
 func lockAccount(ctx context.Context, tx pgx.Tx, accountID string, epoch int64) (live, error) {
 	l := live{accountID: accountID}
 	err := tx.QueryRow(ctx, `
@@ -100,9 +100,10 @@ func insertSession(ctx context.Context, tx pgx.Tx, l live, r OpenRequest, at, en
 	return nil
 }
 
-// extend moves the expiry of the session to ends, if that is later, and returns the session. The error is ErrNoAccount if
-// it has ended. A session of the sign-in provider is not extended: its user must sign in again after RefreshTTL, because
-// only then the provider can turn away a user who has left.
+// extend moves the expiry of the session to ends, if that is later, and returns the session. It returns
+// ErrAccountUnusable if the session has ended. The expiry of a session opened with the sign-in provider is not moved.
+// Its user must sign in again after RefreshTTL, because only at a sign-in can the provider reject a user who has
+// left.
 func extend(ctx context.Context, q pg.Querier, sessionID string, ends time.Time) (live, error) {
 	l, err := scanLive(q.QueryRow(ctx, `
 		UPDATE session s SET expires_at = CASE s.method WHEN 'oidc' THEN s.expires_at ELSE greatest(s.expires_at, $2) END FROM account a
@@ -123,7 +124,7 @@ func insertRefresh(ctx context.Context, tx pgx.Tx, hash []byte, sessionID string
 	return nil
 }
 
-// useRefresh marks a token as used. If two calls race, ok is true for one of them.
+// useRefresh marks a token as used. Of several concurrent calls, ok is true for only one.
 func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) (sessionID string, ok bool, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE refresh_token SET used_at = $2 WHERE hash = $1 AND used_at IS NULL AND expires_at > $2
@@ -132,12 +133,13 @@ func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) (sess
 		return "", false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("use the refresh token: %w", err)
+		return "", false, fmt.Errorf("mark the refresh token as used: %w", err)
 	}
 	return sessionID, true, nil
 }
 
-// usedRefresh returns when a token was used; the error is errRefresh if it is unknown, or expired without use.
+// usedRefresh returns the session of a used token and when the token was used. It returns errRefresh if the token is
+// unknown, or expired without being used.
 func usedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (sessionID string, usedAt time.Time, err error) {
 	err = tx.QueryRow(ctx, `SELECT session_id, used_at FROM refresh_token WHERE hash = $1 AND used_at IS NOT NULL`, hash).
 		Scan(&sessionID, &usedAt)
@@ -160,7 +162,7 @@ func revoke(ctx context.Context, tx pgx.Tx, sessionID string, why Reason, at tim
 	return tag.RowsAffected() == 1, nil
 }
 
-// revokeOwn ends a session of the account. It returns false if there is no such live session.
+// revokeOwn ends a session of the account. It returns false if the account has no valid session with this id.
 func revokeOwn(ctx context.Context, tx pgx.Tx, accountID, sessionID string, at time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE session SET revoked_at = $3, revoked_reason = 'user'
@@ -181,8 +183,8 @@ func revokeAll(ctx context.Context, tx pgx.Tx, accountID string, why Reason, exc
 	return int(tag.RowsAffected()), nil
 }
 
-// listLive returns the live sessions of an account, newest first. They are not in the order of their last use: a session
-// that is used between two pages would be missed.
+// listLive returns the valid sessions of an account, newest first. They are not ordered by their last use, because
+// then a session that is used between the requests of two pages would be missed.
 func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time, p request.Page) ([]Info, error) {
 	rows, err := q.Query(ctx, `
 		SELECT id, method, client_address, client_name, created_at, last_used_at FROM session
@@ -198,8 +200,8 @@ func listLive(ctx context.Context, q pg.Querier, accountID string, at time.Time,
 	return list, nil
 }
 
-// forgetTokens deletes up to limit refresh tokens that expired before a time and returns how many. It and forgetSessions
-// are separate statements: in one transaction, two replicas could wait for each other.
+// forgetTokens deletes up to limit refresh tokens that expired before a time, and returns how many. It and
+// forgetSessions do not share a transaction, because two replicas could then deadlock.
 func forgetTokens(ctx context.Context, q pg.Querier, before time.Time, limit int) (int, error) {
 	tag, err := q.Exec(ctx, `
 		DELETE FROM refresh_token WHERE hash IN (

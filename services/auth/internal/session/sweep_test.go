@@ -54,7 +54,7 @@ func TestSessions_Sweep_keepsUsedTokens(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A program extends the session of its grant by its own refresh tokens; such a session is live.
+// A program extends the session of its grant with its own refresh tokens. Such a session must not be deleted.
 func TestSessions_Sweep_keepsExtendedSession(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -85,7 +85,7 @@ func TestSettings_Put_audited(t *testing.T) {
 	require.JSONEq(t, `{"set": true, "version": 1, "value": 5}`, string(rows[1].After))
 }
 
-// A sealed value can be opened only in its own row, with the keyring that sealed it.
+// An encrypted value can be decrypted only in its own row, with the keyring that encrypted it.
 func TestSettings_Reveal_boundToRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -1,6 +1,6 @@
-// Package setting owns the settings that an admin changes without a restart: typed values with a history. A change names
-// the version that it is based on. Secrets can be written and used, but are never shown again. It promises that every
-// read returns the value in force, whichever replica made the change, and that every setting has a reader.
+// Package setting owns the settings that an admin can change without a restart. Values are typed and have a history.
+// A change must contain the version that it replaces. Secrets can be set and used, but are never shown again. It
+// promises that every read returns the current value, whichever replica changed it, and that every setting is used.
 package setting
 
 import (
@@ -35,7 +35,7 @@ type Definition struct {
 
 // Keys of the known settings.
 const (
-	// InstallationName and Announcement are read by GET /api/auth/config, for the pages shown before the console.
+	// InstallationName and Announcement are read by GET /api/auth/config, which needs no sign-in.
 	InstallationName = "installation.name"
 	Announcement     = "installation.announcement"
 	// AgentBaseURL, AgentModel and AgentKey are read by the self-check of the diagnosis agent's language model.
@@ -46,7 +46,7 @@ const (
 	OIDCClientSecret = "oidc.client_secret" //nolint:gosec // the name of a secret
 )
 
-// Known returns all settings, by key. Each of them has a reader.
+// Known returns all settings, ordered by key. Each of them is used by the code.
 func Known() []Definition {
 	return []Definition{
 		{
@@ -79,7 +79,7 @@ func Known() []Definition {
 // Version is a current or former value of a setting.
 type Version struct {
 	Number int
-	// Set is false if the setting was reset to its default.
+	// Set is false if this version has the default value.
 	Set bool
 	// Value is the JSON value; nil for a secret and for the default.
 	Value         json.RawMessage
@@ -94,11 +94,11 @@ type Version struct {
 type Current struct {
 	Definition
 
-	// Version is the newest one; zero if the setting was never changed.
+	// Version is the newest version. Its Number is zero if the setting was never changed.
 	Version
 }
 
-// InForce returns the value that readers get; nil for a secret.
+// InForce returns the current value, or the default if none is set. It is nil for a secret.
 func (c Current) InForce() json.RawMessage {
 	if c.Set && c.Type != Secret {
 		return c.Value
@@ -106,7 +106,7 @@ func (c Current) InForce() json.RawMessage {
 	return c.Default
 }
 
-// shown returns the audit form of a state.
+// shown returns what the audit records of a setting.
 func (c Current) shown() map[string]any {
 	out := map[string]any{"version": c.Number, "set": c.Set}
 	if c.Type != Secret {
@@ -115,7 +115,7 @@ func (c Current) shown() map[string]any {
 	return out
 }
 
-// place returns the context that binds a sealed secret to its row.
+// place returns the associated data that binds an encrypted secret to its row.
 func place(key string, version int) string {
 	return fmt.Sprintf("setting_version.sealed:%s/%d", key, version)
 }

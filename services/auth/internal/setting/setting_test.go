@@ -63,7 +63,7 @@ func newRing(t *testing.T) *secret.Keyring {
 	return r
 }
 
-// replica returns the settings server of one process on the database.
+// replica returns the settings server of a process that uses the database.
 func (b *bench) replica(known []Definition) *Server {
 	return &Server{Settings: &Settings{Pool: b.pool, Keyring: b.ring, Audit: b.log, Clock: b.clock, Known: known}}
 }
@@ -181,7 +181,7 @@ func TestSettings_Put_emptyResetsToDefault(t *testing.T) {
 	require.True(t, plain.IsZero())
 }
 
-// If several callers change the same version, one succeeds; the others learn the new version.
+// If several callers change the same version, one succeeds. The others get an error with the new version.
 func TestSettings_Put_versionConflict(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -210,7 +210,7 @@ func TestSettings_Put_versionConflict(t *testing.T) {
 	require.Len(t, rows, 1, "rejected changes are not audited")
 }
 
-// A reader caches what it has read, but every read returns the value in force, even if another replica changed it.
+// A reader caches what it has read, but every read returns the current value, even if another replica changed it.
 func TestGet_seesChangeAtNextRead(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -31,13 +31,13 @@ type Settings struct {
 
 	mu       sync.Mutex
 	revision int64
-	newest   map[string]Version // at revision; nil before the first read
+	newest   map[string]Version // the newest versions at revision; nil before the first read
 }
 
-// CodeVersion is the code of the conflict if the setting is no longer at the caller's version.
+// CodeVersion is the error code if the setting has changed since the version that the caller gave.
 const CodeVersion = "version_changed"
 
-// Put stores a value if the setting is still at the version seen. A null or empty raw resets it to the default.
+// Put stores a value if the newest version is still seen. A null or empty raw resets the setting to its default.
 func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (Current, error) {
 	d, err := s.definition(key)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (C
 			return err
 		}
 		if now.Number != seen {
-			return fault.New(fault.Conflict, CodeVersion, "setting %s has changed; it is now at version %d", key, now.Number)
+			return fault.New(fault.Conflict, CodeVersion, "setting %s has changed and is now at version %d; read it again", key, now.Number)
 		}
 		if next.Version, err = s.version(ctx, key, now.Number+1, in); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (s *Settings) Put(ctx context.Context, key string, raw []byte, seen int) (C
 	return next, err
 }
 
-// version returns the row for a new value.
+// version returns the new version of a setting, with the value in.
 func (s *Settings) version(ctx context.Context, key string, number int, in input) (Version, error) {
 	c := authn.CallerOf(ctx)
 	v := Version{
@@ -83,13 +83,13 @@ func (s *Settings) version(ctx context.Context, key string, number int, in input
 	}
 	sealed, err := s.Keyring.Seal([]byte(in.secret.Reveal()), place(key, number))
 	if err != nil {
-		return v, fmt.Errorf("seal the setting %s: %w", key, err)
+		return v, fmt.Errorf("encrypt the setting %s: %w", key, err)
 	}
 	v.sealed = sealed
 	return v, nil
 }
 
-// definition returns the known setting with that key.
+// definition returns the definition of the setting with this key.
 func (s *Settings) definition(key string) (Definition, error) {
 	at := slices.IndexFunc(s.Known, func(d Definition) bool { return d.Key == key })
 	if at < 0 {
@@ -121,7 +121,8 @@ func (s *Settings) One(ctx context.Context, key string) (Current, error) {
 	return Current{Definition: d, Version: newest[key]}, err
 }
 
-// read returns the newest versions. They are cached, and read again when any setting has changed.
+// read returns the newest version of each setting, by key. It caches them, and reads them again if any setting has
+// changed.
 func (s *Settings) read(ctx context.Context) (map[string]Version, error) {
 	revision, err := s.store.Revision(ctx, s.Pool)
 	if err != nil {
@@ -144,7 +145,7 @@ func (s *Settings) read(ctx context.Context) (map[string]Version, error) {
 	return newest, nil
 }
 
-// Get returns the value in force of a setting that is not a secret.
+// Get returns the current value of a setting. The setting must not be a secret.
 func Get[T any](ctx context.Context, s *Settings, key string) (value T, err error) {
 	c, err := s.One(ctx, key)
 	if err != nil {
@@ -156,7 +157,7 @@ func Get[T any](ctx context.Context, s *Settings, key string) (value T, err erro
 	return value, nil
 }
 
-// Reveal returns a secret in force; it is empty if none is set.
+// Reveal returns the current value of a secret; it is empty if none is set.
 func (s *Settings) Reveal(ctx context.Context, key string) (secret.String, error) {
 	c, err := s.One(ctx, key)
 	if err != nil || !c.Set {
@@ -164,7 +165,7 @@ func (s *Settings) Reveal(ctx context.Context, key string) (secret.String, error
 	}
 	plain, err := s.Keyring.Open(c.sealed, place(key, c.Number))
 	if err != nil {
-		return secret.String{}, fmt.Errorf("open the setting %s: %w", key, err)
+		return secret.String{}, fmt.Errorf("decrypt the setting %s: %w", key, err)
 	}
 	return secret.New(string(plain)), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Sealed names the column that holds sealed secrets.
+// Sealed describes the column with encrypted secrets.
 func Sealed() pg.SealedColumn {
 	return pg.SealedColumn{Table: "setting_version", Name: "sealed", Key: "key || '/' || version"}
 }
@@ -35,7 +35,7 @@ func (Store) Newest(ctx context.Context, q pg.Querier, key string) (Version, err
 	return v, nil
 }
 
-// Revision returns the number of changes of all settings.
+// Revision returns how often any setting has changed.
 func (Store) Revision(ctx context.Context, q pg.Querier) (n int64, err error) {
 	if err := q.QueryRow(ctx, `SELECT revision FROM setting_revision`).Scan(&n); err != nil {
 		return 0, fmt.Errorf("read the revision of the settings: %w", err)
@@ -43,7 +43,7 @@ func (Store) Revision(ctx context.Context, q pg.Querier) (n int64, err error) {
 	return n, nil
 }
 
-// All returns the newest versions by key, with the revision that they belong to.
+// All returns the newest version of each setting, by key, and the revision at which they were read.
 func (Store) All(ctx context.Context, q pg.Querier) (revision int64, all map[string]Version, err error) {
 	rows, err := q.Query(ctx, `SELECT revision, coalesce(key, ''), coalesce(version, 0), coalesce(is_set, false), value, sealed,
 			coalesce(changed_at, 'epoch'), coalesce(changed_by, ''), coalesce(changed_by_name, '')
@@ -83,7 +83,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, key string, p request.P
 	return all, nil
 }
 
-// Lock increments the revision. The row lock serializes changes until the transaction ends.
+// Lock increments the revision. Its row lock lets only one transaction at a time change settings.
 func (Store) Lock(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, `UPDATE setting_revision SET revision = revision + 1`); err != nil {
 		return fmt.Errorf("lock the settings: %w", err)
@@ -91,7 +91,7 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// Add inserts a new version and deletes the secrets of all former ones.
+// Add inserts a new version and deletes the secrets of all older ones.
 func (Store) Add(ctx context.Context, tx pgx.Tx, key string, v Version) error {
 	_, err := tx.Exec(ctx, `INSERT INTO setting_version (key, version, is_set, value, sealed, changed_at, changed_by, changed_by_name)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, key, v.Number, v.Set, v.Value, v.sealed, v.ChangedAt, v.ChangedBy, v.ChangedByName)

@@ -82,7 +82,7 @@ func (d Definition) secret(text string) (input, error) {
 	return input{secret: secret.New(s)}, err
 }
 
-// text parses a string and checks its bounds. Errors do not repeat the value: it may be a secret.
+// text parses a string and checks its length. Errors do not repeat the value, because it may be a secret.
 func (d Definition) text(text string) (string, error) {
 	var s string
 	if json.Unmarshal([]byte(text), &s) != nil {

@@ -58,7 +58,7 @@ func (b *bench) do(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// as returns the context of a call by the user with the current roles, to a method with this need.
+// as returns the context of a user's call to a method with this need. The context has the user's current roles.
 func (b *bench) as(user string, need authn.Need) context.Context {
 	b.t.Helper()
 	a, err := account.ByID(b.t.Context(), b.pool, user)

@@ -112,7 +112,7 @@ func TestPeerServer_lookups(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	team := b.make("speech")
-	// A user whose username is the id of another user.
+	// Insert a user whose username is the id of another user.
 	b.do(`INSERT INTO account (id, username, role, password_hash, created_at, disabled_at) VALUES ('usr_00000000000000000000000009', $1, 'operator', 'x', now(), now())`, eve)
 	b.do(`INSERT INTO project (id, key, name, visibility, created_at, team_id) VALUES ('prj_1', 'asr', 'ASR', 'team', now(), $1)`, team.GetId())
 	peer := &PeerServer{Pool: b.pool}

@@ -18,14 +18,14 @@ type PeerServer struct {
 	Pool pg.Querier
 }
 
-// person is the part of an account that other services see.
+// person is what other services see of an account in a list.
 type person struct {
 	ID, Username string
 	Disabled     bool
 }
 
-// GetAccount implements AccountPeerService. A value in the form of an id is looked up only as an id: a username must not
-// impersonate another account.
+// GetAccount implements AccountPeerService. A value that looks like an id is looked up only as an id, so that a
+// username cannot impersonate another account.
 func (s *PeerServer) GetAccount(ctx context.Context, in *authpeerv1.GetAccountRequest) (*authpeerv1.Account, error) {
 	var a account.Account
 	var err error

@@ -31,7 +31,7 @@ type Server struct {
 	Clock clock.Clock
 }
 
-// CreateTeam implements TeamService. A new team is empty.
+// CreateTeam implements TeamService. A new team has no members.
 func (s *Server) CreateTeam(ctx context.Context, in *authv1.CreateTeamRequest) (*authv1.Team, error) {
 	if err := account.CheckName("name", in.GetName()); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (s *Server) RemoveTeamMember(ctx context.Context, in *authv1.RemoveTeamMemb
 	return &emptypb.Empty{}, err
 }
 
-// change runs fn on a team that the caller may change, with its row locked, and returns the result.
+// change locks a team, checks that the caller may change it, runs fn on it and returns the changed team.
 func (s *Server) change(ctx context.Context, teamID string, fn func(ctx context.Context, tx pgx.Tx, t Team) error) (*authv1.Team, error) {
 	if err := request.ID(id.Team, "team_id", teamID); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (s *Server) record(ctx context.Context, tx pgx.Tx, action, teamID string, b
 	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: teamID, Before: before, After: after})
 }
 
-// audited returns the audit form of a member, or nil without a role.
+// audited returns what the audit records of a member, or nil if role is empty.
 func audited(a account.Account, role string) any {
 	if role == "" {
 		return nil

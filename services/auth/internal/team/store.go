@@ -14,14 +14,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// visible is the filter of every read; seen returns its arguments.
+// visible is the WHERE condition of every read by a user. seen returns the arguments of that condition, followed by
+// more.
 const visible = `($1 OR t.id = ANY($2))`
 
 func seen(s authn.Scope, more ...any) []any {
 	return append([]any{s.Admin, s.TeamsRead}, more...)
 }
 
-// The columns of a team with its members, leads first. A list shows only some of the members.
+// columns selects a team with its members, leads first. listed is used for lists and selects only some of the
+// members.
 const (
 	columns = begin + end
 	listed  = begin + ` ORDER BY 2, 1, 3 LIMIT $5` + end
@@ -29,7 +31,7 @@ const (
 	SELECT jsonb_agg(jsonb_build_object('username', m.username, 'role', m.role) ORDER BY m.role, m.username, m.id)
 	FROM (SELECT a.username, m.role, a.id FROM team_member m JOIN account a ON a.id = m.account_id WHERE m.team_id = t.id`
 	end = `) m), '[]')`
-	// bare are the columns of a team without its members.
+	// bare selects a team without its members.
 	bare = `id, key, name, created_at, 0, '[]'::jsonb`
 )
 
@@ -37,17 +39,17 @@ func scan(row pgx.CollectableRow) (t Team, err error) {
 	return t, row.Scan(&t.ID, &t.Key, &t.Name, &t.CreatedAt, &t.MemberCount, &t.Members)
 }
 
-// get returns a team that the scope sees. A hidden team gives the same error as an unknown one.
+// get returns a team that the scope may read. A hidden team gives the same error as an unknown one.
 func get(ctx context.Context, q pg.Querier, s authn.Scope, id string) (Team, error) {
 	return one(ctx, q, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3`, seen(s, id)...)
 }
 
-// lock loads a team that the scope sees and blocks other changes until the transaction ends.
+// lock loads a team that the scope may read and blocks other changes until the transaction ends.
 func lock(ctx context.Context, tx pgx.Tx, s authn.Scope, id string) (Team, error) {
 	return one(ctx, tx, id, `SELECT `+columns+` FROM team t WHERE `+visible+` AND t.id = $3 FOR NO KEY UPDATE OF t`, seen(s, id)...)
 }
 
-// find returns a team by its key or id, without its members.
+// find returns the team with a key or id, without its members.
 func find(ctx context.Context, q pg.Querier, name string) (Team, error) {
 	return one(ctx, q, name, `SELECT `+bare+` FROM team WHERE id = $1 OR key = $1`, name)
 }
@@ -67,13 +69,13 @@ func one(ctx context.Context, q pg.Querier, name, sql string, args ...any) (Team
 	return t, nil
 }
 
-// list returns the teams that the scope sees, by key, with some of their members.
+// list returns the teams that the scope may read, ordered by key, with some of their members.
 func list(ctx context.Context, q pg.Querier, s authn.Scope, p request.Page) ([]Team, error) {
 	return many(q.Query(ctx, `SELECT `+listed+` FROM team t WHERE `+visible+` ORDER BY t.key LIMIT $3 OFFSET $4`,
 		seen(s, p.FetchLimit(), p.Offset, listedMembers)...))
 }
 
-// all returns every team by key, without members.
+// all returns all teams, ordered by key, without their members.
 func all(ctx context.Context, q pg.Querier, limit, offset int32) ([]Team, error) {
 	return many(q.Query(ctx, `SELECT `+bare+` FROM team ORDER BY key LIMIT $1 OFFSET $2`, limit, offset))
 }
@@ -89,7 +91,7 @@ func many(rows pgx.Rows, err error) ([]Team, error) {
 	return teams, nil
 }
 
-// insert creates a team; a taken key is a conflict.
+// insert creates a team. It returns a conflict if the key is taken.
 func insert(ctx context.Context, tx pgx.Tx, t Team) error {
 	_, err := tx.Exec(ctx, `INSERT INTO team (id, key, name, created_at) VALUES ($1, $2, $3, $4)`, t.ID, t.Key, t.Name, t.CreatedAt)
 	if violates(err, "team_key_key") {
@@ -108,7 +110,7 @@ func rename(ctx context.Context, tx pgx.Tx, id, name string) error {
 	return nil
 }
 
-// remove deletes a team with its memberships, unless it has a project.
+// remove deletes a team with its memberships. It returns a conflict if the team has a project.
 func remove(ctx context.Context, tx pgx.Tx, id string) error {
 	tag, err := tx.Exec(ctx, `DELETE FROM team WHERE id = $1`, id)
 	switch {
@@ -131,7 +133,7 @@ func leave(ctx context.Context, tx pgx.Tx, teamID, accountID string) (role strin
 	return role, nil
 }
 
-// accounts returns all accounts, by name.
+// accounts returns all accounts, ordered by username.
 func accounts(ctx context.Context, q pg.Querier, limit, offset int32) ([]person, error) {
 	rows, err := q.Query(ctx, `SELECT id, username, disabled_at IS NOT NULL FROM account ORDER BY username, id LIMIT $1 OFFSET $2`, limit, offset)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package team owns the teams, their members and their leads. Members of a team are editors of its projects; package
-// account implements that (account.Memberships). The quotas of teams belong to jobs.
+// Package team owns the teams, their members and their leads. Members of a team are editors of its projects, which
+// package account implements (account.Memberships). The jobs service owns the quotas of teams.
 //
 // It promises: only members and admins see a team; only leads and admins change it; a team that has a project cannot be
 // deleted.
@@ -11,14 +11,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// kind names teams in faults and in the audit.
+// kind is the name of teams in errors and in the audit.
 const kind = "team"
 
-// MaxMembers is the maximum number of members of a team: a team is shown with all of them.
+// MaxMembers is the maximum number of members of a team. It is limited because a team is shown with all of them.
 const MaxMembers = 500
 
-// listedMembers is how many members of a team a list shows: the largest page, of teams with the longest names, fits into
-// one message.
+// listedMembers is how many members of each team a list shows. With this number, the largest page of teams with the
+// longest names fits into one message.
 const listedMembers = 40
 
 // Team is one team.
@@ -28,7 +28,7 @@ type Team struct {
 	Name      string
 	CreatedAt time.Time
 	Members   []Member
-	// MemberCount counts all members, including those that a list does not show.
+	// MemberCount is the number of all members. In lists of teams, Members may have fewer.
 	MemberCount int
 }
 
@@ -47,9 +47,9 @@ func hasProjects(id string) error {
 }
 
 func full(id string) error {
-	return fault.New(fault.Conflict, "team_full", "team %s has %d members; this is the maximum", id, MaxMembers)
+	return fault.New(fault.Conflict, "team_full", "team %s already has %d members, the maximum; remove one first", id, MaxMembers)
 }
 
 func inTooMany(username string) error {
-	return fault.New(fault.Conflict, "teams_limit", "%s is already in the maximum number of teams", username)
+	return fault.New(fault.Conflict, "teams_limit", "%s is already in the maximum number of teams; remove the user from another team first", username)
 }

@@ -109,7 +109,7 @@ func TestServer_CreateTeam_idempotentAndUniqueKey(t *testing.T) {
 	require.Len(t, b.audits("team.create"), 1)
 }
 
-// An invisible name, or one that reverses the text, could look like another team's.
+// A name with invisible characters, or with characters that reverse text, could look like the name of another team.
 func TestServer_CreateTeam_invisibleName(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

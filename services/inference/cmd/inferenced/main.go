@@ -1,4 +1,4 @@
-// Command inferenced runs the inference service as its own process.
+// Command inferenced runs the inference service as a separate process.
 package main
 
 import (
@@ -11,8 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference"
 )
 
-// The service refuses new calls itself while the process drains, so that applications get OpenAI's error
-// format.
+// While the process drains, the service itself refuses new calls, so that applications get errors in OpenAI's format.
 var _ boot.Drainer = (*inference.Service)(nil)
 
 func main() {

@@ -1,4 +1,4 @@
-// Package db holds the migrations of the inference schema.
+// Package db embeds the migrations that create the tables of the inference schema.
 package db
 
 import (
@@ -9,5 +9,5 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations returns the goose files of this schema, in the root of the file system.
+// Migrations returns a file system whose root contains the goose migrations of the inference schema.
 func Migrations() (fs.FS, error) { return fs.Sub(files, "migrations") }

@@ -10,8 +10,7 @@ import (
 
 var errNoTLS = errors.New("no TLS certificate is configured for engines on other hosts")
 
-// dial opens a connection. The connect timeout includes the TLS handshake, in which the peer proves its
-// identity.
+// dial opens a connection. The connect timeout includes the TLS handshake, in which the node proves its identity.
 func (c *Client) dial(ctx context.Context, to Engine) (*link, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeouts.Connect)
 	defer cancel()
@@ -36,7 +35,7 @@ func (c *Client) secure(ctx context.Context, raw net.Conn, node string) (*tls.Co
 	}
 	secured := tls.Client(raw, c.TLS(node))
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("TLS handshake with %s: %w", node, err)
+		return nil, fmt.Errorf("perform the TLS handshake with %s: %w", node, err)
 	}
 	return secured, nil
 }

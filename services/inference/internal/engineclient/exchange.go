@@ -14,19 +14,19 @@ import (
 
 const (
 	bufferSize = 32 << 10
-	// maxInformational bounds the number of 1xx responses, which an engine could send without end.
+	// maxInformational is the maximum number of 1xx responses. Without it, an engine could send them forever.
 	maxInformational = 8
-	// maxHeader bounds the head of a response, in bytes.
+	// maxHeader is the maximum size of a response's status line and headers, in bytes.
 	maxHeader = 64 << 10
 )
 
 var (
-	// errNothing reports an exchange that ended before the first byte of a response.
+	// errNothing means that an exchange ended before the first byte of a response.
 	errNothing = errors.New("no byte received")
 	errForm    = errors.New("the engine's response is not valid HTTP")
 )
 
-// exchange is one use of one connection.
+// exchange is one request and its response on one connection.
 type exchange struct {
 	client *Client
 	conn   *link
@@ -36,7 +36,7 @@ type exchange struct {
 	keep   bool
 
 	mu      sync.Mutex
-	reading bool // the head has arrived; from now on only the reader of the body sets deadlines
+	reading bool // the headers have arrived; from now on only the reader of the body sets deadlines
 }
 
 // Response is the engine's response. The caller reads the body through Read and must call Close.
@@ -47,19 +47,19 @@ type Response struct {
 	done bool
 }
 
-// try runs the exchange on one connection up to the head of the response. If it fails, it closes the
-// connection.
+// try sends the request on one connection and returns when the headers of the response have arrived. If it fails, it
+// closes the connection.
 func (c *Client) try(ctx context.Context, conn *link, in Request) (*Response, error) {
 	ex := &exchange{client: c, conn: conn, in: in, sent: make(chan error, 1)}
-	// Close the connection instead of setting a deadline: another goroutine could overwrite the deadline.
+	// Close the connection instead of setting a deadline, because another goroutine could overwrite the deadline.
 	ex.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
 	if in.Interrupt == nil {
-		// The body cannot block on the caller, so sending needs no goroutine.
+		// Reading the body cannot block, so sending needs no goroutine.
 		ex.sent <- ex.send()
 	} else {
 		go func() { ex.sent <- ex.send() }()
 	}
-	resp, err := ex.head() //nolint:bodyclose // Answer.Close ends it.
+	resp, err := ex.head() //nolint:bodyclose // Response.Close closes it.
 	if err != nil {
 		ex.stop()
 		return nil, ex.explain(ctx, err, ex.end())
@@ -77,8 +77,8 @@ func (e *exchange) end() error {
 	return <-e.sent
 }
 
-// source keeps the error of reading the request body, so that it can be distinguished from an error of
-// the connection.
+// source reads the request body. It stores the error of reading, so that it can be distinguished from an error of the
+// connection.
 type source struct {
 	in  io.Reader
 	err error
@@ -92,7 +92,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// paced gives each write its own deadline.
+// paced sets a new deadline for each write.
 type paced struct{ *exchange }
 
 func (p paced) Write(b []byte) (int, error) {
@@ -118,17 +118,18 @@ func (e *exchange) send() error {
 	}
 	switch {
 	case body.err != nil:
-		// Close, so that the engine does not act on half a body and head stops waiting for a response.
+		// Close the connection, so that the engine does not act on a partial body and the method head stops waiting
+		// for a response.
 		_ = e.conn.Close()
 		return fmt.Errorf("%w: %w", ErrRequestBody, body.err)
 	case err != nil:
-		// The engine may have responded and closed the connection; its response is still read.
+		// The engine may have responded before it closed the connection, so its response is still read.
 		err = fmt.Errorf("send the request: %w", err)
 	}
 	return errors.Join(err, e.awaitHead())
 }
 
-// awaitHead starts the first-byte timeout, unless the head has arrived already.
+// awaitHead starts the first-byte timeout, unless the headers of the response have already arrived.
 func (e *exchange) awaitHead() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,7 +148,7 @@ func (e *exchange) headRead() {
 	e.reading = true
 }
 
-// head reads the head of the final response and passes 1xx responses to Informational.
+// head reads the status line and headers of the final response. It passes 1xx responses to Informational.
 func (e *exchange) head() (*http.Response, error) {
 	for range maxInformational {
 		if _, err := e.conn.in.Peek(1); err != nil {
@@ -163,17 +164,17 @@ func (e *exchange) head() (*http.Response, error) {
 			e.headRead()
 			return resp, nil
 		case resp.StatusCode < http.StatusContinue || resp.StatusCode == http.StatusSwitchingProtocols:
-			// The request did not ask for another protocol, and what follows is not HTTP.
+			// The request did not request another protocol, and the bytes that follow are not HTTP.
 			return nil, fmt.Errorf("%w: status %d", errForm, resp.StatusCode)
 		case e.in.Informational != nil && resp.StatusCode > http.StatusSwitchingProtocols:
 			e.in.Informational(resp.StatusCode, resp.Header)
 		}
 	}
-	return nil, fmt.Errorf("%w: only informational responses", errForm)
+	return nil, fmt.Errorf("%w: too many informational responses", errForm)
 }
 
-// explain returns the error of an exchange that got no head: err is the error of reading, sent that of
-// sending.
+// explain returns the error of an exchange that got no response. err is the error of reading the response, sent the
+// error of sending the request.
 func (e *exchange) explain(ctx context.Context, err, sent error) error {
 	var timeout net.Error
 	switch {
@@ -206,9 +207,9 @@ func (a *Response) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Take hands over the connection of an upgraded exchange and the reader that holds its buffered bytes. From
-// then on the caller must close the connection; the end of the context no longer does. Take returns false if
-// the exchange was cut meanwhile.
+// Take returns the connection of an upgraded exchange and the reader with its buffered bytes. From then on, the
+// caller must close the connection, because the end of the context no longer closes it. Take returns false if the
+// exchange was already cut.
 func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 	uncut := a.ex.stop()
 	if err := <-a.ex.sent; err != nil || !uncut || a.ex.conn.SetDeadline(time.Time{}) != nil {
@@ -218,9 +219,8 @@ func (a *Response) Take() (net.Conn, *bufio.Reader, bool) {
 	return a.ex.conn, a.ex.conn.in, true
 }
 
-// Close returns the connection to the pool if the response was read to its end and the request was sent
-// completely; otherwise it closes the connection. When Close returns, sending has ended; its error is that of
-// sending.
+// Close returns the connection to the pool if the request was sent completely and the response was read to its end.
+// Otherwise it closes the connection. Close waits until sending has ended and returns the error of sending.
 func (a *Response) Close() error {
 	uncut := a.ex.stop()
 	if !a.done || !a.ex.keep || !uncut {

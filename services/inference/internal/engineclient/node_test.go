@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/engineclient"
 )
 
-// installation is the internal CA of one installation.
+// installation is the CA of one installation.
 type installation struct {
 	t  *testing.T
 	ca *pki.CA
@@ -64,7 +64,7 @@ func (h *installation) as(service string) *engineclient.Client {
 	return c
 }
 
-// observed is an executor with one engine.
+// observed is an executor that reports one engine.
 type observed struct {
 	executor.Executor
 	address string
@@ -133,7 +133,7 @@ func TestOtherIdentitiesUnreachable(t *testing.T) {
 	require.Equal(t, int32(1), conns.Load(), "only the engine without TLS gets a connection, with a TLS ClientHello")
 }
 
-// server starts a listener with the certificate of a service and returns an Engine that expects a node there.
+// server starts a listener with the certificate of a service. The Engine that it returns expects a node there.
 func (h *installation) server(service string) engineclient.Engine {
 	h.t.Helper()
 	identity := h.service(service)
@@ -186,8 +186,8 @@ func TestPooledConnectionNotSharedBetweenNodes(t *testing.T) {
 	require.Equal(t, int32(1), conns.Load())
 }
 
-// twice is a node that sends two responses to each request, each in its own TLS record, so that the second can be
-// in the TLS buffer when the first has been read.
+// twice is a node that sends two responses to each request, each in its own TLS record. When the first has been read,
+// the second can be in the TLS buffer.
 func (h *installation) twice(id string) (to engineclient.Engine, sent <-chan struct{}) {
 	h.t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

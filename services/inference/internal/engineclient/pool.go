@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxIdle bounds the idle connections to one engine.
+	// maxIdle is the maximum number of idle connections to one engine.
 	maxIdle = 256
-	// maxIdleFor is how long an idle connection is kept.
+	// maxIdleFor is how long an idle connection stays open.
 	maxIdleFor = 90 * time.Second
 )
 
@@ -24,7 +24,7 @@ type link struct {
 	raw net.Conn // the TCP connection
 	to  Engine
 	in  *bufio.Reader
-	// left is how many more bytes may be read, -1 for no limit. It bounds the head of a response.
+	// left is how many more bytes may be read, or -1 for no limit. It limits the headers of a response.
 	left  int
 	since time.Time // when the connection became idle
 }
@@ -38,10 +38,10 @@ func newLink(conn, raw net.Conn, to Engine) *link {
 // Close closes the TCP connection at once, because a TLS close alert could block on a peer that does not read.
 func (l *link) Close() error { return l.raw.Close() }
 
-// errHead reports a response whose head exceeds maxHeader.
-var errHead = errors.New("the header of the engine's response is too large")
+// errHead means that the status line and headers of a response exceed maxHeader.
+var errHead = errors.New("the headers of the engine's response are too large")
 
-// Read fills the buffer of in, within the limit of left.
+// Read reads from the connection, at most left bytes in total. It implements io.Reader for in.
 func (l *link) Read(p []byte) (int, error) {
 	if l.left == 0 {
 		return 0, errHead
@@ -56,8 +56,8 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// quiet reports whether an idle connection can be reused: the engine has neither closed it nor sent
-// unrequested bytes, which would be taken for the next response.
+// quiet reports whether an idle connection can be reused. It cannot if the engine has closed it, or has sent bytes,
+// which would be taken for the next response.
 func (l *link) quiet() bool { return l.silent() && l.drained() }
 
 // silent reports whether the socket's receive buffer is empty and the connection is open.
@@ -80,8 +80,8 @@ func (l *link) silent() bool {
 	return err == nil && quiet
 }
 
-// drained reports whether the buffer of the TLS connection is empty. TLS reads whole records, so it may hold
-// bytes that were not read yet; with a deadline in the past, Read returns only those.
+// drained reports whether the buffer of the TLS connection is empty. TLS reads whole records, so the buffer may
+// contain bytes that were not read yet. With a deadline in the past, Read returns only those.
 func (l *link) drained() bool {
 	if l.to.Node == "" {
 		return true
@@ -94,8 +94,8 @@ func (l *link) drained() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) && l.SetReadDeadline(time.Time{}) == nil
 }
 
-// pool keeps the idle connections of each engine and reuses the most recently used one first. The node is part
-// of the key, so a connection to one node is never used for another node that gets the same address later.
+// pool stores the idle connections of each engine. It reuses the most recently used one first. The node is part of
+// the key, so that a connection to one node is never used for another node that gets the same address later.
 type pool struct {
 	mu   sync.Mutex
 	idle map[Engine][]*link
@@ -143,8 +143,8 @@ func (p *pool) put(conn *link, now time.Time) {
 	p.idle[conn.to] = append(p.idle[conn.to], conn)
 }
 
-// closeBefore closes the connections that became idle before limit. It removes the map entry of an engine
-// with its last connection.
+// closeBefore closes the connections that became idle before limit. It also deletes the map entries of engines that
+// have no connection left.
 func (p *pool) closeBefore(limit time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

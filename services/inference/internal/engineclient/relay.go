@@ -1,9 +1,10 @@
 // Package engineclient owns the connections to engines. It runs one HTTP/1.1 exchange over a pooled connection and
-// returns the response as it arrives: the body is not buffered, parsed or rewritten. An engine on another
-// host is reached over mutual TLS only; a peer whose certificate is not that of the expected node counts as
-// unreachable. If the engine has closed a pooled connection meanwhile, the request is repeated once on a new
-// one, provided that no byte of a response has arrived and the body can be sent again. Nothing else is
-// repeated. When an exchange has ended, the goroutine that sends its body has ended too.
+// returns the response as it arrives: the body is not buffered, parsed or rewritten. An engine on another host is
+// reached only over mutual TLS. A peer whose certificate is not that of the expected node counts as unreachable.
+//
+// If the engine has closed a pooled connection, the request is repeated once on a new connection, provided that no
+// byte of a response has arrived and the body can be sent again. Nothing else is repeated. When an exchange has
+// ended, the goroutine that sends its body has ended too.
 package engineclient
 
 import (
@@ -19,23 +20,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Timeouts bound the parts of an exchange. There is no total timeout, because a stream may run for long.
+// Timeouts limit the parts of an exchange. There is no total timeout, because a stream may run for a long time.
 type Timeouts struct {
 	Connect time.Duration
-	// FirstByte starts when the request has been sent completely.
+	// FirstByte limits the time from the end of the request to the response.
 	FirstByte time.Duration
-	// Idle bounds each pause while the request is sent and while the response is read.
+	// Idle limits each pause while the request is sent and while the body of the response is read.
 	Idle time.Duration
 }
 
 var (
-	// ErrUnreachable reports that no connection could be opened and nothing was sent.
+	// ErrUnreachable means that no connection could be opened and nothing was sent.
 	ErrUnreachable = errors.New("the engine is unreachable")
-	// ErrTimeout reports that the engine did not begin its response in time.
+	// ErrTimeout means that the engine did not begin its response in time.
 	ErrTimeout = errors.New("the engine did not respond in time")
-	// ErrConnectionLost reports that the connection ended before a response.
+	// ErrConnectionLost means that the connection ended before a response.
 	ErrConnectionLost = errors.New("the engine closed the connection without a response")
-	// ErrRequestBody reports that the request body could not be read; the cause is wrapped beside it.
+	// ErrRequestBody means that the request body could not be read. The cause is wrapped, too.
 	ErrRequestBody = errors.New("read the request body")
 )
 
@@ -44,25 +45,25 @@ type Request struct {
 	Method string
 	// Target is the path and query of the request line.
 	Target *url.URL
-	// Header is sent as it is. Only Host and the framing headers are added, and a User-Agent unless it has one.
+	// Header is sent unchanged, except that Host, the framing headers and, if Header has none, a User-Agent are
+	// added.
 	Header http.Header
-	// Body may be nil. Replay returns the body from its start again; it is nil if that is
-	// impossible.
+	// Body may be nil. Replay returns the body again from its beginning; it is nil if that is impossible.
 	Body   io.Reader
 	Replay func() io.Reader
-	// Interrupt makes a blocked Read of Body return; it is nil if Read cannot block. If it is set, Body is
-	// sent while the response is already being read.
+	// Interrupt makes a blocked Read of Body return; it is nil if Read cannot block. If it is set, Body is sent in
+	// the background, while the response is read.
 	Interrupt func()
 	// Length is the length of the body, -1 if unknown.
 	Length int64
-	// Upgrade means that the engine may switch to the protocol that Header requests.
+	// Upgrade allows the engine to switch to the protocol that Header requests.
 	Upgrade bool
 	// Informational receives the 1xx responses that precede the final one; it may be nil.
 	Informational func(status int, header http.Header)
 }
 
-// Engine is the address of an engine: on this host over plain HTTP, or on another host behind the port of
-// its node.
+// Engine is the address of an engine. On this host, it is reached over plain HTTP. On another host, it is reached
+// over the port of its node.
 type Engine struct {
 	// Addr is host:port.
 	Addr string
@@ -80,10 +81,10 @@ type Client struct {
 	pool pool
 }
 
-// Do sends the request and returns when the head of the response has arrived. The end of ctx cuts the exchange
-// at any point, also while the body of the response is read.
+// Do sends the request and returns when the headers of the response have arrived. When ctx ends, the exchange is cut,
+// even while the body of the response is read.
 func (c *Client) Do(ctx context.Context, to Engine, in Request) (*Response, error) {
-	// A body that cannot be sent again must not use a pooled connection, which the engine may just have closed.
+	// A body that cannot be sent again must not use a pooled connection, because the engine may just have closed it.
 	if in.Body == nil || in.Replay != nil {
 		if conn := c.pool.get(to); conn != nil {
 			answer, err := c.try(ctx, conn, in)
@@ -100,21 +101,22 @@ func (c *Client) Do(ctx context.Context, to Engine, in Request) (*Response, erro
 	return c.try(ctx, conn, in)
 }
 
-// again repeats a request on a new connection after a stale one was lost.
+// again repeats a request on a new connection after a pooled one was lost.
 func (c *Client) again(ctx context.Context, to Engine, in Request) (*Response, error) {
 	if in.Replay != nil {
 		in.Body = in.Replay()
 	}
 	conn, err := c.dial(ctx, to)
 	if err != nil {
-		// The request may have reached this engine, so the error must not be ErrUnreachable: the caller would
-		// send the request to another engine too.
+		// The request may have reached this engine, so the error must not be ErrUnreachable: the caller would then
+		// send the request to another engine, too.
 		return nil, fmt.Errorf("%w: %w", ErrConnectionLost, context.Cause(ctx))
 	}
 	return c.try(ctx, conn, in)
 }
 
-// CloseStale closes connections that have been idle for too long, so that none to a removed engine remain.
+// CloseStale closes connections that have been idle for longer than maxIdleFor, so that no connection to a removed
+// engine remains. It always returns nil.
 func (c *Client) CloseStale(context.Context) error {
 	c.pool.closeBefore(c.Clock.Now().Add(-maxIdleFor))
 	return nil

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// peer starts a raw server that runs play on each connection, with the number of the connection.
+// peer starts a TCP server that calls play for each connection. n is the number of the connection.
 func peer(t *testing.T, play func(n int, c net.Conn, in *bufio.Reader)) (addr string, conns *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

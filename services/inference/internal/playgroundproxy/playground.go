@@ -1,6 +1,6 @@
-// Package playgroundproxy owns the calls of playground sessions and their transcripts. The registry decides for each
-// call whether the caller may make it: there is no token, and the address of a target is useless without a
-// login. When a session ends, its calls are cut with an error that states the reason.
+// Package playgroundproxy owns the calls of playground sessions and their transcripts. These calls need no deployment
+// token: the registry decides for each call whether the logged-in caller may make it. When a session ends, its open
+// calls are cut with an error that states the reason.
 //
 // Only store.go contains SQL, and only server.go handles protobuf messages.
 package playgroundproxy
@@ -30,29 +30,29 @@ type Admitted struct {
 	UserID, Username string
 }
 
-// Sessions gives access to the registry's playground sessions.
+// Sessions accesses the playground sessions of the registry.
 type Sessions interface {
-	// Admit decides whether the caller may call a target of the session.
+	// Admit returns the replica of a target of the session, if the caller may call it.
 	Admit(ctx context.Context, sessionID string, target int32) (Admitted, error)
-	// Keep marks a session as in use and returns when it expires. For a session that has ended the error is a
+	// Keep marks a session as in use and returns when it expires. If the session has ended, it returns a
 	// fault.Conflict.
 	Keep(ctx context.Context, sessionID string) (time.Time, error)
-	// See returns an error if the session is not visible to the caller.
+	// See returns an error if the caller may not see the session.
 	See(ctx context.Context, sessionID string) error
 }
 
 const (
 	// Prefix is the path under which sessions are called.
 	Prefix = "/api/playground/sessions/"
-	// HeaderCaller carries the identity that auth signed for this request; the gateway sets it.
+	// HeaderCaller contains the identity that auth signed for this request. The gateway sets it.
 	HeaderCaller = "X-Service-Caller"
-	// callerLife is how long that identity is valid.
+	// callerLife is how long the identity in HeaderCaller is valid.
 	callerLife = time.Minute
 	// keepEvery is how often an open call checks whether its session has ended.
 	keepEvery = 20 * time.Second
-	// keepLeast is the pause between checks after the session should have expired.
+	// keepLeast is the minimum time between two checks.
 	keepLeast = 100 * time.Millisecond
-	// askWithin bounds one request to the registry.
+	// askWithin limits the time of one request to the registry.
 	askWithin = 10 * time.Second
 )
 
@@ -72,11 +72,11 @@ type where struct {
 	target  int32
 	path    string
 	clean   bool
-	// wrong is the error of a target that is not a valid number.
+	// wrong is the error if the target is not a valid number, otherwise nil.
 	wrong *fault.Error
 }
 
-// place parses the path of a request. It returns false if the path is not that of a target.
+// place parses the path of a request. It returns false if the path is not below a target.
 func place(u *url.URL) (where, bool) {
 	rest, ok := strings.CutPrefix(u.EscapedPath(), Prefix)
 	if !ok {
@@ -162,7 +162,7 @@ func (h *Handler) requestID(r *http.Request) string {
 	return h.IDs.New(id.Request)
 }
 
-// watch returns a context for a call that ends with the session. The caller must call leave.
+// watch returns a context that ends when the session ends. The caller must call leave when the call has ended.
 func (h *Handler) watch(ctx context.Context, sessionID string, until time.Time) (_ context.Context, leave func()) {
 	ctx, cut := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -183,8 +183,8 @@ func (h *Handler) watch(ctx context.Context, sessionID string, until time.Time) 
 	return ctx, func() { cut(nil); <-done }
 }
 
-// keep returns an error if the session has ended. While the registry is unavailable, the session counts as open
-// until its last known expiry.
+// keep returns an error if the session has ended. While the registry is unavailable, the session counts as open until
+// the last expiry that the registry reported.
 func (h *Handler) keep(ctx context.Context, sessionID string, until *time.Time) error {
 	limited, cancel := context.WithTimeout(authn.Background(ctx), askWithin)
 	defer cancel()

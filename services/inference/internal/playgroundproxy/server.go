@@ -55,11 +55,11 @@ type Server struct {
 	Store    *Store
 }
 
-// maxPage bounds the total size of the bodies on one page, in bytes.
+// maxPage is the maximum total size of the bodies on one page, in bytes.
 const maxPage = 2 << 20
 
-// ListTurns lists the calls of a session, oldest first. The more turns a page has, the shorter their bodies
-// are cut.
+// ListTurns implements TranscriptService. It lists the calls of a session, oldest first. The bodies share maxPage, so
+// on a page with more calls they are cut shorter.
 func (s *Server) ListTurns(ctx context.Context, in *inferencev1.ListTurnsRequest) (*inferencev1.ListTurnsResponse, error) {
 	if err := request.ID(id.Playground, "playground_id", in.GetPlaygroundId()); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Turn is one call of a target, as the transcript stores it.
+// Turn is one call of a playground session, as the transcript stores it.
 type Turn struct {
 	ID, SessionID           string
 	Target                  int32
@@ -25,13 +25,13 @@ type Turn struct {
 	Duration                float64
 }
 
-// Store is the table of turns.
+// Store reads and writes the table of turns.
 type Store struct{ Pool *pgxpool.Pool }
 
 const (
-	// maxTurns bounds the stored turns of a session.
+	// maxTurns is the maximum number of stored turns of a session.
 	maxTurns = 1000
-	// retention is how long a turn is kept. A session can be read no longer than that.
+	// retention is how long a turn is stored: a day longer than the registry shows an ended session.
 	retention = 31 * 24 * time.Hour
 )
 

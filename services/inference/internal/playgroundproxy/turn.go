@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// maxKept is how many bytes of a body the transcript keeps.
+	// maxKept is the maximum number of bytes of a body that the transcript stores.
 	maxKept = 64 << 10
-	// storeWithin bounds the time to store a turn after its call.
+	// storeWithin limits the time to store a turn after its call.
 	storeWithin = 5 * time.Second
 )
 
-// turn collects the bodies of one call. It implements both proxy.Capture and the recorder for that call.
+// turn collects the bodies of one call and stores them. It implements proxy.Capture and the recorder of the proxy.
 type turn struct {
 	store     *Store
 	log       *slog.Logger

@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/routing"
 )
 
-// engineOf returns where to reach a replica: over http on this host, or over https behind the port of its
-// node, which must prove its identity. An https address without a node is refused, because any host could
-// be behind it.
+// engineOf returns how to reach a replica: over http on this host, or over https through the port of its node, which
+// must prove its identity. It returns an error for an https address without a node, because any host could respond
+// there.
 func engineOf(r *routing.Replica) (engineclient.Engine, error) {
 	u, err := url.Parse(r.Address)
 	if err != nil || u.Hostname() == "" || u.User != nil {

@@ -13,8 +13,8 @@ type busy struct {
 	open map[string]int
 }
 
-// choose returns the replicas in the order in which to try them: first the less busy of two drawn at random,
-// then the others in random order.
+// choose returns the replicas in the order in which to try them. The first is the less busy of two random ones. The
+// others follow in random order.
 func (b *busy) choose(replicas []*routing.Replica) []*routing.Replica {
 	order := make([]*routing.Replica, len(replicas))
 	for i, j := range rand.Perm(len(replicas)) {

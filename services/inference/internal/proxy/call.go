@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// readFirst is the size up to which a body is read completely before it is relayed, so that it can be
-	// sent again on a new connection and its model can be recorded.
+	// readFirst is the size up to which a body is read completely before the call is relayed. Such a body can be sent
+	// again on a new connection, and its model can be recorded.
 	readFirst = 1 << 20
 	chunk     = 32 << 10
-	// statusClosed is the status that nginx uses for a client that disconnected. It appears in the record only.
+	// statusClosed is recorded for a client that disconnected. nginx uses the same status. It is never sent.
 	statusClosed = 499
 )
 
@@ -36,7 +36,7 @@ type exchange struct {
 	began  time.Time
 	caller *caller
 	in     engineclient.Request
-	upload *upload // nil if the body was read first
+	upload *upload // nil if the body was read completely before the call was relayed
 }
 
 // call relays one admitted call and records it.
@@ -59,7 +59,7 @@ func (p *Proxy) call(ctx context.Context, w http.ResponseWriter, r *http.Request
 	e.respond(ctx, answer)
 }
 
-// exchange starts a call and its record.
+// exchange creates the exchange of a call and its record.
 func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Request, a *admitted) *exchange {
 	e := &exchange{Proxy: p, a: a, began: p.Clock.Now(), caller: newCaller(ctx, w, p.Idle)}
 	rev := a.deployment.Promoted
@@ -71,7 +71,7 @@ func (p *Proxy) exchange(ctx context.Context, w http.ResponseWriter, r *http.Req
 	return e
 }
 
-// prepare reads a small body completely; a large body, or one of unknown length, is streamed.
+// prepare reads a small body completely. A large body, or one of unknown length, is streamed.
 func (e *exchange) prepare(r *http.Request) error {
 	e.in = engineclient.Request{Method: r.Method, Target: e.a.target, Length: r.ContentLength, Informational: e.informational}
 	if r.ContentLength == 0 {
@@ -79,7 +79,8 @@ func (e *exchange) prepare(r *http.Request) error {
 	}
 	body := &upload{caller: e.caller, in: r.Body, left: e.MaxBody}
 	if r.ContentLength < 0 || r.ContentLength > readFirst {
-		// Otherwise the server reads the rest of the body itself before it writes the first byte of the response.
+		// Without full duplex, the server reads the rest of the body itself before it writes the first byte of the
+		// response.
 		if err := e.caller.ctl.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("enable full duplex: %w", err)
 		}
@@ -95,7 +96,7 @@ func (e *exchange) prepare(r *http.Request) error {
 	}
 	// Read the EOF too: only then does the server start to watch the connection for the caller's disconnect.
 	if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: no end after %d bytes", engineclient.ErrRequestBody, len(whole))
+		return fmt.Errorf("%w: no EOF after %d bytes", engineclient.ErrRequestBody, len(whole))
 	}
 	if e.a.capture != nil {
 		e.a.capture.Request(whole, true)
@@ -135,10 +136,10 @@ func (e *exchange) dial(ctx context.Context, r *http.Request) (*engineclient.Res
 	return nil, last
 }
 
-// fail responds to a call that got no response from an engine.
+// fail responds to a call that got no response from an engine, and records it.
 func (e *exchange) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if errors.Is(err, errTooLarge) {
-		// The same refusal as in fits, where the size was not yet known.
+		// The size of this body was unknown when fits was called, so it is refused only now.
 		w.Header().Set("Connection", "close")
 		e.caller.resume()
 		e.refuse(ctx, w, tooLarge(e.MaxBody), e.a.requestID)
@@ -174,8 +175,8 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 	case errors.Is(cause, routing.ErrSuspended):
 		return traffic.Suspended, suspended()
 	case ctx.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-		// If a deadline has expired, the caller was too slow but is still connected, although the server has
-		// cancelled the context of the request.
+		// This excludes an expired deadline: then the caller was too slow but is still connected, although the server
+		// has canceled the context of the request.
 		return traffic.ClientClosed, nil
 	case errors.Is(err, engineclient.ErrRequestBody):
 		return traffic.ClientClosed, fault.New(fault.Refused, "body_cut", "the request body could not be read completely")
@@ -188,36 +189,36 @@ func (e *exchange) explain(ctx context.Context, err error) (outcome string, answ
 	}
 }
 
-// Capture receives the bodies of a call. The recorder's Record is called after the last of its methods.
+// Capture receives the bodies of a call. Its methods are called before the recorder's Record.
 type Capture interface {
-	// Request receives the request body, or nothing with whole false if the body is streamed. The
-	// implementation must copy what it keeps.
+	// Request receives the request body. If the body is streamed, b is nil and whole is false. The implementation
+	// must copy b to keep it.
 	Request(b []byte, whole bool)
-	// Response receives the next part of the response body. The implementation must copy what it keeps.
+	// Response receives the next part of the response body. The implementation must copy b to keep it.
 	Response(b []byte)
 }
 
-// Guest is a call that was admitted elsewhere: a logged-in user calls a target of a playground session.
+// Guest is a call of a playground session. The registry has admitted it: a logged-in user may call the target.
 type Guest struct {
 	RequestID string
-	// Target is the engine's path and query.
+	// Target is the path and query of the request to the engine.
 	Target *url.URL
-	// Session and Number take the place of the deployment and the revision number in the record.
+	// Session and Number are recorded instead of the deployment id and the revision number.
 	Session string
 	Number  int32
 	Replica *routing.Replica
 	Capture Capture
 }
 
-// Target returns the engine's path for an escaped path, which must be /v1 or start with /v1/. It returns false
+// Target returns the path at the engine for an escaped path, which must be /v1 or start with /v1/. It returns false
 // if the path must not be relayed.
 func Target(escaped string) (path string, ok bool) {
 	_, path, _, ok = route(prefix + "x" + escaped)
 	return path, ok
 }
 
-// Guest relays one call that was admitted elsewhere. It applies the same checks to the request as ServeHTTP.
-// If the context ends with a fault.Error as its cause, the caller receives that error.
+// Guest relays one call that the registry has admitted. It applies the same checks to the request as ServeHTTP. If
+// the context ends with a fault.Error as its cause, the caller receives that error.
 func (p *Proxy) Guest(ctx context.Context, w http.ResponseWriter, r *http.Request, g Guest) {
 	a := &admitted{
 		token: &routing.Token{}, target: g.Target, requestID: g.RequestID, socket: upgrades(r), capture: g.Capture,

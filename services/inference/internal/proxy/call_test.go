@@ -58,7 +58,7 @@ func TestFailedDialTriesNextReplica(t *testing.T) {
 			}
 			r := newRig(t, served("a", tok, first, engine(t, replies(whole))))
 			s := r.serve()
-			// The replica that is tried first is random; repeat until both were used.
+			// Which replica is tried first is random. Repeat until both have been used.
 			seen := map[string]bool{}
 			calls := 0
 			for len(seen) < 2 || calls < 4 {

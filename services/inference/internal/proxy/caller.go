@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// caller is the connection to the caller. Its deadlines are in the machine's time, because those of a
-// connection always are. When the call ends, reads and writes return at once.
+// caller is the connection to the caller. Its deadlines use the real clock, as all connection deadlines do. When the
+// call ends, reads and writes return at once.
 type caller struct {
 	ctx  context.Context //nolint:containedctx // of the call to which this belongs.
 	w    http.ResponseWriter
@@ -32,8 +32,8 @@ func (c *caller) soon() time.Time { return clock.Real().Now().Add(c.idle) }
 // interrupt makes a blocked read of the body return.
 func (c *caller) interrupt() { _ = c.ctl.SetReadDeadline(past()) }
 
-// resume lets the server read some more of a refused body: if a connection is closed while bytes are unread,
-// the response can be lost.
+// resume lets the server read some more of a refused body, because the response can be lost if a connection is closed
+// while bytes are unread.
 func (c *caller) resume() { _ = c.ctl.SetReadDeadline(c.soon()) }
 
 // readBody reads a part of the body within the idle time.
@@ -41,19 +41,20 @@ func (c *caller) readBody(body io.Reader, p []byte) (int, error) {
 	if err := c.ctl.SetReadDeadline(c.soon()); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, fmt.Errorf("set a deadline: %w", err)
 	}
-	// Check after setting the deadline: if the call ended before, its expired deadline was just overwritten.
+	// Check this after setting the deadline: if the call has ended, the new deadline has just overwritten the expired
+	// one.
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)
 	}
 	n, err := body.Read(p)
 	if errors.Is(err, io.EOF) {
-		// The server now reads from the connection in the background; an old deadline must not interrupt it.
+		// The server now reads from the connection in the background. An old deadline must not interrupt it.
 		_ = c.ctl.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// errCaller reports that the caller no longer reads the response.
+// errCaller means that the caller no longer reads the response.
 var errCaller = errors.New("write to the caller")
 
 // write sends a part of the response and flushes it, within the idle time.
@@ -75,7 +76,7 @@ func (c *caller) write(p []byte) error {
 	return nil
 }
 
-// farewellWithin bounds the last write to a caller whose call has ended.
+// farewellWithin limits the time of the last write to a caller whose call has ended.
 const farewellWithin = time.Second
 
 // farewell writes and flushes p even if the call has ended.
@@ -89,7 +90,7 @@ func (c *caller) farewell(p []byte) {
 // settle resets the write deadline for the next request on the connection.
 func (c *caller) settle() { _ = c.ctl.SetWriteDeadline(time.Time{}) }
 
-// upload is a request body that is streamed to the engine, up to a size.
+// upload is a request body that is streamed to the engine. It may have at most left bytes.
 type upload struct {
 	caller *caller
 	in     io.Reader

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deadlined is a connection that records its deadlines; setting one returns broken.
+// deadlined records the deadlines that are set. Setting one returns broken.
 type deadlined struct {
 	*httptest.ResponseRecorder
 	read, write []time.Time

@@ -29,7 +29,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-// patience bounds every wait of these tests. No passing test takes that long.
+// patience is the maximum time of every wait in these tests. A test that passes takes less.
 const patience = time.Minute
 
 // registry is a stream that grants every renewal.
@@ -167,7 +167,7 @@ func (r *rig) serve() *httptest.Server {
 	return s
 }
 
-// idle reports that no replica counts as busy.
+// idle reports whether no call is open on any replica.
 func (r *rig) idle() bool {
 	r.proxy.busy.mu.Lock()
 	defer r.proxy.busy.mu.Unlock()
@@ -188,7 +188,7 @@ func mint(t *testing.T, kind string) token {
 	return token{text, &registrypeerv1.ServedToken{Id: "tok_" + text[4:10], Name: "n", Hash: secret.Hash(text)}}
 }
 
-// dep returns the id of a deployment.
+// dep returns a deployment id made of the given letter.
 func dep(letter string) string { return "dep_0" + strings.Repeat(letter, 25) }
 
 // served returns a ready deployment with replicas r0, r1, ... at these addresses.
@@ -203,7 +203,7 @@ func served(letter string, tok token, addresses ...string) *registrypeerv1.Serve
 	return d
 }
 
-// engine starts a raw server that runs play on each connection.
+// engine starts a TCP server that calls play for each connection.
 func engine(t *testing.T, play func(c net.Conn, in *bufio.Reader)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,8 +9,8 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// toEngine reports whether a request header is passed to the engine. All others are dropped, above all those
-// that carry a credential or an address.
+// toEngine reports whether a request header is passed to the engine. All others are dropped, in particular those with
+// a credential or an address.
 func toEngine(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language", "Content-Type",
@@ -21,8 +21,8 @@ func toEngine(name string) bool {
 	return false
 }
 
-// fromEngine reports whether a response header is passed to the caller. An engine must not be able to set a
-// cookie or a policy for our host.
+// fromEngine reports whether a response header is passed to the caller. An engine must not be able to set a cookie or
+// a policy for this host.
 func fromEngine(name string) bool {
 	switch name {
 	case "Cache-Control", "Content-Encoding", "Content-Language", "Content-Length", "Content-Type", "Date", "Etag",
@@ -58,8 +58,8 @@ func engineHeader(ctx context.Context, in http.Header, key, requestID string) ht
 	return out
 }
 
-// trace adds the trace headers: those of the current span if there is one, otherwise those of the caller if
-// they are well formed.
+// trace adds the trace headers of the current span, if there is one. Otherwise it adds those of the caller, if they
+// are well formed.
 func trace(ctx context.Context, in, out http.Header) {
 	w3c := propagation.TraceContext{}
 	if !oteltrace.SpanContextFromContext(ctx).IsValid() {
@@ -76,7 +76,7 @@ func callerHeader(out, in http.Header, requestID string) {
 		}
 	}
 	if len(in["Content-Type"]) == 0 {
-		out["Content-Type"] = nil // keeps net/http from guessing one
+		out["Content-Type"] = nil // prevents net/http from guessing it
 	}
 	out.Set("X-Request-Id", requestID)
 	out.Set("X-Content-Type-Options", "nosniff")

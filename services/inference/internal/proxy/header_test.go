@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// credentials returns headers that carry an identity or an address, and hop-by-hop headers.
+// credentials returns the names of headers that contain an identity or an address, and of hop-by-hop headers.
 func credentials() []string {
 	return []string{
 		"Authorization", "Proxy-Authorization", "Cookie", "X-Service-Token", "X-Api-Key", "Api-Key", "X-Service-Caller", "X-Service-Session",
@@ -33,7 +33,7 @@ func TestEngineHeader_listedNamesOnly(t *testing.T) {
 	require.Equal(t, http.Header{
 		"User-Agent": {""}, "Authorization": {"Bearer engines-own"}, "X-Request-Id": {"req_1"},
 	}, engineHeader(t.Context(), in, "engines-own", "req_1"))
-	// A listed header passes with all of its values.
+	// A listed header is passed with all of its values.
 	in = http.Header{"Accept": {"a/b", "c/d"}, "Openai-Beta": {""}, "Content-Type": {"application/json"}}
 	got := engineHeader(t.Context(), in, "", "req_1")
 	require.Equal(t, []string{"a/b", "c/d"}, got["Accept"])

@@ -26,7 +26,7 @@ func (a attempt) String() string {
 	return fmt.Sprintf("draining=%t over=%t large=%t bearer=%q target=%q path=%q upgrade=%q", a.draining, a.over, a.large, a.bearer, a.target, a.path, a.upgrade)
 }
 
-// verdict returns the result of the first check that refuses a request, in the order of section 18 of decisions.md.
+// verdict returns the result of the first check that refuses a request, in the fixed order of the checks.
 func verdict(a attempt) (status int, code string) {
 	for _, check := range []struct {
 		refuses bool
@@ -52,7 +52,7 @@ func verdict(a attempt) (status int, code string) {
 	return 502, "engine_unreachable" // the engine's port is closed
 }
 
-// everything returns all combinations of faults.
+// everything returns all combinations of what can be wrong with a request.
 func everything() []attempt {
 	var all []attempt
 	both := []bool{false, true}
@@ -74,7 +74,7 @@ func everything() []attempt {
 	return all
 }
 
-// fixture is a rig with a deployment in each state, and tokens.
+// fixture is a rig with a deployment in each state, and a token of each deployment.
 type fixture struct {
 	*rig
 	ids    map[string]string
@@ -104,7 +104,7 @@ func newFixture(t *testing.T) *fixture {
 		w.tokens["own "+state] = own.text
 		all = append(all, d)
 	}
-	// Missing deployments have no token of their own; use that of an existing deployment.
+	// Missing deployments have no token of their own. Use the token of an existing deployment.
 	w.tokens["own unknown"], w.tokens["own malformed"] = w.tokens["own ready"], w.tokens["own ready"]
 	w.rig = newRig(t, all...)
 	return w
@@ -214,7 +214,7 @@ func TestRefusalsCountedNotRecorded(t *testing.T) {
 	require.Empty(t, w.ledger.outcomes)
 }
 
-// malformedIDs returns strings in the place of the deployment id that are not valid ids.
+// malformedIDs returns strings that are not valid deployment ids.
 func malformedIDs() []string {
 	upper := "DEP_0" + dep("a")[5:]
 	out := []string{

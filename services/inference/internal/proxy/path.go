@@ -32,7 +32,7 @@ func route(escaped string) (deployment, target string, found, ok bool) {
 	return deployment, "/" + decoded, true, true
 }
 
-// clean reports whether no other parser could read the path as one outside /v1.
+// clean reports whether every parser would read the path as one inside /v1.
 func clean(decoded string) bool {
 	for i := range len(decoded) {
 		if c := decoded[i]; c < 0x20 || c == 0x7f || c == '\\' || c == '%' || c == ';' {

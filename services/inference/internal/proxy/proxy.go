@@ -43,11 +43,11 @@ type Proxy struct {
 	IDs      *id.Source
 	Log      *slog.Logger
 	Tally    tally
-	// MaxBody is the largest request body, in bytes.
+	// MaxBody is the maximum size of a request body, in bytes.
 	MaxBody int64
-	// Idle bounds each pause of a caller while it sends the request or reads the response.
+	// Idle limits each pause of a caller that sends the request or reads the response.
 	Idle time.Duration
-	// Sockets bounds WebSockets.
+	// Sockets contains the limits of WebSockets.
 	Sockets Sockets
 
 	draining atomic.Bool
@@ -57,13 +57,13 @@ type Proxy struct {
 	busy     busy
 }
 
-// Drain makes the proxy refuse new calls from now on. Open calls continue, WebSockets until they are quiet.
+// Drain makes the proxy refuse new calls from now on. Open calls continue; WebSockets end when they are quiet.
 func (p *Proxy) Drain() {
 	p.draining.Store(true)
 	p.drain.Do(func() { close(p.stopping()) })
 }
 
-// WithRecorder returns a copy of the proxy for Guest calls that uses another recorder.
+// WithRecorder returns a copy of the proxy that uses another recorder. Only its method Guest may be called.
 func (p *Proxy) WithRecorder(r recorder) *Proxy {
 	q := &Proxy{
 		Lease: p.Lease, Relay: p.Relay, Recorder: r, Clock: p.Clock, IDs: p.IDs, Log: p.Log, Tally: p.Tally, MaxBody: p.MaxBody, Idle: p.Idle,
@@ -93,7 +93,7 @@ type admitted struct {
 	capture    Capture // set for Guest calls only
 }
 
-// ServeHTTP implements http.Handler. decisions.md fixes the order of its checks.
+// ServeHTTP implements http.Handler. The order of its checks is fixed and tested.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requestID := p.requestID(r)
 	a, err := p.admit(r)
@@ -105,7 +105,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, leave, ok := p.Lease.Enter(r.Context(), a.sum, a.token)
 	defer leave()
 	if !ok {
-		// The token, the lease or the deployment changed since admit: run the checks again for the reason.
+		// The token, the lease or the deployment has changed since admit. Run the checks again to find the reason.
 		if _, err = p.admit(r); err == nil {
 			err = LeaseExpired()
 		}
@@ -119,7 +119,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.call(ctx, w, r, a)
 }
 
-// requestID returns the id that the edge assigned, which the caller cannot choose, or a new one.
+// requestID returns the id that the gateway assigned, which the caller cannot choose, or a new one.
 func (p *Proxy) requestID(r *http.Request) string {
 	if given := obs.RequestID(r.Context()); id.Check(id.Request, given) == nil {
 		return given
@@ -150,11 +150,11 @@ func (p *Proxy) write(w http.ResponseWriter, err *fault.Error, requestID string)
 const (
 	codeSuspended = "deployment_suspended"
 	codeDraining  = "draining"
-	// retryReady is the Retry-After of calls that arrive before a revision is ready or while the lease is over.
+	// retryReady is the Retry-After of calls that are refused because no revision is ready or the lease has expired.
 	retryReady = 10 * time.Second
 )
 
-// LeaseExpired returns the error of a replica without a valid lease.
+// LeaseExpired returns the error for a call to a replica without a valid lease.
 func LeaseExpired() *fault.Error {
 	return fault.New(fault.Unavailable, "lease_over", "this replica has lost contact with the registry").WithRetryAfter(retryReady)
 }

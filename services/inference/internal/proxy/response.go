@@ -18,8 +18,8 @@ import (
 // respond relays the engine's response to the caller as it arrives.
 func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	resp := a.HTTP
-	// The end of the call interrupts a write that a slow caller blocks. This is stopped before settle, which
-	// resets the deadline for the next request on the connection.
+	// When the call ends, a write that a slow caller blocks is interrupted. The deferred calls run in reverse order:
+	// the interruption is stopped first, then settle resets the deadline for the next request on the connection.
 	defer e.caller.settle()
 	defer context.AfterFunc(ctx, func() { _ = e.caller.ctl.SetWriteDeadline(past()) })()
 	callerHeader(e.caller.w.Header(), resp.Header, e.a.requestID)
@@ -45,8 +45,8 @@ func (e *exchange) respond(ctx context.Context, a *engineclient.Response) {
 	e.cut(ctx, err, sent, copied, plain)
 }
 
-// informational relays a 1xx response, with the headers that a response may have. Its headers do not become
-// part of the final response.
+// informational relays a 1xx response with those of its headers that may be passed to the caller. They do not become
+// headers of the final response.
 func (e *exchange) informational(status int, header http.Header) {
 	if e.upload != nil {
 		return // another goroutine may be reading the body, which makes the server write its own 100 Continue
@@ -66,7 +66,7 @@ func (e *exchange) informational(status int, header http.Header) {
 // pump copies the body to the caller until its end and flushes after each read.
 func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 	if a.HTTP.ContentLength < 0 {
-		// Flush the head, because the first byte of the body may take a while.
+		// Flush the headers, because the first byte of the body may take a while.
 		if err := e.caller.write(nil); err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func (e *exchange) pump(a *engineclient.Response, copied *tee) error {
 	}
 }
 
-// last writes an error as the last event of a stream that is cut. It is a separate event even if the engine
-// died in the middle of one. It is written although the call has ended, with a short deadline.
+// last writes an error as the last event of a stream that is cut. It begins a new event even if the engine stopped in
+// the middle of one. It writes although the call has ended, with a short deadline.
 func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	if !copied.stream || !plain {
 		return
@@ -111,7 +111,7 @@ func (e *exchange) last(copied *tee, plain bool, message, code string) {
 	if !copied.atBoundary() {
 		event = append([]byte("\n\n"), event...)
 	}
-	e.caller.farewell(event) // the connection is aborted either way
+	e.caller.farewell(event) // an error does not matter: the connection is aborted anyway
 }
 
 // lastError is the error object of a last event.
@@ -121,8 +121,8 @@ type lastError struct {
 	Code    string `json:"code"`
 }
 
-// cut records why a response is truncated and aborts the connection, so that the response does not look
-// complete. err is the error of relaying the response, sent that of sending the request.
+// cut records why a response is truncated and aborts the connection, so that the response does not look complete. err
+// is the error of relaying the response, sent the error of sending the request.
 func (e *exchange) cut(ctx context.Context, err, sent error, copied *tee, plain bool) {
 	cause := context.Cause(ctx)
 	end, over := errors.AsType[*fault.Error](cause)

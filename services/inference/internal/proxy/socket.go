@@ -18,11 +18,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/inference/internal/traffic"
 )
 
-// Sockets bounds WebSockets.
+// Sockets contains the limits of WebSockets.
 type Sockets struct {
 	// Idle is how long both sides may send nothing.
 	Idle time.Duration
-	// MaxMessage is the largest message, in bytes.
+	// MaxMessage is the maximum size of a message, in bytes.
 	MaxMessage int64
 }
 
@@ -65,12 +65,12 @@ func socketHeader(out, in http.Header) {
 	}
 }
 
-// errHandshake reports an engine that responded with 101 but not with a valid WebSocket handshake.
+// errHandshake means that an engine responded with 101, but not with a valid WebSocket handshake.
 var errHandshake = errors.New("the engine's response is not a valid WebSocket handshake")
 
 // accepted reports whether the engine's response accepts the handshake with this key.
 func accepted(resp *http.Response, key string) bool {
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 prescribes SHA-1
 	return strings.EqualFold(resp.Header.Get("Upgrade"), "websocket") && connectionHas(resp.Header, "upgrade") &&
 		resp.Header.Get("Sec-Websocket-Accept") == base64.StdEncoding.EncodeToString(sum[:])
 }
@@ -113,7 +113,7 @@ func (e *exchange) upgrade(ctx context.Context, w http.ResponseWriter, answer *e
 		e.fail(ctx, w, err)
 		return
 	}
-	_ = own.SetDeadline(e.caller.soon()) // if the connection is closed, the write below fails
+	_ = own.SetDeadline(e.caller.soon()) // an error does not matter: the write below would fail, too
 	if err := switching(pending.Writer, answer.HTTP, e.a.requestID); err != nil {
 		_, _ = conn.Close(), own.Close() // their errors do not matter
 		e.rec.Status, e.rec.Outcome = statusClosed, traffic.ClientClosed
@@ -167,7 +167,7 @@ func lastWord(cause error) (code uint16, why string) {
 	return 1001, "the server is stopping"
 }
 
-// ended records a WebSocket session.
+// ended records the call of a WebSocket session that has ended.
 func (e *exchange) ended(ctx context.Context, r socket.Result) {
 	e.rec.RequestBytes, e.rec.ResponseBytes = r.FromCaller.Bytes, r.FromEngine.Bytes
 	e.rec.RequestFrames, e.rec.ResponseFrames = &r.FromCaller.Frames, &r.FromEngine.Frames

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxTee is the largest response that is kept to read its usage.
+	// maxTee is the maximum size of a response that is copied to read its usage, in bytes.
 	maxTee = 1 << 20
-	// tailKept is how much of the end of a stream is kept; the usage is in the last events.
+	// tailKept is how many bytes at the end of a stream are copied. The usage is in the last events.
 	tailKept = 16 << 10
 )
 
-// tee keeps a bounded copy of a response while it is relayed: all of a plain response, the end of a stream.
+// tee copies a response while it is relayed: a whole plain response up to maxTee, or the end of a stream.
 type tee struct {
 	stream bool
 	buf    []byte

@@ -11,12 +11,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Lease is the current snapshot and how long it may be used.
+// Lease holds the current snapshot and how long it may be used.
 type Lease struct {
 	// mono is a monotonic clock, because a lease is a duration and not a date.
 	mono    func() time.Duration
 	current atomic.Pointer[snapshot]
-	until   atomic.Int64 // in terms of mono
+	until   atomic.Int64 // a time of mono
 
 	extended chan struct{} // receives a value after each extension
 
@@ -34,10 +34,10 @@ type call struct {
 var (
 	// ErrRevoked is the cause with which the open calls of a revoked token are cut.
 	ErrRevoked = errors.New("the token was revoked")
-	// ErrExpired is the cause with which all open calls are cut when the lease has expired: without contact to
-	// the registry their tokens may have been revoked.
+	// ErrExpired is the cause with which all open calls are cut when the lease has expired. Without contact to the
+	// registry, it is unknown whether their tokens were revoked.
 	ErrExpired = errors.New("the lease has expired")
-	// ErrSuspended is the cause with which open calls are cut if their deployment is suspended with cut set.
+	// ErrSuspended is the cause with which open calls are cut if their deployment is suspended and its Cut is set.
 	ErrSuspended = errors.New("the deployment was suspended")
 	// errOlder rejects an older snapshot, because it would bring back revoked tokens.
 	errOlder = errors.New("the snapshot is older than the current one")
@@ -61,7 +61,7 @@ func (l *Lease) Epoch() int64 {
 	return 0
 }
 
-// Token finds a valid token by its SHA-256.
+// Token returns the valid token with a SHA-256 hash.
 func (l *Lease) Token(sum []byte) (*Token, bool) {
 	s := l.current.Load()
 	if s == nil || len(sum) != len(hash{}) {
@@ -71,7 +71,7 @@ func (l *Lease) Token(sum []byte) (*Token, bool) {
 	return t, ok
 }
 
-// Deployment finds a deployment by its id.
+// Deployment returns the deployment with an id.
 func (l *Lease) Deployment(id string) (*Deployment, bool) {
 	s := l.current.Load()
 	if s == nil {
@@ -89,8 +89,8 @@ func (l *Lease) Enter(ctx context.Context, sum []byte, t *Token) (_ context.Cont
 	c := &call{deployment: t.DeploymentID, cut: cut, over: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// apply swaps the snapshot and cuts calls under this lock. So a call is either registered before apply
-	// runs and can be cut, or it sees the new snapshot.
+	// apply swaps the snapshot and cuts calls under this lock. So either the call is registered before apply runs,
+	// and apply can cut it, or the call sees the new snapshot.
 	_, live := l.Token(sum)
 	if d, ok := l.Deployment(t.DeploymentID); !live || !l.Valid() || ok && d.Suspended {
 		cut(nil)
@@ -116,8 +116,8 @@ func (l *Lease) leave(tokenID string, c *call) {
 	}
 }
 
-// apply makes s the current snapshot and cuts the calls of tokens that s lacks and of deployments that s
-// suspends with cut set. It returns the calls it cut; they take a moment to end.
+// apply makes s the current snapshot. It cuts the calls of tokens that are not in s, and of deployments that are
+// suspended in s with Cut set. It returns the calls that it cut; they take a moment to end.
 func (l *Lease) apply(s *snapshot) ([]*call, error) {
 	live := make(map[string]bool, len(s.tokens))
 	for _, t := range s.tokens {
@@ -154,10 +154,10 @@ func (l *Lease) cutAll(why func(tokenID string, c *call) error) []*call {
 	return gone
 }
 
-// whyOver makes cutAll cut every call.
+// whyOver returns ErrExpired for every call. With it, cutAll cuts all calls.
 func whyOver(string, *call) error { return ErrExpired }
 
-// lapse ends the lease at once and cuts all open calls. It returns them; they take a moment to end.
+// lapse ends the lease at once, cuts all open calls and returns them; they take a moment to end.
 func (l *Lease) lapse() []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +174,7 @@ func (l *Lease) extend(requested, span time.Duration) {
 	}
 }
 
-// Guard cuts all open calls whenever the lease expires, until ctx ends. It must, because the registry
+// Guard cuts all open calls whenever the lease expires, until ctx ends. This is necessary because the registry
 // completes a revocation without waiting for a replica whose lease has expired.
 func (l *Lease) Guard(ctx context.Context, clk clock.Clock) error {
 	for ctx.Err() == nil {

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// releaseWithin bounds one request that releases leases.
+	// releaseWithin limits the time of one request that releases leases.
 	releaseWithin = time.Second
-	// leaveWithin bounds leave, because a stopping process has no more time for it.
+	// leaveWithin limits the time of leave, because a stopping process has no more time for it.
 	leaveWithin = 2 * time.Second
 	// codeReleased is the code of the registry's error if another process has released this replica's lease.
 	codeReleased = "replica_released"
 )
 
-// enter takes a new replica id and reads which replicas this process replaces on its folder. If the roll is
-// unavailable the replica serves all the same; then the registry waits until the lease of a crashed
+// enter takes a new replica id and reads from the replica file which earlier replicas this process replaces. If the
+// file is unavailable, the replica serves nevertheless. The registry then waits until the lease of a crashed
 // predecessor expires.
 func (w *Watcher) enter(ctx context.Context) {
 	w.replica = w.Name()
 	w.rejoin(ctx)
 }
 
-// rejoin writes the replica id into the roll, unless that is done. If it fails, Run calls it again before
-// the next stream.
+// rejoin adds the replica id to the replica file, unless it is already there. If that fails, Run calls rejoin again
+// before the next stream.
 func (w *Watcher) rejoin(ctx context.Context) {
 	if w.entered {
 		return
@@ -38,8 +38,8 @@ func (w *Watcher) rejoin(ctx context.Context) {
 	w.gone, w.entered = gone, true
 }
 
-// clear releases the leases of dead predecessors. If that fails, it is tried again with the next renewal;
-// only the first failure is logged.
+// clear releases the leases of predecessors that have ended. If that fails, clear is called again with the next
+// renewal. Only the first failure is logged.
 func (w *Watcher) clear(ctx context.Context) {
 	if len(w.gone) == 0 {
 		return
@@ -64,16 +64,16 @@ func (w *Watcher) release(ctx context.Context, replicaIDs []string) error {
 	return err
 }
 
-// expelled ends the lease and takes a new replica id. It runs when a process with a copy of this folder has
-// released this replica's lease: the registry no longer waits for the old id.
+// expelled ends the lease and takes a new replica id. It is called when a process with a copy of this folder has
+// released this replica's lease. The registry then no longer waits for the old id.
 func (w *Watcher) expelled(ctx context.Context) {
 	w.Lease.lapse()
 	w.entered = false
 	w.enter(ctx)
 }
 
-// leave ends the lease, waits until the open calls have ended, and only then releases the lease. A failure
-// is logged; then the next process on the folder releases the lease, or it expires.
+// leave ends the lease, waits until the open calls have ended, and then releases the lease. It logs a failure. The
+// lease is then released by the next process that uses the folder, or it expires.
 func (w *Watcher) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
@@ -92,7 +92,7 @@ func (w *Watcher) leave(ctx context.Context) {
 	}
 }
 
-// ended waits until the cut calls have ended.
+// ended waits until the cut calls have ended. It returns errUncut if ctx ends first.
 func ended(ctx context.Context, gone []*call) error {
 	for _, c := range gone {
 		select {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// stage returns a scene in which the test sends the registry's responses itself, and the path of the roll.
+// stage returns a scene in which the test sends the registry's responses itself, and the path of the replica file.
 func stage(t *testing.T) (*scene, string) {
 	t.Helper()
 	s := &scene{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{
@@ -44,7 +44,7 @@ func (s *scene) grant(w *wire) {
 	require.True(s.t, s.lease.Valid())
 }
 
-// listed returns the replicas that the next process on the folder finds in the roll.
+// listed returns the replicas that the next process finds in the replica file.
 func listed(t *testing.T, path string) []string {
 	t.Helper()
 	r := &ReplicaFile{Path: path}
@@ -128,8 +128,8 @@ func TestPredecessorReleaseRetried(t *testing.T) {
 	require.Empty(t, listed(t, path))
 }
 
-// A process that runs on a copy of the folder releases the lease of this one. Then revocations no longer wait for
-// the replica id, so the replica must stop serving under it at once.
+// A process with a copy of the folder releases the lease of this process. Revocations then no longer wait for the
+// replica id, so the replica must stop serving under this id at once.
 func TestReleasedReplicaRejoinsUnderNewID(t *testing.T) {
 	t.Parallel()
 	s, path := stage(t)

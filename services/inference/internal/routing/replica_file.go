@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// ReplicaFile is the file that lists the replicas that have served from a folder and whose leases are not yet
-// released. A serving process holds the file's lock, and the kernel keeps the lock until the process is
-// dead, even if it is frozen. So a process that gets the lock knows that the listed replicas no longer serve.
+// ReplicaFile is the file that lists the replicas that have served from a folder and whose leases are not released
+// yet. A process locks the file while it serves. The kernel holds the lock until the process has ended, even if it is
+// frozen. A process that gets the lock therefore knows that the listed replicas no longer serve.
 type ReplicaFile struct {
 	// Path is the file; its folder must exist.
 	Path string
@@ -21,14 +21,14 @@ type ReplicaFile struct {
 	file *localfile.LockedFile
 }
 
-// errTaken reports that another living process holds the lock.
+// errTaken means that another running process holds the lock.
 var errTaken = errors.New("another process serves from this folder")
 
-// maxGone bounds the predecessors that are remembered. Together with the replica itself they fit into one
+// maxGone is the maximum number of predecessors in the file. Together with the replica itself, they fit into one
 // release request to the registry.
 const maxGone = 99
 
-// Enter adds the replica to the roll and returns its predecessors, whose processes are dead.
+// Enter adds the replica to the file and returns its predecessors, whose processes have ended.
 func (r *ReplicaFile) Enter(replicaID string) (gone []string, err error) {
 	if err := r.take(); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (r *ReplicaFile) Enter(replicaID string) (gone []string, err error) {
 	return gone, r.Keep(append(slices.Clone(gone), replicaID)...)
 }
 
-// take opens and locks the file, unless this Roll holds it already.
+// take opens and locks the file, unless r has already done so.
 func (r *ReplicaFile) take() error {
 	if r.file != nil {
 		return nil
@@ -56,8 +56,8 @@ func (r *ReplicaFile) take() error {
 	return nil
 }
 
-// read returns the ids in the file, oldest first. It skips what a crash of the machine left unreadable;
-// those leases expire by themselves.
+// read returns the ids in the file, oldest first. It skips ids that a crash of the machine has made unreadable; their
+// leases expire by themselves.
 func (r *ReplicaFile) read() ([]string, error) {
 	raw, err := io.ReadAll(io.NewSectionReader(r.file, 0, maxGone*2*64))
 	if err != nil {

@@ -26,13 +26,13 @@ func TestRoll_Enter_predecessors(t *testing.T) {
 	gone, err := first.Enter(replicaID("1"))
 	require.NoError(t, err)
 	require.Empty(t, gone)
-	require.NoError(t, first.Close()) // the kernel does the same when the process dies
+	require.NoError(t, first.Close()) // the kernel does the same when the process ends
 
 	second := &ReplicaFile{Path: path}
 	gone, err = second.Enter(replicaID("2"))
 	require.NoError(t, err)
 	require.Equal(t, []string{replicaID("1")}, gone)
-	require.NoError(t, second.Close()) // dies before it releases its predecessor
+	require.NoError(t, second.Close()) // it ends before it releases its predecessor's lease
 
 	third := &ReplicaFile{Path: path}
 	gone, err = third.Enter(replicaID("3"))
@@ -52,7 +52,7 @@ func TestRoll_Enter_predecessors(t *testing.T) {
 	require.Empty(t, gone, "a replica that released its lease must not be listed")
 }
 
-// A frozen process keeps its lock. It may serve again when it is resumed, so it must not count as dead.
+// A frozen process still has its lock. It may serve again when it is resumed, so it must not count as ended.
 func TestRoll_Enter_lockedByLivingProcess(t *testing.T) {
 	t.Parallel()
 	living, path := rollOf(t)

@@ -1,8 +1,8 @@
-// Package routing owns what this replica may serve: the registry's snapshot, which is valid only while the
-// replica's lease runs. A lookup takes no lock and reads no database. A token that is missing from a new
-// snapshot is refused, and its open calls have ended, before the snapshot is acknowledged. A replica that
-// has lost the registry serves until its lease expires and then refuses all calls. A replica that stops
-// releases its lease last, and on start it releases the leases of processes that were killed on its folder.
+// Package routing owns what this replica may serve: the registry's snapshot, which is valid only while the replica
+// has a lease. A lookup takes no lock and reads no database. Before a new snapshot is acknowledged, every token that
+// is missing from it is refused and its open calls have ended. A replica without contact to the registry serves until
+// its lease expires, and then refuses all calls. When a replica stops, it releases its lease last. When it starts, it
+// releases the leases of killed processes that used its folder.
 package routing
 
 import (

@@ -16,9 +16,10 @@ import (
 const (
 	// renewEvery is how often the lease is renewed.
 	renewEvery = time.Second
-	// silent is how long the registry may send nothing before the stream counts as dead.
+	// silent is how long the registry may send nothing before the stream counts as lost.
 	silent = 10 * time.Second
-	// cutWithin is how long cut calls may take to end. An acknowledgement promises that they have ended.
+	// cutWithin is how long cut calls may take to end. The acknowledgement of a snapshot promises that they have
+	// ended.
 	cutWithin = 5 * time.Second
 )
 
@@ -27,25 +28,25 @@ var (
 	errUncut  = errors.New("calls that were cut are still open")
 )
 
-// Watcher keeps the lease in step with the registry.
+// Watcher receives snapshots from the registry and renews the lease.
 type Watcher struct {
 	Lease     *Lease
 	Snapshots registrypeerv1.SnapshotServiceClient
-	// Name returns a new replica id. It is random per start, so that the registry cannot mistake the
-	// acknowledgement of one process for that of another.
+	// Name returns a new replica id. It is random, so that after a restart the registry cannot mistake an
+	// acknowledgement of the old process for one of the new process.
 	Name  func() string
 	Roll  *ReplicaFile
 	Clock clock.Clock
 	Log   *slog.Logger
 
 	replica string
-	entered bool     // the replica id is in the roll
+	entered bool     // the replica file contains the replica id
 	gone    []string // predecessors whose leases are not yet released
 	warned  bool     // a failure to release them has been logged
 }
 
-// Run follows the registry until ctx ends, and then releases the lease. It reopens a stream that breaks;
-// the lease continues meanwhile.
+// Run receives snapshots until ctx ends, and then releases the lease. It reopens a stream that breaks; meanwhile the
+// lease remains valid until it expires.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.enter(ctx)
 	defer w.leave(ctx)
@@ -69,17 +70,17 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// watch is one stream.
+// watch is one stream of snapshots.
 type watch struct {
 	*Watcher
 	stream registrypeerv1.SnapshotService_WatchClient
 	// requested maps the number of each open renewal to the time at which it was requested.
 	requested map[int64]time.Duration
 	number    int64
-	heard     time.Duration // time of the registry's last message, in terms of mono
+	heard     time.Duration // when the registry's last message arrived, a time of mono
 }
 
-// once opens one stream and follows it until it breaks. served reports whether it delivered a message.
+// once opens one stream and handles its messages until it breaks. served reports whether a message arrived.
 func (w *Watcher) once(ctx context.Context) (served bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,7 +174,7 @@ func (s *watch) take(ctx context.Context, in *registrypeerv1.WatchResponse) erro
 	return s.send(0)
 }
 
-// await waits until the cut calls have ended.
+// await waits until the cut calls have ended, at most cutWithin.
 func (s *watch) await(ctx context.Context, gone []*call) error {
 	if len(gone) == 0 {
 		return nil

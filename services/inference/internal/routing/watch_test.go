@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// wire is a stream whose server side is the test.
+// wire is a stream whose server is the test.
 type wire struct {
 	grpc.ClientStream
 
@@ -27,7 +27,7 @@ type wire struct {
 	sent    chan *registrypeerv1.WatchRequest
 	replies chan *registrypeerv1.WatchResponse
 	dead    chan struct{} // closed to break the stream
-	broken  chan error    // receives an error to break the stream with
+	broken  chan error    // receives the error with which the stream breaks
 }
 
 func (s *wire) Send(in *registrypeerv1.WatchRequest) error {
@@ -81,7 +81,7 @@ func (s *source) Watch(ctx context.Context, _ ...grpc.CallOption) (registrypeerv
 	}
 }
 
-// Release passes the request to the test and returns its response. It succeeds if the test did not set released.
+// Release passes the request to the test and returns the test's response. If released is nil, it succeeds.
 func (s *source) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest, _ ...grpc.CallOption) (*registrypeerv1.ReleaseResponse, error) {
 	if s.released == nil {
 		return &registrypeerv1.ReleaseResponse{}, nil
@@ -115,7 +115,7 @@ func watched(t *testing.T) *scene {
 	return s
 }
 
-// watcher returns a watcher that uses the roll at this path and takes these replica ids in order.
+// watcher returns a watcher that uses the replica file at this path and takes these replica ids in order.
 func (s *scene) watcher(roll string, names ...string) *Watcher {
 	next := 0
 	return &Watcher{

@@ -19,13 +19,13 @@ const (
 )
 
 const (
-	// maxControl is the largest payload of a control frame.
+	// maxControl is the maximum size of the payload of a control frame, in bytes.
 	maxControl = 125
-	// maxHead is the largest head of a frame: 2 bytes, 8 of the length and 4 of the mask.
+	// maxHead is the maximum size of a frame's header, in bytes: 2, and 8 for the length, and 4 for the mask.
 	maxHead = 14
 )
 
-// head is the parsed head of one frame; raw holds its bytes.
+// head is the parsed header of one frame. raw contains its bytes.
 type head struct {
 	fin    bool
 	rsv    byte
@@ -38,10 +38,10 @@ type head struct {
 
 func (h *head) control() bool { return h.op&0x8 != 0 }
 
-// errLength reports a length that is not in its shortest form or does not fit into an int64.
+// errLength means that a length is not encoded in the shortest way or does not fit into an int64.
 var errLength = errors.New("the length of a frame is malformed")
 
-// readHead reads the head of the next frame. It returns io.EOF if the connection ends between two frames.
+// readHead reads the header of the next frame. It returns io.EOF if the connection ends between two frames.
 func readHead(in *bufio.Reader) (*head, error) {
 	h := &head{raw: make([]byte, 2, maxHead)}
 	if n, err := io.ReadFull(in, h.raw); err != nil {
@@ -87,7 +87,7 @@ func (h *head) readLength(in *bufio.Reader) error {
 	return nil
 }
 
-// more reads the next n bytes of the head.
+// more reads the next n bytes of the header.
 func (h *head) more(in *bufio.Reader, n int) ([]byte, error) {
 	at := len(h.raw)
 	h.raw = h.raw[:at+n]
@@ -109,8 +109,8 @@ func (h *head) unmask(payload []byte) []byte {
 	return out
 }
 
-// closeFrame returns a complete close frame. Frames to an engine must be masked, because they are a client's; the
-// mask need not be secret, so it is all zeros.
+// closeFrame returns a complete close frame. Frames to an engine must be masked, because the relay is the engine's
+// client. The mask need not be secret, so it is all zeros.
 func closeFrame(code uint16, why string, masked bool) []byte {
 	payload := binary.BigEndian.AppendUint16(nil, code)
 	payload = append(payload, why[:min(len(why), maxControl-2)]...)

@@ -25,22 +25,22 @@ type pump struct {
 	alive func()
 	// deadline returns the deadline of the next write.
 	deadline func() time.Time
-	// stopped is set when the session must end; after that no write may start.
+	// stopped is set when the session must end. After that, no write may start.
 	stopped *atomic.Bool
 
 	// closing is set when a close frame is about to be relayed.
 	closing atomic.Bool
 
 	count Count
-	// within is set while a frame is partly relayed, so that nothing else may be written.
+	// within is true while a frame is partly relayed. Nothing else may be written then.
 	within bool
 	buf    []byte
 }
 
-// errWrite reports an error of the side that is written to; other errors come from the side that is read.
+// errWrite means that writing to one side failed. All other errors come from reading from the other side.
 var errWrite = errors.New("write a frame")
 
-// errStopped ends a pump whose session was stopped.
+// errStopped is the error of a pump whose session was stopped.
 var errStopped = errors.New("stopped")
 
 // run relays frames. It returns nil after a close frame, and an error if reading or writing fails or a frame
@@ -82,7 +82,7 @@ func (p *pump) frame(h *head) error {
 		}
 		return p.write(whole)
 	}
-	// Send the head together with the first bytes of the payload, which usually have arrived too.
+	// Send the header together with the first bytes of the payload, which usually have arrived too.
 	first := copy(p.buf, h.raw)
 	n, err := p.some(p.buf[first:], h.length)
 	if err != nil {
@@ -129,7 +129,8 @@ func (p *pump) write(b []byte) error {
 	if err := p.out.SetWriteDeadline(p.deadline()); err != nil {
 		return fmt.Errorf("%w: %w", errWrite, err)
 	}
-	// Check after setting the deadline: if the session ended before, its expired deadline was just overwritten.
+	// Check this after setting the deadline: if the session has ended, the new deadline has just overwritten the
+	// expired one.
 	if p.stopped.Load() {
 		return errStopped
 	}

@@ -29,25 +29,26 @@ func wrong(format string, args ...any) error {
 	return &violation{code: codeProtocol, why: fmt.Sprintf(format, args...)}
 }
 
-// rule checks the frames of one direction in their order.
+// rule checks the frames of one direction, in order.
 type rule struct {
-	// masked states whether frames must be masked: those of the caller must, those of the engine must not.
+	// masked states whether frames must be masked: frames of the caller must be, and frames of the engine must not
+	// be.
 	masked bool
 	// extended means that both sides agreed on an extension, which may use the reserved bits.
 	extended bool
-	// most is the largest message over all its frames, in bytes.
+	// most is the maximum size of a message over all its frames, in bytes.
 	most int64
 
-	open bool // in the middle of a message of several frames
+	open bool // the last frame of the current message has not arrived
 	size int64
 	over bool // a close frame was relayed
 }
 
-// head checks the head of a frame.
+// head checks the header of a frame.
 func (r *rule) head(h *head) error {
 	switch {
 	case h.masked != r.masked:
-		return wrong("frames of the client must be masked, frames of the server must not")
+		return wrong("frames of the client must be masked, and frames of the server must not be masked")
 	case h.rsv != 0 && !r.extended:
 		return wrong("reserved bits are set without an extension")
 	case h.control():

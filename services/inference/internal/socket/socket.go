@@ -1,9 +1,10 @@
-// Package socket owns the relay of WebSocket connections between a caller and an engine. It relays frame by
-// frame and lets only valid sequences of RFC 6455 frames through in either direction, and no message above a
-// size limit. It never buffers more than a part of a frame.
+// Package socket relays WebSocket connections between a caller and an engine, frame by frame. In both directions it
+// relays only valid sequences of RFC 6455 frames, and no message above a size limit. It never buffers more than a
+// part of a frame.
 //
-// It promises that a session ends when a side closes, disconnects or violates the protocol, when both sides
-// are silent for too long, when the server drains and the session is quiet, and when its context ends. Both
+// It promises that a session ends when a side closes, disconnects or violates the protocol, when both sides are
+// silent for too long, when the server drains and the session is quiet, and when its context ends. Both connections
+// are then closed. Only a close handshake between the two sides can end with the code 1000.
 // connections are closed then. Only a close handshake ends with the code 1000.
 package socket
 
@@ -31,14 +32,14 @@ type Session struct {
 	Caller, Engine Side
 	// HasExtensions means that both sides agreed on an extension of the protocol.
 	HasExtensions bool
-	// MaxMessage is the largest message over all its frames, in bytes.
+	// MaxMessage is the maximum size of a message over all its frames, in bytes.
 	MaxMessage int64
 	// Idle is how long both sides may be silent.
 	Idle  time.Duration
 	Clock clock.Clock
-	// Draining is closed when the server stops; the session then ends as soon as it is quiet.
+	// Draining is closed when the server stops. The session then ends as soon as it is quiet.
 	Draining <-chan struct{}
-	// CloseReason returns the code and reason of the close frame for the end of the context; it may be nil.
+	// CloseReason returns the code and reason of the close frame that is sent when the context ends; it may be nil.
 	CloseReason func(cause error) (code uint16, why string)
 
 	last    atomic.Int64 // when the last bytes arrived, in Unix nanoseconds of Clock
@@ -74,7 +75,7 @@ const (
 	closeWithin = 5 * time.Second
 )
 
-// way is one direction with its pump and the pump's result.
+// way is one direction of a session, with its pump and the pump's result.
 type way struct {
 	pump *pump
 	done chan error
@@ -114,7 +115,7 @@ func (s *Session) silent() time.Duration {
 	return time.Duration(s.Clock.Now().UnixNano() - s.last.Load())
 }
 
-// word is the final close frame and the sides that receive it.
+// word is the final close frame and the sides to which it is sent.
 type word struct {
 	code           uint16
 	why            string
@@ -187,8 +188,7 @@ func (s *Session) ended(up, down *way) (End, word, bool) {
 	return "", word{}, false
 }
 
-// fate returns how a session ends because of the error of one direction. closing means that a close frame was
-// relayed.
+// fate returns how a session ends if one direction failed. closing means that a close frame was relayed.
 func fate(w *way, fromCaller, closing bool) (End, word) {
 	if v := violated(w.err); v != nil {
 		if fromCaller {
@@ -214,7 +214,7 @@ func (s *Session) halt() {
 	}
 }
 
-// farewell sends the final close frame, except to a side that is in the middle of a frame or already got one.
+// farewell sends the final close frame, but not to a side that has received a part of a frame or a close frame.
 func (s *Session) farewell(last word, up, down *way) {
 	until := clock.Real().Now().Add(closeWithin)
 	if last.caller && !down.pump.within && !down.pump.rule.over {
@@ -225,8 +225,8 @@ func (s *Session) farewell(last word, up, down *way) {
 	}
 }
 
-// finish writes a last frame, closes the sending half and reads for a moment: closing a connection with unread
-// bytes could discard the frame.
+// finish writes a last frame, closes the sending half of the connection and reads for a moment. If the connection
+// were closed with unread bytes, the frame could be lost.
 func (s *Session) finish(to Side, until time.Time, frame []byte) {
 	_ = to.Conn.SetDeadline(until)
 	if _, err := to.Conn.Write(frame); err != nil {
@@ -236,7 +236,7 @@ func (s *Session) finish(to Side, until time.Time, frame []byte) {
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	// The limits suffice for bytes in flight; a side that keeps sending is cut.
+	// The limits are enough for bytes in transit. A side that sends more is cut off.
 	_ = to.Conn.SetReadDeadline(clock.Real().Now().Add(lingerFor))
 	_, _ = io.Copy(io.Discard, io.LimitReader(to.Conn, lingerBytes))
 }

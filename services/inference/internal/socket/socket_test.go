@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of these tests. No passing test takes that long.
+// patience is the maximum time of every wait in these tests. A test that passes takes less.
 const patience = time.Minute
 
 // line returns both ends of a TCP connection.
@@ -198,7 +198,7 @@ func TestPartialFrameForwarded(t *testing.T) {
 	f := text("0123456789", false)
 	for i := range f {
 		r.send(r.engine, f[i:i+1])
-		if i >= 2 { // the head is sent with the first byte of the payload
+		if i >= 2 { // the header is sent with the first byte of the payload
 			r.gets(r.hear, map[bool][]byte{true: f[:3], false: f[i : i+1]}[i == 2])
 		}
 	}

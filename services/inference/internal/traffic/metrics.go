@@ -49,5 +49,5 @@ func (t *CallMetrics) Rejected(ctx context.Context, reason string) {
 // Spilled counts calls that were written to disk.
 func (t *CallMetrics) Spilled(ctx context.Context, calls int) { t.spilled.Add(ctx, int64(calls)) }
 
-// Dropped counts calls that are lost from the record.
+// Dropped counts calls that are missing from the record.
 func (t *CallMetrics) Dropped(ctx context.Context, calls int) { t.dropped.Add(ctx, int64(calls)) }

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Filter selects calls of a deployment. A field that is not set selects all.
+// Filter selects calls of a deployment. A field that is not set does not restrict them.
 type Filter struct {
 	Token   string
 	Outcome string
@@ -48,7 +48,8 @@ func (f Filter) args(deployment string, more ...any) []any {
 	return append([]any{deployment, f.Token, f.Outcome, least, most, f.From, f.To, f.Revision, f.MinLatency}, more...)
 }
 
-// List returns calls of a deployment, newest first, and one more than the page holds if there are more.
+// List returns a page of a deployment's calls, newest first. If there are more, it returns one more than the page
+// has.
 func (s *Store) List(ctx context.Context, deployment string, f Filter, p request.Page) ([]*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+where+` ORDER BY at DESC, request_id DESC LIMIT $10 OFFSET $11`,
 		f.args(deployment, p.FetchLimit(), p.Offset)...)
@@ -67,7 +68,7 @@ func scanCall(row pgx.CollectableRow) (*Call, error) {
 	return c, row.Scan(c.targets()...)
 }
 
-// Get returns one call of a deployment.
+// Get returns one call of a deployment, or an Absent error.
 func (s *Store) Get(ctx context.Context, deployment, requestID string) (*Call, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+strings.Join(columns(), ", ")+` FROM call
 		WHERE deployment_id = $1 AND request_id = $2 ORDER BY at LIMIT 1`, deployment, requestID)
@@ -84,7 +85,7 @@ func (s *Store) Get(ctx context.Context, deployment, requestID string) (*Call, e
 	return c, nil
 }
 
-// Point aggregates the calls of one time step.
+// Point summarizes the calls of one time step.
 type Point struct {
 	At                                     time.Time
 	Calls, OK, ClientClosed                int64

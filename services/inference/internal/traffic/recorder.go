@@ -12,13 +12,13 @@ import (
 const (
 	// batchEvery is how long a call waits for others before it is stored.
 	batchEvery = 20 * time.Millisecond
-	// batchMax is the largest number of calls in a batch.
+	// batchMax is the maximum number of calls in a batch.
 	batchMax = 2000
 	// ringSize is how many calls may wait in memory.
 	ringSize = 16384
 	// putTimeout is how long the database may take for a batch before it counts as unavailable.
 	putTimeout = 2 * time.Second
-	// replayTimeout is the same for a segment, which is larger than a batch.
+	// replayTimeout is the same limit for a segment, which is larger than a batch.
 	replayTimeout = 20 * time.Second
 	// replayEvery is how often spilled segments are replayed.
 	replayEvery = 2 * time.Second
@@ -26,10 +26,10 @@ const (
 
 // store stores batches of calls.
 type store interface {
-	// Put stores a batch, unless one of that name is stored already. It returns the number of calls that the
+	// Put stores a batch, unless a batch with that name is already stored. It returns the number of calls that the
 	// table refused.
 	Put(ctx context.Context, name string, calls []*Call) (refused int, err error)
-	// Forget deletes the names of batches that cannot be put again.
+	// Forget deletes the names of batches that will not be put again.
 	Forget(ctx context.Context, names ...string) error
 }
 
@@ -48,7 +48,7 @@ type Recorder struct {
 	count counter
 	ring  chan *Call
 	away  bool
-	done  []string // names of stored batches that the store has not yet forgotten
+	done  []string // names of stored batches that the store has not deleted yet
 
 	mu     sync.RWMutex
 	closed bool // the ring is no longer read
@@ -81,7 +81,7 @@ func (r *Recorder) offer(c *Call) bool {
 	}
 }
 
-// Run stores calls until ctx ends, and then those still in memory. Later calls are written to disk.
+// Run stores calls until ctx ends, and then the calls that are still in memory. Later calls are written to disk.
 func (r *Recorder) Run(ctx context.Context) error {
 	replay := r.clock.NewTicker(replayEvery)
 	defer replay.Stop()
@@ -98,8 +98,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// gather collects the calls that arrive within the batch interval, including those that are still in the ring
-// when it ends.
+// gather collects the calls of a batch: those that arrive within batchEvery, and those that are in the ring when it
+// ends.
 func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 	batch := []*Call{first}
 	timer := r.clock.NewTimer(batchEvery)
@@ -117,7 +117,7 @@ func (r *Recorder) gather(ctx context.Context, first *Call) []*Call {
 	return batch
 }
 
-// take adds the calls in the ring to batch without blocking. It relies on being the only reader of the ring.
+// take adds the calls in the ring to batch without blocking. Nothing else may read the ring at the same time.
 func (r *Recorder) take(batch []*Call) []*Call {
 	for len(batch) < batchMax && len(r.ring) > 0 {
 		batch = append(batch, <-r.ring)
@@ -140,7 +140,7 @@ func (r *Recorder) drain(ctx context.Context) error {
 func (r *Recorder) put(ctx context.Context, batch []*Call) {
 	ctx = context.WithoutCancel(ctx)
 	name := r.spool.Name()
-	// While the database is unavailable, only replay tries it, so that not every batch waits for a timeout.
+	// While the database is unavailable, only replay calls it, so that not every batch waits for a timeout.
 	if r.away {
 		r.spill(ctx, name, batch, true)
 		return
@@ -151,14 +151,15 @@ func (r *Recorder) put(ctx context.Context, batch []*Call) {
 	if err != nil {
 		r.away = true
 		r.log.WarnContext(ctx, "database unavailable; calls are written to disk", "error", err, "calls", len(batch))
-		// Keep the name and use a separate segment: the database may have stored the batch although Put failed.
+		// Use the same name and a separate segment, because the database may have stored the batch although Put
+		// failed.
 		r.spill(ctx, name, batch, false)
 		return
 	}
 	r.stored(ctx, name, refused)
 }
 
-// stored notes that a batch is stored and that its name can be forgotten.
+// stored remembers that a batch is stored, so that its name can be deleted.
 func (r *Recorder) stored(ctx context.Context, name string, refused int) {
 	if refused > 0 {
 		r.count.Dropped(ctx, refused)
@@ -169,7 +170,7 @@ func (r *Recorder) stored(ctx context.Context, name string, refused int) {
 	}
 }
 
-// forgetAt is how many names are forgotten in one request.
+// forgetAt is how many names are deleted in one request.
 const forgetAt = 50
 
 func (r *Recorder) forget(ctx context.Context) {
@@ -187,7 +188,7 @@ func (r *Recorder) forget(ctx context.Context) {
 	r.done = r.done[:0]
 }
 
-// spill writes calls to disk: to the open segment if join is set, otherwise as a separate segment of that name.
+// spill writes calls to disk: to the open segment if join is set, otherwise to a separate segment with that name.
 func (r *Recorder) spill(ctx context.Context, name string, batch []*Call, join bool) {
 	write := r.spool.Write
 	if join {
@@ -201,7 +202,7 @@ func (r *Recorder) spill(ctx context.Context, name string, batch []*Call, join b
 	r.count.Spilled(ctx, len(batch))
 }
 
-// replay stores the spilled segments, oldest first, until one fails.
+// replay stores the spilled segments, oldest first, until storing one fails.
 func (r *Recorder) replay(ctx context.Context) {
 	segments, err := r.spool.Segments()
 	if err != nil {
@@ -235,7 +236,7 @@ func (r *Recorder) replayOne(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	// Remove the file before the name: in the other order, a stop in between would store the calls twice.
+	// Remove the file before the name. In the other order, a crash in between would store the calls twice.
 	if err := r.spool.Remove(name); err != nil {
 		return err
 	}

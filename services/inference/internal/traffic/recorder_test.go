@@ -15,11 +15,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// table is a fake store: it keeps batches by name and fails on request.
+// table is a fake store. It stores batches by name, and fails if err is set.
 type table struct {
 	mu      sync.Mutex
 	batches map[string][]*Call
-	// err is the result of Put; if kept is set, Put stores the batch all the same.
+	// err is the result of Put. If kept is set, Put stores the batch although it returns err.
 	err    error
 	kept   bool
 	puts   int
@@ -108,7 +108,7 @@ func newBench(t *testing.T, dir string) *bench {
 	return b
 }
 
-// open creates a recorder on the folder, as a process does when it starts.
+// open creates a recorder that uses the folder, as a process does when it starts.
 func (b *bench) open() {
 	var err error
 	b.spool, err = NewSpool(b.dir, ids())
@@ -131,7 +131,7 @@ func (b *bench) record(n int) {
 	}
 }
 
-// round ends the interval of the current batch, after the recorder has started it, and waits for Put.
+// round ends the interval of a batch, after the recorder has begun the batch, and waits for Put.
 func (b *bench) round() {
 	b.t.Helper()
 	require.NoError(b.t, b.clock.Await(b.t.Context(), 2), "the recorder must wait for its ticker and the timer of the batch")
@@ -221,7 +221,7 @@ func TestRecorderKilledBeforeSegmentRemoval(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, t.TempDir())
 	require.NoError(t, b.spool.Write("call_x", testCalls(4, time.Now())))
-	// An earlier process stored the segment and died before it removed the file.
+	// An earlier process stored the segment and was killed before it removed the file.
 	calls, unread, err := b.spool.Read("call_x")
 	require.NoError(t, err)
 	require.Zero(t, unread)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Owner is the owner of a deployment, and who may see it.
+// Owner states who owns a deployment and who may see it.
 type Owner struct{ UserID, ProjectID, Visibility string }
 
 // Server implements TrafficService.

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// segmentMax is the size at which a segment is closed. It bounds the transaction of a replay.
+// segmentMax is the size, in bytes, at which a segment is closed. It limits the size of a replay's transaction.
 const segmentMax = 4 << 20
 
 const suffix = ".jsonl"
 
-// Spool keeps calls on the local disk while the database is unavailable: in segments of JSON lines, each of
-// which is a batch with its own name. Segments closes the open segment, so that a segment that is read never
-// grows. Therefore only one process may use a folder.
+// Spool stores calls on the local disk while the database is unavailable. It writes segments of JSON lines. Each
+// segment is a batch with its own name. The method Segments closes the open segment, so that a segment that is read
+// never grows. Therefore only one process may use a folder.
 type Spool struct {
 	dir string
 	ids *id.Source
@@ -44,7 +44,7 @@ func NewSpool(dir string, ids *id.Source) (*Spool, error) {
 // Name returns a new name for a batch.
 func (s *Spool) Name() string { return s.ids.New(id.Call) }
 
-// Append writes calls to the open segment, or to a new one of that name if none is open.
+// Append writes calls to the open segment. If none is open, it opens a new one with that name.
 func (s *Spool) Append(name string, calls []*Call) error {
 	lines, err := encode(calls)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Spool) Append(name string, calls []*Call) error {
 	return nil
 }
 
-// Write creates a segment of that name from calls.
+// Write creates a segment with that name from calls.
 func (s *Spool) Write(name string, calls []*Call) error {
 	lines, err := encode(calls)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Spool) Write(name string, calls []*Call) error {
 	return nil
 }
 
-// Close closes the open segment; the next Append opens another.
+// Close closes the open segment. The next Append opens another one.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +149,8 @@ func (s *Spool) Segments() ([]string, error) {
 	return names, nil
 }
 
-// Read returns the calls of a segment and the number of unreadable lines. An incomplete last line, left by a
-// kill, is skipped and not counted.
+// Read returns the calls of a segment and the number of unreadable lines. An incomplete last line, left by a killed
+// process, is skipped and not counted.
 func (s *Spool) Read(name string) (calls []*Call, unread int, err error) {
 	f, err := os.Open(s.path(name))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Store is the table of calls.
+// Store reads and writes the table of calls.
 type Store struct{ Pool *pgxpool.Pool }
 
 // columns returns the columns of a call, in the order of values and targets.
@@ -42,8 +42,8 @@ func (c *Call) targets() []any {
 	}
 }
 
-// Put stores a batch under its name. If a batch of that name is stored already, Put changes nothing, so it can be
-// repeated when its result was lost. It returns the number of calls that the table refused.
+// Put stores a batch under its name. If a batch with that name is already stored, Put changes nothing, so a caller
+// that lost the result can call it again. It returns the number of calls that the table refused.
 func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused int, err error) {
 	err = s.put(ctx, name, calls, copyAll)
 	if state(err) == noPartition {
@@ -55,7 +55,7 @@ func (s *Store) Put(ctx context.Context, name string, calls []*Call) (refused in
 	if !refusal(err) {
 		return 0, err
 	}
-	// One call that the table cannot store must not block the others, nor be retried forever.
+	// A call that the table cannot store must not block the others, and must not be retried forever.
 	err = s.put(ctx, name, calls, func(ctx context.Context, tx pgx.Tx, calls []*Call) error {
 		refused, err = copyEach(ctx, tx, calls)
 		return err
@@ -117,7 +117,7 @@ func refusal(err error) bool {
 	return strings.HasPrefix(state(err), "22") || strings.HasPrefix(state(err), "23")
 }
 
-// Forget deletes the names of batches that cannot be put again.
+// Forget deletes the names of batches that will not be put again.
 func (s *Store) Forget(ctx context.Context, names ...string) error {
 	if _, err := s.Pool.Exec(ctx, `DELETE FROM batch WHERE name = ANY($1)`, names); err != nil {
 		return fmt.Errorf("delete the names of batches: %w", err)
@@ -125,7 +125,8 @@ func (s *Store) Forget(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// ForgetOld deletes names that a killed process left behind, long after their segments have been replayed.
+// ForgetOld deletes names that a killed process left. They are so old that their segments have been replayed long
+// ago.
 func (s *Store) ForgetOld(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, partitionsWithin)
 	defer cancel()
@@ -136,9 +137,9 @@ func (s *Store) ForgetOld(ctx context.Context) error {
 }
 
 const (
-	// daysAhead is the number of days for which partitions are created, including yesterday and today.
+	// daysAhead is the number of days for which partitions are created: yesterday, today and the next seven days.
 	daysAhead = 9
-	// partitionsWithin bounds the creation of partitions.
+	// partitionsWithin limits the time to create partitions or to delete old names.
 	partitionsWithin = 10 * time.Second
 )
 
@@ -153,8 +154,8 @@ func (s *Store) EnsurePartitions(ctx context.Context) error {
 	return nil
 }
 
-// ensureFor creates the partitions of the days of the calls. They can be missing if calls waited on disk for
-// long, or if the clocks of this host and of the database disagree.
+// ensureFor creates the partitions of the days of the calls. They can be missing if calls waited on disk for long, or
+// if the clocks of this host and of the database differ.
 func (s *Store) ensureFor(ctx context.Context, calls []*Call) error {
 	days := map[string]bool{}
 	for _, c := range calls {

@@ -136,7 +136,7 @@ func TestStore_EnsurePartitions(t *testing.T) {
 	_, err := s.Put(t.Context(), "edge", append(testCalls(1, today), testCalls(1, today.Add(-time.Microsecond))...))
 	require.NoError(t, err)
 	require.Equal(t, 1, count(t, s, "call WHERE tableoid::regclass::text LIKE '%"+today.Format("20060102")+"'"))
-	// The server's role has no DDL rights of its own.
+	// The server's role may not create tables itself.
 	_, err = s.Pool.Exec(t.Context(), "CREATE TABLE mine ()")
 	require.Error(t, err)
 	for _, days := range []int{0, -1, 61} {
@@ -156,7 +156,7 @@ func TestStore_Put_refusedCalls(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, refused)
 	require.Equal(t, 3, count(t, s, "call"))
-	// The same if the partition has to be created first.
+	// The result is the same if the partition has to be created first.
 	refused, err = s.Put(t.Context(), "b2", append(testCalls(2, time.Now().AddDate(0, 0, -70)), &Call{At: time.Now(), Outcome: "no"}))
 	require.NoError(t, err)
 	require.Equal(t, 1, refused)

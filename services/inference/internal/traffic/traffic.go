@@ -1,11 +1,11 @@
-// Package traffic owns the record of calls: one row per call that was sent to an engine, stored in batches
-// outside the path of the request. While the process lives, no recorded call is lost: calls that the database
-// cannot take are written to segments on disk and replayed when it is available again, each exactly once. A
-// kill loses at most the calls of the last batch interval or, while the database hangs, those that wait for it
-// until the timeout.
+// Package traffic owns the record of calls: one row per call that was sent to an engine. Calls are stored in batches,
+// and requests do not wait for that. While the process runs, no recorded call is lost: calls that the database cannot
+// accept are written to segments on disk and stored, exactly once, when it is available again. If the process is
+// killed, at most the calls of the last batch interval are lost, or, while the database hangs, those that wait for
+// its timeout.
 //
-// CallMetrics counts calls by outcome, and what the record of calls cannot show: calls refused before they reached an
-// engine and calls that missed the table.
+// CallMetrics counts calls by outcome. It also counts what the record of calls cannot show: calls that were refused
+// before they reached an engine, and calls that are missing from the table.
 package traffic
 
 import "time"
@@ -26,8 +26,8 @@ const (
 	ClientError = "client_error"
 	IdleOver    = "idle"
 	Draining    = "draining"
-	// SessionOver is the outcome of a call whose playground session ended meanwhile. Such calls appear in the
-	// transcript of the session only.
+	// SessionOver is the outcome of a call whose playground session ended during the call. It appears only in the
+	// transcript of the session.
 	SessionOver = "session_over"
 )
 

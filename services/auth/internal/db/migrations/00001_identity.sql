@@ -5,7 +5,7 @@ CREATE TABLE account (
     role          text NOT NULL CHECK (role IN ('admin', 'operator')),
     email         text,
     password_hash text NOT NULL,
-    -- Raised by every change that must end the account's access tokens: demotion, disabling, a new password.
+    -- Increased by every change that must end the account's access tokens: disabling, a new password.
     epoch         bigint NOT NULL DEFAULT 1,
     disabled_at   timestamptz,
     created_at    timestamptz NOT NULL
@@ -46,7 +46,7 @@ CREATE TABLE refresh_token (
 );
 CREATE INDEX refresh_token_session_idx ON refresh_token (session_id);
 
--- Private keys are sealed with the installation's keyring, bound to their row.
+-- sealed is the private key, encrypted with the installation's keyring and bound to the row.
 CREATE TABLE signing_key (
     kid        text PRIMARY KEY,
     purpose    text NOT NULL CHECK (purpose IN ('access', 'caller')),
@@ -55,10 +55,10 @@ CREATE TABLE signing_key (
     created_at timestamptz NOT NULL,
     retired_at timestamptz
 );
--- If two processes start at once, the first one creates the key and the other one uses it.
+-- If two processes start at the same time, the first one creates the key and the other one uses it.
 CREATE UNIQUE INDEX signing_key_live_idx ON signing_key (purpose) WHERE retired_at IS NULL;
 
--- Login attempts by client address, counted over all replicas.
+-- Login attempts by client address, counted across all replicas.
 CREATE TABLE login_attempt (
     address text NOT NULL,
     at      timestamptz NOT NULL

@@ -1,14 +1,15 @@
 -- +goose Up
--- A purpose has several keys at a time. The newest that may sign is the one that signs; older ones still verify.
+-- A purpose may have several keys. The newest key whose signs_at has passed signs new tokens. Tokens of older keys
+-- stay valid until verifies_until.
 DROP INDEX signing_key_live_idx;
 ALTER TABLE signing_key
-    -- Numbers the keys of a purpose: if replicas race to create the next one, only one of them succeeds.
+    -- Numbers the keys of a purpose. If replicas create the next key at the same time, only one of them succeeds.
     ADD COLUMN generation     bigint,
-    -- A key is published before it signs, so that every verifier knows it by then.
+    -- When the key begins to sign. It is published earlier, so that every verifier has read it by then.
     ADD COLUMN signs_at       timestamptz,
-    -- Until when tokens of a replaced key are accepted; null while the key has no successor.
+    -- When tokens of a replaced key stop being accepted; null while the key has no successor.
     ADD COLUMN verifies_until timestamptz,
-    -- Set by an admin: nothing that the key signed is accepted any more.
+    -- Set when an admin revokes the key. From then on, tokens that the key signed are rejected.
     ADD COLUMN revoked_at     timestamptz,
     ALTER COLUMN sealed DROP NOT NULL;
 

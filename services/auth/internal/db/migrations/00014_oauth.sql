@@ -7,13 +7,13 @@ CREATE TABLE oauth_client (
     created_at    timestamptz NOT NULL
 );
 
--- An access that a user granted to a client. It begins with a code, which is exchanged once for a session and the
--- first token of a family of refresh tokens.
+-- A grant lets a client act for a user on one resource. It begins with a code. The code is exchanged once, for a
+-- session and the first refresh token.
 CREATE TABLE oauth_grant (
     id              text PRIMARY KEY,
     client_id       text NOT NULL REFERENCES oauth_client (id),
     account_id      text NOT NULL REFERENCES account (id),
-    -- The account's epoch when the grant was allowed; a raised epoch ends the grant.
+    -- The account's epoch when the user approved the grant. If the epoch increases, the grant ends.
     account_epoch   bigint NOT NULL,
     resource        text NOT NULL,
     scope           text NOT NULL,
@@ -31,7 +31,8 @@ CREATE TABLE oauth_grant (
 );
 CREATE INDEX oauth_grant_expires_idx ON oauth_grant (code_expires_at);
 
--- These refresh tokens have their own table, so that none of them is accepted as a browser's.
+-- Refresh tokens of OAuth clients have their own table, so that none of them is accepted as the refresh token of a
+-- browser.
 CREATE TABLE oauth_refresh_token (
     hash       bytea PRIMARY KEY CHECK (length(hash) = 32),
     grant_id   text NOT NULL REFERENCES oauth_grant (id) ON DELETE CASCADE,

@@ -6,8 +6,8 @@ CREATE TABLE team (
     created_at timestamptz NOT NULL
 );
 
--- source records how the member was added: by hand, which no sign-in changes, or by the sign-in provider, whose
--- groups add and remove the member at each sign-in.
+-- source is `hand` if an admin or a team lead added the member, and `oidc` if the groups of the OpenID provider did.
+-- Sign-ins change only members with the source `oidc`.
 CREATE TABLE team_member (
     team_id    text NOT NULL REFERENCES team (id) ON DELETE CASCADE,
     account_id text NOT NULL REFERENCES account (id),

@@ -1,12 +1,12 @@
 -- +goose Up
--- Every value that a setting has had; the newest version is in force.
+-- All values that a setting has had. The newest version is the current one.
 CREATE TABLE setting_version (
     key             text        NOT NULL,
     version         integer     NOT NULL CHECK (version > 0),
-    -- false: the setting was reset to its default.
+    -- False if this version resets the setting to its default.
     is_set          boolean     NOT NULL,
     value           json,
-    -- A secret, sealed for this row; cleared when the next version is written.
+    -- The value of a secret, encrypted and bound to this row. It is deleted when the next version is written.
     sealed          bytea,
     changed_at      timestamptz NOT NULL,
     changed_by      text        NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE setting_version (
     CHECK (is_set OR (value IS NULL AND sealed IS NULL))
 );
 
--- Counts the changes of all settings. Readers that cache values compare it before each use.
+-- Counts the changes of all settings. Readers that cache values compare the number before each use.
 CREATE TABLE setting_revision (
     one      boolean PRIMARY KEY DEFAULT true CHECK (one),
     revision bigint  NOT NULL

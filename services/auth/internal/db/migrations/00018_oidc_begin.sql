@@ -1,6 +1,7 @@
 -- +goose Up
--- The client that began a sign-in, counted over all replicas: its address, or the /64 of an IPv6 address. The
--- defaults are for replicas of the previous version, which do not know the columns.
+-- address_key is the address of the client that began the sign-in, or the /64 network of an IPv6 address. Sign-ins
+-- are counted by it across all replicas. The defaults are for replicas of the previous version, which do not write
+-- these columns.
 ALTER TABLE oidc_sign_in
     ADD COLUMN address_key text NOT NULL DEFAULT 'unknown',
     ADD COLUMN begun_at    timestamptz NOT NULL DEFAULT now();

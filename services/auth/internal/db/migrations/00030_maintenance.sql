@@ -1,5 +1,5 @@
 -- +goose Up
--- The mode of the installation. Every request reads it, so it is a single row without a key to look up.
+-- Whether the installation is in maintenance. The table has exactly one row.
 CREATE TABLE maintenance (
     one             boolean PRIMARY KEY DEFAULT true CHECK (one),
     mode            text NOT NULL CHECK (mode IN ('off', 'maintenance')),
@@ -12,8 +12,8 @@ CREATE TABLE maintenance (
 );
 INSERT INTO maintenance (mode) VALUES ('off');
 
--- The current holder of the test of the diagnosis agent's model, and until when it holds it: one test at a time
--- in the whole installation.
+-- A lock that lets only one test of the diagnosis agent's model run at a time in the installation. holder is the test
+-- that has the lock; the lock expires at until.
 CREATE TABLE agent_model_test (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
     holder text        NOT NULL,

@@ -1,6 +1,6 @@
 -- +goose Up
--- One row per call that was sent to an engine. There is one partition per day, so that retention can drop
--- whole partitions.
+-- One row per call that was sent to an engine. There is one partition per day, so that old calls are deleted by
+-- dropping whole partitions.
 CREATE TABLE call (
     at                timestamptz NOT NULL,
     request_id        text NOT NULL,
@@ -28,14 +28,14 @@ CREATE TABLE call (
 ) PARTITION BY RANGE (at);
 CREATE INDEX call_deployment_idx ON call (deployment_id, at DESC, request_id);
 
--- Batches of calls that are stored and could arrive again: because the response to a COPY was lost, or
--- because a segment of the spool was replayed and not yet removed.
+-- The names of stored batches of calls. A batch can arrive again if the response to its COPY was lost, or if a
+-- segment of the spool was stored but not removed yet.
 CREATE TABLE batch (
     name      text PRIMARY KEY,
     stored_at timestamptz NOT NULL DEFAULT now()
 );
 
--- The server's role has no DDL rights; it calls this function of the owner to create partitions.
+-- The server's role may not create tables. To create partitions, it calls this function, which runs as its owner.
 -- +goose StatementBegin
 CREATE FUNCTION ensure_call_partitions(first date, days integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = inference, pg_temp AS $$

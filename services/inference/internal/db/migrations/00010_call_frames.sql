@@ -1,6 +1,6 @@
 -- +goose Up
--- Frame counts of WebSockets, and further outcomes: a suspension that cuts calls, and the ends of a
--- WebSocket that neither side initiated.
+-- Frame counts of WebSockets, and more outcomes: calls that were cut by a suspension, and WebSockets that neither
+-- side closed.
 ALTER TABLE call
     ADD COLUMN request_frames  bigint,
     ADD COLUMN response_frames bigint,

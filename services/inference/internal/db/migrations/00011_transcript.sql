@@ -1,5 +1,5 @@
 -- +goose Up
--- The transcripts of playground sessions: one row per call.
+-- The transcripts of playground sessions, one row per call.
 CREATE TABLE playground_turn (
     id           text             PRIMARY KEY,
     session_id   text             NOT NULL,
