@@ -20,7 +20,7 @@ help:
 	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
 	@echo "make schemathesis  random requests to every operation, valid and invalid, 50 examples each"
 	@echo "make identity  sign-in and access, every figure at full length"
-	@echo "make gen     regenerate from the protos   make verify generated code and formats are up to date"
+	@echo "make gen     regenerate from the protos   make verify generated code, modules and formats are up to date"
 	@echo "make lint    golangci-lint, buf, the OpenAPI document, wording  make fmt    format"
 	@echo "make accept-api  accept breaking changes: the current API becomes the baseline of make verify"
 	@echo "make breaks  plants each break of test/contract/breaks and sees its goldens turn red"

@@ -141,6 +141,9 @@ func TestFlowsNameExistingFiles(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(top, "docs/contributing/*.md"))
 	require.NoError(t, err)
 	require.Contains(t, pages, filepath.Join(top, "docs/contributing/flows.md"))
+	records, err := filepath.Glob(filepath.Join(top, decisions, "*.md"))
+	require.NoError(t, err)
+	pages = append(pages, records...)
 	for _, page := range pages {
 		raw, err := os.ReadFile(page)
 		require.NoError(t, err)
