@@ -44,7 +44,7 @@ func TestJoinThenRunUsesSameNode(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "not", "made", "yet")
 	out, _, err := join(t, data, joinToken, "--server", c.http.URL)
 	require.NoError(t, err)
-	require.Contains(t, out, "joined as nod_1")
+	require.Contains(t, out, "joined the fleet as node nod_1")
 	require.Contains(t, out, "signalbox-agent run --data "+data)
 	require.NotContains(t, out, joinToken)
 	require.Empty(t, c.greetings(), "join must not connect")
@@ -121,5 +121,5 @@ func TestJoinTokenFromFile(t *testing.T) {
 	c.overTCP()
 	out, _, err := join(t, t.TempDir(), "", "--server", c.http.URL+"/", "--join-token-file", tokenFile(t, joinToken))
 	require.NoError(t, err)
-	require.Contains(t, out, "joined as nod_1")
+	require.Contains(t, out, "joined the fleet as node nod_1")
 }

@@ -28,7 +28,7 @@ func (j InMemory) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobs
 	return response, err
 }
 
-// OverHTTP joins through the gateway.
+// OverHTTP joins through the gateway's REST API.
 type OverHTTP struct {
 	// Server is the gateway's base URL.
 	Server string

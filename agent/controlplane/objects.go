@@ -13,7 +13,7 @@ import (
 )
 
 // errNoLine is returned while there is no connection.
-var errNoLine = errors.New("the agent is not connected to the control plane yet")
+var errNoLine = errors.New("the agent is not connected to the control plane")
 
 // Download implements executor.Downloader. Each try uses a newly signed URL.
 func (l *Link) Download(ctx context.Context, key executor.Key, object executor.ObjectRef) (io.ReadCloser, error) {

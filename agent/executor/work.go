@@ -20,7 +20,7 @@ const (
 // Desired is the state that the control plane wants a work to be in.
 type Desired string
 
-// The three desired states. Each one includes what the previous one ends.
+// The three desired states, in the order in which a work passes through them.
 const (
 	DesiredRunning Desired = "running"
 	DesiredStopped Desired = "stopped"
@@ -45,10 +45,10 @@ func (k Key) Before(o Key) bool {
 	return k.Generation < o.Generation
 }
 
-// Validate rejects keys that are not valid folder names.
+// Validate returns an error if the key cannot be used as a folder name.
 func (k Key) Validate() error {
 	if k.WorkID == "" || len(k.WorkID) > 128 || strings.Trim(k.WorkID, nameRunes) != "" || strings.HasPrefix(k.WorkID, "-") {
-		return fmt.Errorf("work id %q is not a plain name", k.WorkID)
+		return fmt.Errorf("work id %q must have 1 to 128 letters, digits, _ or -, and must not start with -", k.WorkID)
 	}
 	if k.Generation < 0 || k.Fence < 0 {
 		return fmt.Errorf("work %s: negative generation or fence", k.WorkID)
@@ -58,14 +58,15 @@ func (k Key) Validate() error {
 
 const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// Work is one thing that an executor must run. Only the spec of its kind is set.
+// Work is an attempt or an engine that an executor must run. Only the spec of its kind is set.
 type Work struct {
 	Key
 	Kind    Kind    `json:"kind"`
 	Desired Desired `json:"desired"`
 	// Force stops the work at once, without a grace period.
 	Force bool `json:"force,omitempty"`
-	// Deadline is the time by this node's clock when the work must have ended; it may change. Zero means none.
+	// Deadline is the time, by this node's clock, at which the work must have ended. It may change. Zero means
+	// that there is no deadline.
 	Deadline time.Time    `json:"deadline,omitzero"`
 	Attempt  *AttemptSpec `json:"attempt,omitempty"`
 	Engine   *EngineSpec  `json:"engine,omitempty"`

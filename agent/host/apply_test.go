@@ -87,7 +87,7 @@ func TestHost_Apply_invalidWorkDoesNotBlockOthers(t *testing.T) {
 		bad   executor.Work
 		words string
 	}{
-		"parent folder":       {executor.Work{Key: executor.Key{WorkID: "../x"}, Desired: executor.DesiredRunning}, "plain name"},
+		"parent folder":       {executor.Work{Key: executor.Key{WorkID: "../x"}, Desired: executor.DesiredRunning}, "must have 1 to 128 letters"},
 		"negative fence":      {executor.Work{Key: executor.Key{WorkID: "x", Fence: -1}, Desired: executor.DesiredRunning}, "negative"},
 		"missing spec":        {executor.Work{Key: executor.Key{WorkID: "x"}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning}, "does not fit"},
 		"spec of other kind":  {engineWithAttempt, "does not fit"},
@@ -293,6 +293,6 @@ func TestHost_inputPathsOutsideFolderRejected(t *testing.T) {
 	})
 	for _, o := range s.host.Observed() {
 		require.Equal(t, executor.ReasonFetch, o.Exit.Reason, "%s: %+v", o.WorkID, o.Exit)
-		require.True(t, strings.Contains(o.Exit.Message, "plain name") || strings.Contains(o.Exit.Message, "leaves its folder"), o.Exit.Message)
+		require.True(t, strings.Contains(o.Exit.Message, "must be a file name") || strings.Contains(o.Exit.Message, "is outside the work's folder"), o.Exit.Message)
 	}
 }

@@ -72,7 +72,7 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 	join.Env, join.Dir = append(os.Environ(), env...), host
 	printed, err := join.CombinedOutput()
 	require.NoError(t, err, "%s%s", printed, s.Tail())
-	require.Contains(t, string(printed), "joined as nod_")
+	require.Contains(t, string(printed), "joined the fleet as node nod_")
 	a := start(t, host, env, testenv.Bin(t, "signalbox-agent"), "run")
 	node := awaitNode(t, l.Client, fleet, a)
 

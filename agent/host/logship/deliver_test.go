@@ -238,7 +238,7 @@ func TestShipper_connectionRefused(t *testing.T) {
 	cancel()
 	err = <-done
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "log range 1 not delivered")
+	require.ErrorContains(t, err, "deliver log range 1")
 	require.NotContains(t, err.Error(), "tok\"")
 }
 

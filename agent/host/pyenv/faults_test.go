@@ -95,7 +95,7 @@ func TestBuilder_Ensure_invalidDigests(t *testing.T) {
 		"no requirements": {Requirements: "", Digest: digest(idna)},
 	} {
 		_, err := ensure(t, environ, spec)
-		require.Contains(t, buildError(t, err), "do not have the recipe's digest", name)
+		require.Contains(t, buildError(t, err), "do not match the recipe's digest", name)
 	}
 	require.NoFileExists(t, log, "uv must not be started")
 	_, err := ensure(t, environ, executor.EnvironmentSpec{Requirements: idna, Digest: digest(idna)})

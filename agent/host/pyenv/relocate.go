@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// rename replaces the build folder's path in the environment's scripts with the final path: their
-// first line is the full path of the interpreter.
+// rename replaces the path of the build folder with the final path in the environment's scripts, because
+// their first line contains the full path of the interpreter.
 func rename(bin, from, to string) error {
 	entries, err := os.ReadDir(bin)
 	if err != nil {
@@ -26,7 +26,7 @@ func rename(bin, from, to string) error {
 	return rewrite(filepath.Join(filepath.Dir(bin), "pyvenv.cfg"), from, to)
 }
 
-// maxScript is far above the size of any script; larger programs do not contain the path.
+// maxScript is far larger than any script. Larger files are binaries that do not contain the path.
 const maxScript = 1 << 20
 
 func rewrite(path, from, to string) error {
