@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// site is a host executor for tests with several works.
+// site is a host executor for tests that run several works.
 type site struct {
 	*testing.T
 	dir   string
@@ -43,7 +43,7 @@ func (s *site) apply(works ...executor.Work) {
 	require.NoError(s, s.host.Apply(context.Background(), works))
 }
 
-// until waits until the condition holds.
+// until waits until holds returns true. It fails the test after a minute.
 func (s *site) until(what string, holds func() bool) {
 	s.Helper()
 	guard := time.NewTimer(time.Minute)
@@ -106,7 +106,7 @@ func TestHost_Apply_worksRunConcurrently(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	meet := t.TempDir()
-	// Each script waits for the other: run in sequence they would never end.
+	// Each script waits for the other. If the works ran in sequence, neither would end.
 	script := func(mine, other string) string {
 		return fmt.Sprintf("touch %s/%s; while [ ! -e %s/%s ]; do sleep 0.01; done", meet, mine, meet, other)
 	}
@@ -146,7 +146,7 @@ func TestHost_Apply_stoppedIsFinal(t *testing.T) {
 	stopped := w
 	stopped.Desired = executor.DesiredStopped
 	s.apply(stopped)
-	s.apply(w) // An outdated list arrives late.
+	s.apply(w) // Apply receives an outdated list.
 	s.until("the work ends", func() bool { return s.phase("a") == executor.PhaseExited })
 	require.Equal(t, executor.ReasonStopped, s.host.Observed()[0].Exit.Reason)
 	s.apply(w)
@@ -229,7 +229,7 @@ func TestHost_Shutdown_canceledNamesRunningWork(t *testing.T) {
 	err := s.host.Shutdown(ctx, true)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "a.1.1")
-	// After Shutdown the executor ignores lists, so the cleanup needs another one.
+	// After Shutdown the executor ignores lists. The cleanup applies an empty list, so start another executor.
 	s.stop()
 	s.host, s.stop = open(t, s.dir, s.plane, nil)
 }
