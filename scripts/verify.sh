@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generated code is what the protos make of it, the OpenAPI document is a good one, clients of the baseline do not
-# break, and everything is formatted.
+# Checks that generated code matches the protos, the OpenAPI document is valid, the API is compatible with
+# its baseline and all Go files are formatted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/gen.sh
@@ -13,4 +13,4 @@ scripts/openapi-lint.sh
 scripts/api-gate.sh
 unformatted=$(git ls-files -- '*.go' | grep -v '^gen/' | xargs gofmt -l)
 if [ -n "$unformatted" ]; then echo "not formatted: $unformatted" >&2; exit 1; fi
-echo "verify: generated code, the API's description and formats are up to date"
+echo "verify: generated code, the OpenAPI document and formatting are up to date"
