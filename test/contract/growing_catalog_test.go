@@ -8,10 +8,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// zeros is a digest in a manifest whose bytes are never uploaded.
+// zeros is the digest of a file that a manifest contains but that is never uploaded.
 var zeros = strings.Repeat("0", 64)
 
-// ofCatalog returns the lists of the catalog.
+// ofCatalog returns, by path, how to grow each list of the catalog.
 func ofCatalog() map[string]func(g *grower) growth {
 	solution := func(g *grower, name string) map[string]any {
 		return map[string]any{"name": name, "version": "1", "recipe": recipe + "@" + g.at("recipe_version"), "purpose": map[string]any{}}
@@ -68,7 +68,7 @@ func ofCatalog() map[string]func(g *grower) growth {
 	}
 }
 
-// ofServing returns the lists of deployments and of playground sessions.
+// ofServing returns, by path, how to grow each list of deployments and playground sessions.
 func ofServing() map[string]func(g *grower) growth {
 	target := func(g *grower) map[string]any {
 		return map[string]any{
