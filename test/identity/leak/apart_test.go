@@ -10,8 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestAudit_splitServices runs the services as separate processes. Each sends auth its part of the audit; while one
-// is down there is neither a list nor a report, and the error names the service.
+// TestAudit_splitServices runs each service in its own process. Each service sends its part of the audit to
+// auth. While one of them is down, requests for the audit list and the audit report fail with an error that
+// contains its name.
 func TestAudit_splitServices(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
