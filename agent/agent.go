@@ -74,7 +74,7 @@ func New(cfg Config, d Deps) (*Agent, error) {
 	}
 	incarnation := make([]byte, 16)
 	if _, err := io.ReadFull(d.Rand, incarnation); err != nil {
-		return nil, fmt.Errorf("agent: generate the incarnation: %w", err)
+		return nil, fmt.Errorf("agent: generate the agent's incarnation id: %w", err)
 	}
 	held, err := openFolder(cfg.Data, d.Clock)
 	if err != nil {
@@ -194,7 +194,7 @@ func (a *Agent) Shutdown(ctx context.Context, stopWorks bool) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
 	if flushed := a.link.Flush(ctx); flushed != nil {
-		a.log.InfoContext(ctx, "last observations not delivered", "error", flushed.Error())
+		a.log.InfoContext(ctx, "cannot send the last observations", "error", flushed.Error())
 	}
 	return err
 }

@@ -44,7 +44,7 @@ func embed(t *testing.T, c *control, bus *rpc.Bus, data string) embedded {
 	return embedded{Agent: a, stop: func() { cancel(); require.NoError(t, <-done) }}
 }
 
-// memoryJoiner calls the control plane directly.
+// memoryJoiner joins by calling the fake control plane directly, without a network.
 type memoryJoiner struct{ c *control }
 
 func (j memoryJoiner) Join(ctx context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {

@@ -52,7 +52,7 @@ func TestExpiredCertificateRequiresNewJoin(t *testing.T) {
 	require.Error(t, err, "the next start must also fail")
 	require.Contains(t, output, "must join its fleet again")
 
-	// The suggested remedy works, and the agent then runs works again.
+	// Follow the remedy in the error. The agent must then run works again.
 	require.NoError(t, os.RemoveAll(filepath.Join(data, "node")))
 	c.mu.Lock()
 	c.joinedAt = time.Time{}

@@ -41,8 +41,8 @@ type control struct {
 	object   string
 	desired  []*jobsv1.Work
 	observed []*jobsv1.ObservedWork
-	changed  chan struct{} // closed and replaced with each observation
-	wake     chan struct{} // closed and replaced with each desire
+	changed  chan struct{} // closed and replaced after each observation
+	wake     chan struct{} // closed and replaced when desired changes
 	hellos   []*jobsv1.AgentHello
 	joins    int
 	logs     strings.Builder

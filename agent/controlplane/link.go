@@ -31,7 +31,7 @@ type Deps struct {
 	Log         *slog.Logger
 }
 
-// Link is the connection to the control plane. New starts nothing; Run works until its
+// Link is the connection to the control plane. New starts nothing; Run runs until its
 // context ends.
 type Link struct {
 	deps  Deps
@@ -43,7 +43,7 @@ type Link struct {
 	leave context.CancelFunc
 }
 
-// New returns a link.
+// New returns a link that is not connected.
 func New(d Deps) *Link { return &Link{deps: d, flush: make(chan chan struct{})} }
 
 func (l *Link) client() jobsv1.AgentServiceClient {
@@ -52,7 +52,7 @@ func (l *Link) client() jobsv1.AgentServiceClient {
 	return l.agents
 }
 
-// Join joins the fleet and does nothing else.
+// Join joins the fleet with a single request. It opens no stream.
 func (l *Link) Join(ctx context.Context) (Node, error) { return l.deps.Membership.Join(ctx) }
 
 // Run joins the fleet if necessary and keeps a stream to the control plane open until ctx ends. It passes
@@ -157,7 +157,7 @@ func (s *session) run(ctx context.Context) error {
 	})()
 	stream, err := s.client().Connect(line)
 	if err != nil {
-		return fmt.Errorf("open the stream: %w", err)
+		return fmt.Errorf("open the stream to the control plane: %w", err)
 	}
 	err = stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
 		NodeId: s.node.ID, Inventory: s.deps.Membership.Inventory, Incarnation: s.deps.Incarnation, Drivers: s.deps.Drivers,
@@ -168,7 +168,7 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		// If Send fails, Recv returns the reason why the stream ended.
 		_, received := stream.Recv()
-		return fmt.Errorf("send the hello to the control plane: %w", errors.Join(err, received))
+		return fmt.Errorf("send the hello message to the control plane: %w", errors.Join(err, received))
 	}
 	beats := make(chan time.Duration, 1)
 	received := make(chan error, 1)
@@ -227,7 +227,7 @@ func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_Connec
 	for {
 		message, err := stream.Recv()
 		if err != nil {
-			return fmt.Errorf("receive from the control plane: %w", err)
+			return fmt.Errorf("receive a message from the control plane: %w", err)
 		}
 		switch m := message.GetMessage().(type) {
 		case *jobsv1.ConnectResponse_Welcome:

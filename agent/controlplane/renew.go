@@ -80,7 +80,7 @@ func (l *Link) untilRenewal(n Node, chance float64) (time.Duration, error) {
 	return due.Sub(l.deps.Clock.Now()), nil
 }
 
-// renew replaces the certificate with a new one for a new key.
+// renew generates a new key and replaces the certificate with one for that key.
 func (l *Link) renew(ctx context.Context, n Node) error {
 	client := l.client()
 	if client == nil {
@@ -92,7 +92,7 @@ func (l *Link) renew(ctx context.Context, n Node) error {
 	}
 	response, err := client.RenewCertificate(ctx, &jobsv1.RenewCertificateRequest{CertificateRequest: string(request)})
 	if err != nil {
-		return fmt.Errorf("request the certificate: %w", err)
+		return fmt.Errorf("request a new certificate: %w", err)
 	}
 	cert, ca := []byte(response.GetCertificate()), []byte(response.GetCaCertificate())
 	if err := n.fits(cert, key, ca, l.deps.Clock.Now()); err != nil {

@@ -49,7 +49,7 @@ func ServedName(spec executor.EngineSpec) string {
 	return spec.ServedNames[0]
 }
 
-// Drivers returns all drivers by their name in the spec.
+// Drivers returns all drivers. The keys are their names in engine specs.
 func Drivers() map[string]Driver {
 	return map[string]Driver{"llamacpp": llamacpp{}, "command": command{}}
 }
@@ -59,7 +59,7 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(Drivers()))
 }
 
-// Find returns the driver of the spec.
+// Find returns the driver with the name in the spec. It returns an error if there is none.
 func Find(spec executor.EngineSpec) (Driver, error) {
 	d, ok := Drivers()[spec.Driver]
 	if !ok {

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	_ "embed" // for the lock and the launcher
+	_ "embed" // for llamacppLock and llamacppLauncher
 	"fmt"
 	"io/fs"
 	"os"

@@ -51,7 +51,7 @@ func (k Key) Validate() error {
 		return fmt.Errorf("work id %q must have 1 to 128 letters, digits, _ or -, and must not start with -", k.WorkID)
 	}
 	if k.Generation < 0 || k.Fence < 0 {
-		return fmt.Errorf("work %s: negative generation or fence", k.WorkID)
+		return fmt.Errorf("work %s: generation and fence must not be negative", k.WorkID)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ type EnvironmentSpec struct {
 	SDK          bool   `json:"sdk,omitempty"`
 }
 
-// Limits bound a work's processes; 0 means no limit.
+// Limits are the limits of a work's processes. 0 means no limit.
 type Limits struct {
 	CPUs        int   `json:"cpus,omitempty"`
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`

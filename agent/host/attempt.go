@@ -65,7 +65,7 @@ func (w *work) attend(ctx context.Context, dir string) error {
 // the exit.
 func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) error {
 	if err := w.deliverSpool(ctx); err != nil && ctx.Err() == nil {
-		w.host.deps.Log.WarnContext(ctx, "reports not delivered", "work", w.key.String(), "error", err.Error())
+		w.host.deps.Log.WarnContext(ctx, "cannot deliver the remaining reports", "work", w.key.String(), "error", err.Error())
 	}
 	w.markQuiet()
 	close(s.ended)
@@ -81,17 +81,17 @@ func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) err
 			return ctx.Err()
 		}
 		if s.err != nil {
-			w.host.deps.Log.WarnContext(ctx, "log not delivered", "work", w.key.String(), "error", s.err.Error())
+			w.host.deps.Log.WarnContext(ctx, "cannot deliver the rest of the log", "work", w.key.String(), "error", s.err.Error())
 		}
 	case <-timeout.C():
-		w.host.deps.Log.WarnContext(ctx, "log not delivered in time", "work", w.key.String())
+		w.host.deps.Log.WarnContext(ctx, "the time to deliver the rest of the log has passed", "work", w.key.String())
 	case <-w.leaving:
 	}
 	s.join()
 	return w.exited(exit)
 }
 
-// shipment is a running shipper.
+// shipment is a running delivery of a log.
 type shipment struct {
 	// ended is closed when the log is complete. done is closed when the shipper has returned; err is then its
 	// error.

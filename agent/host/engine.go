@@ -249,7 +249,7 @@ func (w *work) nextStart(ctx context.Context, failures int) error {
 		return err
 	}
 	if err := os.RemoveAll(old); err != nil {
-		return fmt.Errorf("remove an old start: %w", err)
+		return fmt.Errorf("remove the folder of the previous start: %w", err)
 	}
 	return nil
 }

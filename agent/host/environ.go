@@ -132,7 +132,7 @@ func (w *work) reportTo(ctx context.Context, attempt *executor.AttemptSpec) {
 	}
 	if err != nil {
 		// The next list contains the address again.
-		w.host.deps.Log.WarnContext(ctx, "ingest endpoint not saved", "work", w.key.String(), "error", err.Error())
+		w.host.deps.Log.WarnContext(ctx, "cannot save the new ingest endpoint", "work", w.key.String(), "error", err.Error())
 	}
 }
 

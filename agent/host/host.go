@@ -156,7 +156,7 @@ func (h *Host) load() error {
 		if strings.HasPrefix(e.Name(), removing) || errors.Is(err, fs.ErrNotExist) {
 			// The work was only partly created or partly removed: none of its processes is running.
 			if err := os.RemoveAll(dir); err != nil {
-				return fmt.Errorf("remove an incomplete work: %w", err)
+				return fmt.Errorf("remove the folder of an incomplete work: %w", err)
 			}
 			continue
 		}

@@ -78,12 +78,12 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 	for _, dir := range []string{"package", "inputs"} {
 		// A killed agent may have left incomplete folders.
 		if err := os.RemoveAll(w.path(dir)); err != nil {
-			return fmt.Errorf("clear %s: %w", dir, err)
+			return fmt.Errorf("remove the folder %s: %w", dir, err)
 		}
 	}
 	for _, dir := range []string{"package", "inputs", "work", "tmp", "spool", "run"} {
 		if err := os.MkdirAll(w.path(dir), 0o700); err != nil {
-			return fmt.Errorf("create %s: %w", dir, err)
+			return fmt.Errorf("create the folder %s: %w", dir, err)
 		}
 	}
 	if spec.Package != nil {
@@ -127,7 +127,7 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 	return w.saveEndpoint()
 }
 
-// plain reports whether name is a single path element inside its folder.
+// plain reports whether name is a valid file name: a single path element other than . and ..
 func plain(name string) bool {
 	return filepath.IsLocal(name) && filepath.Base(name) == name && name != "."
 }
@@ -164,7 +164,7 @@ type placeFunc func(ctx context.Context, key executor.Key, ref executor.ObjectRe
 // fetch puts the objects into the folder. It retries temporary failures.
 func (w *work) fetch(ctx context.Context, refs []executor.ObjectRef, dir string, put placeFunc) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the folder: %w", err)
+		return fmt.Errorf("create the folder of the objects: %w", err)
 	}
 	for _, ref := range refs {
 		err := w.retry(ctx, func(ctx context.Context) error { return put(ctx, w.key, ref, dir) })

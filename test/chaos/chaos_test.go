@@ -67,7 +67,7 @@ func (w *walk) run() {
 	ctx, cancel := context.WithTimeout(w.Context(), 2*testenv.Patience)
 	defer cancel()
 	whole := w.s.T
-	w.s.T = w.T // a failure in a row fails that row
+	w.s.T = w.T // a failure must fail only the test of this row
 	defer func() { w.s.T = whole }()
 	w.s.URL = w.w.target.Load().String() // only requests of the training use the proxy
 	w.l = w.s.Loop(ctx)

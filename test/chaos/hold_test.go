@@ -82,7 +82,7 @@ func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()
 	return thaw
 }
 
-// work returns the agent's work folder whose assignment contains the text, or "" if there is none.
+// work returns the folder of the work whose assignment contains text, or "" if there is none.
 func work(t *testing.T, s *testenv.Stand, text string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "assignment.json"))

@@ -95,7 +95,7 @@ func TestContract(t *testing.T) {
 			}
 			t.Run("lists are stable", w.stable)
 			if shape == "single" {
-				t.Run("shutdown", w.stops) // must be the last
+				t.Run("shutdown", w.stops) // must run last, because it stops signalboxd
 			}
 		})
 	}

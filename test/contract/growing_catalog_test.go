@@ -104,7 +104,7 @@ func ofServing() map[string]func(g *grower) growth {
 				var session made
 				body := map[string]any{"project": projectKey, "title": rowName(n), "targets": []any{target(g)}}
 				g.do(g.admin, http.MethodPost, sessions, body, &session)
-				g.do(g.admin, http.MethodDelete, sessions+"/"+session.ID, nil, nil) // the number of live sessions per user is limited
+				g.do(g.admin, http.MethodDelete, sessions+"/"+session.ID, nil, nil) // the number of open sessions per user is limited
 			}}
 		},
 		sessions + "/{playground_id}/transcript": func(g *grower) growth {

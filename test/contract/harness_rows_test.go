@@ -35,7 +35,7 @@ func (b *builder) database() string {
 	return u.String()
 }
 
-// rows runs one SQL statement.
+// rows runs one SQL statement as the superuser.
 func (b *builder) rows(ctx context.Context, statement string, args ...any) {
 	b.Helper()
 	conn, err := pgx.Connect(ctx, b.database())

@@ -37,7 +37,7 @@ type growth struct {
 type place int
 
 const (
-	byName  place = iota // sorted by the member by
+	byName  place = iota // sorted by the member growth.by
 	inFront              // newest first
 	behind               // oldest first
 )

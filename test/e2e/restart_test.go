@@ -98,7 +98,7 @@ func killed(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// interruptAll stops the processes of a split installation in the reverse order of their start.
+// interruptAll interrupts the processes in the reverse order of their start. Each must end before the next.
 func interruptAll(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	for _, name := range slices.Backward(s.Order) {

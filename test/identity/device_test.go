@@ -65,7 +65,7 @@ func foreignPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 			require.NoError(t, err)
 			req.Host = host
 			req.Header.Set("Content-Type", way.typ)
-			req.Header.Set("Origin", "http://evil.example:8080") // the same origin, once the name is rebound
+			req.Header.Set("Origin", "http://evil.example:8080") // the same origin if the host name is bound to the installation
 			res, err := http.DefaultClient.Do(req)
 			require.NoError(t, err)
 			require.NoError(t, res.Body.Close())

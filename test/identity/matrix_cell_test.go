@@ -110,8 +110,8 @@ func (w *world) ask(ctx context.Context, t *testing.T, c cell) (response, string
 	switch {
 	case c.path == "/api/runs":
 		path += "?state=all&limit=500"
-	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // its page length is fixed
-		path += "?limit=500" // objects of other cells must not push the wanted ones off the page
+	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // the page length of this list is fixed
+		path += "?limit=500" // otherwise objects of other cells could fill the first page
 	}
 	p := w.caller(c.relation)
 	a := p.call(ctx, t, w.Stand, c.method, path, w.body(c, p, o, project))

@@ -120,7 +120,7 @@ func judged(err error) string {
 		return "no connection"
 	case codes.Unimplemented:
 		if !strings.Contains(st.Message(), "unknown") && !strings.Contains(st.Message(), "not implemented") {
-			return "in" // a feature that is switched off
+			return "in" // accepted, but the feature is switched off
 		}
 		return "not served"
 	default:

@@ -65,7 +65,7 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 		same(t, *like, a)
 	}
 	for range n {
-		unknown := "u" + fmt.Sprint(1000+rand.IntN(9000)) // as long as `admin`
+		unknown := "u" + fmt.Sprint(1000+rand.IntN(9000)) // the name has the same length as `admin`
 		if rand.IntN(2) == 0 {
 			try("admin", &s.wrong)
 			try(unknown, &s.unknown)

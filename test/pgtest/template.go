@@ -120,7 +120,7 @@ func rename(ctx context.Context, conn *pgx.Conn, from, to string) error {
 			return err
 		}
 		if err := clock.Sleep(ctx, clock.Real(), 10*time.Millisecond); err != nil {
-			return fmt.Errorf("finish the template: %w", err)
+			return fmt.Errorf("rename the template: %w", err)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (c *Counter) AwaitMore(ctx context.Context, n int) {
 	c.s.Until(ctx, fmt.Sprint(want, " lines"), func() bool { return c.written() >= want })
 }
 
-// find returns the log that begins with the counter's first line.
+// find returns the path of the log that begins with the counter's first line, or "" if there is none.
 func (c *Counter) find() string {
 	first := c.l.Name + " 1\n"
 	logs, err := filepath.Glob(filepath.Join(c.s.AgentDir(), "works", "*", "log"))
@@ -132,7 +132,7 @@ func (c *Counter) written() int {
 	return strings.Count(string(raw), "\n")
 }
 
-// Stop stops the counter.
+// Stop requests the stop of the counter. It repeats the request until it succeeds.
 func (c *Counter) Stop(ctx context.Context) {
 	c.s.T.Helper()
 	c.s.Until(ctx, "the stop request succeeds", func() bool {

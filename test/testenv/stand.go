@@ -102,7 +102,7 @@ func withUV(t testing.TB) string {
 	return filepath.Dir(strings.TrimSpace(string(out))) + string(filepath.ListSeparator) + os.Getenv("PATH")
 }
 
-// Loop returns a Loop that is signed in as admin, with a unique name.
+// Loop returns a Loop with a unique name that is signed in as admin. A Loop trains, deploys and queries a model.
 func (s *Stand) Loop(ctx context.Context) *e2eflow.Loop {
 	s.T.Helper()
 	var raw [4]byte

@@ -38,7 +38,7 @@ func (p Plan) Enter() error {
 	if p.Data > 0 {
 		bound := unix.Rlimit{Cur: uint64(p.Data), Max: uint64(p.Data)}
 		if err := unix.Setrlimit(unix.RLIMIT_DATA, &bound); err != nil {
-			return fmt.Errorf("limit the memory: %w", err)
+			return fmt.Errorf("set the memory limit: %w", err)
 		}
 	}
 	return nil

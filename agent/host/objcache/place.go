@@ -61,7 +61,7 @@ func linkFile(from, to string, ref executor.ObjectRef) error {
 		return fmt.Errorf("create the folder of an object: %w", err)
 	}
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("replace an object: %w", err)
+		return fmt.Errorf("remove the previous file of an object: %w", err)
 	}
 	if os.Link(from, to) == nil {
 		return nil

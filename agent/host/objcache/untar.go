@@ -38,7 +38,7 @@ func unpackFile(path, dir string, ref executor.ObjectRef) error {
 		return err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("rewind an object: %w", err)
+		return fmt.Errorf("return to the beginning of an object: %w", err)
 	}
 	if err := Unpack(f, dir, ref.SizeBytes); err != nil {
 		return errors.Join(executor.ErrPermanent, fmt.Errorf("unpack %s: %w", ref.URI, err))
@@ -50,11 +50,11 @@ func unpackFile(path, dir string, ref executor.ObjectRef) error {
 // kind of entry and for an entry outside dir. maxBytes is the size of the stream.
 func Unpack(r io.Reader, dir string, maxBytes int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the folder: %w", err)
+		return fmt.Errorf("create the folder to unpack into: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("open the folder: %w", err)
+		return fmt.Errorf("open the folder to unpack into: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	u := unpacking{root: root, left: maxBytes}

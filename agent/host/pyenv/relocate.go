@@ -13,7 +13,7 @@ import (
 func rename(bin, from, to string) error {
 	entries, err := os.ReadDir(bin)
 	if err != nil {
-		return fmt.Errorf("list the programs: %w", err)
+		return fmt.Errorf("list the environment's programs: %w", err)
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() {
@@ -32,21 +32,21 @@ const maxScript = 1 << 20
 func rewrite(path, from, to string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("stat a program: %w", err)
+		return fmt.Errorf("read the size of an environment's program: %w", err)
 	}
 	if info.Size() > maxScript {
 		return nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("read a program: %w", err)
+		return fmt.Errorf("read an environment's program: %w", err)
 	}
 	if bytes.IndexByte(text, 0) >= 0 || !bytes.Contains(text, []byte(from)) {
 		return nil
 	}
 	changed := bytes.ReplaceAll(text, []byte(from), []byte(to))
 	if err := os.WriteFile(path, changed, info.Mode()&fs.ModePerm); err != nil {
-		return fmt.Errorf("write a program: %w", err)
+		return fmt.Errorf("write an environment's program: %w", err)
 	}
 	return nil
 }

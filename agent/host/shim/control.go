@@ -187,11 +187,11 @@ func (c Control) Identity(dir string) Identity {
 func takeLock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, localfile.PrivateMode)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock: %w", err)
+		return nil, fmt.Errorf("open the shim's lock file: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("take the lock: %w", err)
+		return nil, fmt.Errorf("lock the shim's folder: %w", err)
 	}
 	return f, nil
 }

@@ -63,7 +63,7 @@ func (o *owner) begin() error {
 	}
 	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
 	if err != nil {
-		return fmt.Errorf("open the log: %w", err)
+		return fmt.Errorf("open the work's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
 	s, err := newStaging()

@@ -121,20 +121,20 @@ func readStat(pid int) (stat, error) {
 func parseStat(raw []byte) (stat, error) {
 	end := bytes.LastIndexByte(raw, ')')
 	if end < 0 {
-		return stat{}, errors.New("process stat without a name")
+		return stat{}, errors.New("the stat line of the process has no name")
 	}
 	fields := strings.Fields(string(raw[end+1:]))
 	const startField = 19 // field 22 of the line, counted from the state
 	if len(fields) <= startField || len(fields[0]) != 1 {
-		return stat{}, errors.New("process stat is too short")
+		return stat{}, errors.New("the stat line of the process has too few fields")
 	}
 	ppid, err := strconv.Atoi(fields[1])
 	if err != nil {
-		return stat{}, fmt.Errorf("parse the parent in process stat: %w", err)
+		return stat{}, fmt.Errorf("parse the parent in the stat line of the process: %w", err)
 	}
 	start, err := strconv.ParseUint(fields[startField], 10, 64)
 	if err != nil {
-		return stat{}, fmt.Errorf("parse the start time in process stat: %w", err)
+		return stat{}, fmt.Errorf("parse the start time in the stat line of the process: %w", err)
 	}
 	return stat{state: fields[0][0], ppid: ppid, start: start}, nil
 }

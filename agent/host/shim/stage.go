@@ -29,7 +29,7 @@ func newStaging() (*staging, error) {
 	}
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("create the pipes: %w", err)
+		return nil, fmt.Errorf("create the pipes to the command's process: %w", err)
 	}
 	return s, nil
 }
@@ -101,7 +101,7 @@ func become(dir string) error {
 		return err
 	}
 	if n, err := os.NewFile(goFD, "go").Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("the shim has ended: %w", err)
+		return fmt.Errorf("the shim exited before it released the command: %w", err)
 	}
 	if err := s.Limits.Enter(); err != nil {
 		return err

@@ -98,7 +98,7 @@ var textual = regexp.MustCompile(`(?s)^<<text (like|LIKE) (.*?)(?: as ([a-z][a-z
 // isText reports whether the expected body is a text matcher.
 func isText(want string) bool { return textual.MatchString(want) }
 
-// textFault compares a whole text with want, which may be the matcher `<<text LIKE …>>`. It returns "" if they match.
+// textFault compares a text with want, which may be the matcher `<<text LIKE …>>`. It returns "" if they match.
 func textFault(want, got string, keep func(name, value string)) string {
 	found := textual.FindStringSubmatch(want)
 	if found == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// Golden is one file of requests and responses.
+// Golden is one file of requests and expected responses.
 type Golden struct {
 	// Name is the path without extension, relative to the folder of all goldens, for example auth/login.
 	Name  string
@@ -66,7 +66,7 @@ func Load(dir string) ([]*Golden, error) {
 		}
 		rel, err := filepath.Rel(dir, path)
 		if err != nil {
-			return fmt.Errorf("name golden: %w", err)
+			return fmt.Errorf("derive the name of the golden: %w", err)
 		}
 		g, err := Parse(strings.TrimSuffix(filepath.ToSlash(rel), ".txtar"), raw)
 		all = append(all, g)
@@ -161,7 +161,7 @@ func (g *Golden) complete() error {
 		faults = append(faults, errors.New("the golden has no request"))
 	}
 	if g.Shape != "" && !slices.Contains([]string{"single", "split"}, g.Shape) {
-		faults = append(faults, fmt.Errorf("unknown shape %q", g.Shape))
+		faults = append(faults, fmt.Errorf("unknown shape %q; it must be single or split", g.Shape))
 	}
 	for i, s := range g.Steps {
 		if s.Response.Status == 0 {

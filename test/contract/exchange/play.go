@@ -51,7 +51,7 @@ type player struct {
 
 	stage Stage
 	vars  map[string]string
-	// last, if not nil, receives the next response.
+	// last, if not nil, is called with the next response.
 	last func(Received)
 }
 
@@ -118,7 +118,7 @@ func (p *player) until(ctx context.Context, s Step) error {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
-			return fmt.Errorf("not within %s: %w", p.stage.Patience, err)
+			return fmt.Errorf("no expected response within %s: %w", p.stage.Patience, err)
 		}
 	}
 }

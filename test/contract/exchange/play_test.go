@@ -156,7 +156,7 @@ func TestGolden_Play_until(t *testing.T) {
 	require.EqualValues(t, 4, requests.Load())
 	s.Patience = 100 * time.Millisecond
 	err := played(t, s, "-- request until --\nGET /x\n-- response --\n404\n\n<<any>>\n")
-	require.ErrorContains(t, err, "not within 100ms")
+	require.ErrorContains(t, err, "no expected response within 100ms")
 	require.ErrorContains(t, err, "status: want 404, got 200")
 }
 

@@ -31,7 +31,7 @@ type Request struct {
 	Length string
 }
 
-// Received is a received response.
+// Received is a response as it was received.
 type Received struct {
 	Status int
 	Header http.Header
@@ -107,7 +107,7 @@ func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) 
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", base.Host)
 	if err != nil {
-		return Received{}, fmt.Errorf("dial: %w", err)
+		return Received{}, fmt.Errorf("connect to the installation: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(s.Patience)); err != nil {
@@ -170,7 +170,7 @@ func prefix(body io.Reader, enough func([]byte) bool) ([]byte, error) {
 	}
 }
 
-// made generates the body that a directive describes.
+// made generates the body that the words of an @body directive describe.
 func (g *Golden) made(words []string, fill func(string) (string, error)) ([]byte, error) {
 	if len(words) != 2 {
 		return nil, fmt.Errorf("@body must have two words, got %q", words)

@@ -32,7 +32,7 @@ func (op *Operation) checkResponse(status int, header http.Header, body []byte) 
 		name, node = "default", object(responses, "default")
 	}
 	if node == nil {
-		return fmt.Errorf("the status is not declared; declared are %v", op.Statuses())
+		return fmt.Errorf("the status is not declared; the declared statuses are %v", op.Statuses())
 	}
 	response, pointer := op.doc.resolve(node, op.pointer+"/responses/"+name)
 	if err := op.checkHeaders(response, pointer, header); err != nil {
