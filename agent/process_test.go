@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// TestMain runs the agent or the shim instead of the tests if the first argument is their command.
+// TestMain runs the agent or the shim instead of the tests if the first argument is one of their commands.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {

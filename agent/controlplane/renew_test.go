@@ -145,7 +145,8 @@ func TestRenewal_retriesWithBackoff(t *testing.T) {
 	p.keeping()
 	p.clock.Advance(month * 3 / 4)
 	require.Error(t, await(t, p.renewals, "the first try"))
-	// The jitter of these tests is 0, so each wait is half of the doubled minute.
+	// The backoff doubles each wait, starting at a minute. The jitter of these tests is 0, which halves each
+	// wait.
 	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
 		p.keeping()
 		p.clock.Advance(wait - time.Second)

@@ -57,7 +57,7 @@ func (r *Relay) Run(ctx context.Context) error {
 }
 
 // Observed returns the executor's observations. It replaces each engine's address with the address of the
-// engine's port on this relay. If the port cannot be opened, the engine is not ready.
+// engine's port on this relay. It reports an engine as not ready if the port cannot be opened.
 func (r *Relay) Observed() []executor.Observation {
 	all := r.Executor.Observed()
 	r.mu.Lock()

@@ -88,7 +88,8 @@ type probeError struct{ result engine.Result }
 
 func (p *probeError) Error() string { return string(p.result.Code) + ": " + p.result.Message }
 
-// watch probes the engine once and then checks its port at each interval, until ctx ends or a probe fails.
+// watch probes the engine and then checks its port at each interval. If the port is closed, it probes the
+// engine again. It returns when ctx ends or the probes fail.
 func (e *engineStart) watch(ctx context.Context) error {
 	if !e.adopted() {
 		if err := e.probe(ctx); err != nil {

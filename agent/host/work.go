@@ -290,7 +290,7 @@ func (w *work) await(ctx context.Context, dir string, grace time.Duration) (exec
 	return w.outcome(dir, exit, found), nil
 }
 
-// passOnStops requests a stop from the shim for each reason to stop.
+// passOnStops requests a stop from the shim each time a reason to stop arises.
 func (w *work) passOnStops(ctx context.Context, dir string, grace time.Duration) {
 	stopping, killing, leaving, shutdown := w.stopping, w.killing, w.leaving, w.host.shutdown
 	for {

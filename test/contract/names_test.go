@@ -22,7 +22,7 @@ func TestPathAndEnvironmentNames(t *testing.T) {
 		switch {
 		case strings.HasPrefix(rt.Pattern, "/api/"), rt.Pattern == "/healthz", rt.Pattern == "/inference/{deployment_id}/v1/{rest...}":
 		default:
-			// HTML pages, and documents that RFCs place at the root.
+			// These routes are HTML pages, or documents whose path is defined by an RFC.
 			require.Contains(t, []string{"page", "wellknown"}, rt.Handler, rt.Pattern)
 		}
 		require.NotContains(t, strings.ToLower(rt.Pattern), "signalbox")

@@ -26,7 +26,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// changesDrawn is the number of wrong changes of an option that `make test` tries.
+// changesDrawn is the number of changes that `make test` tries.
 const changesDrawn = 3
 
 // change is one way to make an access option wrong.
@@ -116,8 +116,8 @@ func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 }
 
 // widened restarts the installation with a program whose access options can be changed. For each change, it
-// changes the options of all methods to which the change applies. Then the cells of each of these methods
-// must fail.
+// changes the options of all methods to which the change applies. At least one cell of each of these
+// methods must then fail.
 func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
 	w.Program(changeable(t))

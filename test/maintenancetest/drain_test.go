@@ -36,7 +36,7 @@ func waitingJob(t *testing.T, s *testenv.Stand, admin string) string {
 	return job.ID
 }
 
-// held is a sign-in request of which only a part of the body has been sent.
+// held is a sign-in request whose body has been sent only in part.
 type held struct {
 	conn net.Conn
 	in   *bufio.Reader

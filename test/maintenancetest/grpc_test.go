@@ -192,7 +192,8 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 			texts = texts && methodOf(t, rt).Input().Fields().ByName(protoreflect.Name(name)).Kind() == protoreflect.StringKind
 		}
 		if !texts {
-			// A number in the path is a number in the message. A message therefore cannot contain a malformed one.
+			// This path parameter is a number, and a message cannot contain a malformed number. The only call over
+			// gRPC is therefore the one without a token.
 			require.Equal(t, codes.Unauthenticated, status.Code(c.invoke(rt, "", dynamicpb.NewMessage(methodOf(t, rt).Input()))), rt.RPC)
 			continue
 		}

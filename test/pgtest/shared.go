@@ -75,8 +75,8 @@ func running(ctx context.Context, dir string) (secret.String, error) {
 	return admin, conn.Close(ctx)
 }
 
-// begin starts a keeper. If a keeper is already running, its server is about to start or to stop, and begin
-// waits for that. Any other error, such as the end of ctx, must not start a second keeper.
+// begin starts a keeper. If a keeper is already running, its server is starting or stopping, and begin
+// waits until that is done. If ctx ends meanwhile, begin must not start a second keeper.
 func begin(ctx context.Context, dir string) (secret.String, error) {
 	unlock, err := hold.Exclusive(ctx, filepath.Join(dir, "start.lock"))
 	if err != nil {

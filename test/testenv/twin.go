@@ -36,8 +36,8 @@ func (p *Process) Setting(name string) string {
 	return ""
 }
 
-// AdminURL returns the path of the file with the admin URL of the database server. It exists if each
-// service has its own process.
+// AdminURL returns the path of the file with the admin URL of the database server. The file exists only if
+// each service has its own process.
 func (s *Stand) AdminURL() string { return filepath.Join(s.Dir, "admin-url") }
 
 // Run replaces the program of the process. It takes effect at the next start.

@@ -25,7 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// installation is an installation whose clients use a hook.
+// installation is an installation whose clients record all calls and credentials with a hook.
 type installation struct {
 	*testenv.Stand
 
