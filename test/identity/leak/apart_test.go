@@ -25,7 +25,7 @@ func TestAudit_splitServices(t *testing.T) {
 	}
 	require.True(t, services["auth"] && services["jobs"], "auth and jobs must have rows: %v", services)
 	out := ""
-	h.Until(ctx, "the audit is whole", func() bool { text, code := h.verified(ctx, t); out = text; return code == 0 })
+	h.Until(ctx, "the audit is verified", func() bool { text, code := h.verified(ctx, t); out = text; return code == 0 })
 	for _, service := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
 		require.Contains(t, out, service+" ")
 	}
