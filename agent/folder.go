@@ -43,7 +43,7 @@ func openFolder(path string, clk clock.Clock) (*folder, error) {
 	for try := 0; errors.Is(err, localfile.ErrLocked); try++ {
 		if try == lockTries {
 			holder, _ := os.ReadFile(name)
-			return nil, fmt.Errorf("%w: %s is locked by the agent with process id %s", ErrInUse, path, strings.TrimSpace(string(holder)))
+			return nil, fmt.Errorf("%w: %s is locked by agent process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
 		}
 		<-clk.NewTimer(lockWait).C()
 		lock, err = localfile.TryLock(name)
