@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that the generated code is up to date, that the OpenAPI document passes lint and breaks no clients of the
-# baseline, that each go.mod and go.sum is tidy, and that the code is formatted.
+# Checks that generated code matches the protos, the OpenAPI document is valid, the API is compatible with
+# its baseline, each go.mod and go.sum is tidy, and all Go files are formatted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/gen.sh
@@ -19,4 +19,4 @@ while read -r module; do
 done < <(git ls-files -- go.mod '*/go.mod')
 unformatted=$(git ls-files -- '*.go' | grep -v '^gen/' | xargs gofmt -l)
 if [ -n "$unformatted" ]; then echo "not formatted: $unformatted" >&2; exit 1; fi
-echo "verify: generated code, the OpenAPI document, modules and formats are up to date"
+echo "verify: generated code, the OpenAPI document, modules and formatting are up to date"

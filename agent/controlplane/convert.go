@@ -10,8 +10,8 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// fromWork decodes a desired work. An unknown desired state or kind is an error; it is
-// never guessed. The returned work has its key even then.
+// fromWork decodes a desired work. It returns an error for an unknown desired state or kind; the returned
+// work then still has its key.
 func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	w := executor.Work{Key: executor.Key{WorkID: p.GetWorkId(), Generation: p.GetGeneration(), Fence: p.GetFence()}}
 	w.Force = p.GetForce()
