@@ -82,6 +82,11 @@ gotest() { # NAME ARGUMENT...: go test, with progress by package
   # Collecting garbage is a fifth of what compilers spend; the tests run without this setting. Vet runs in make lint.
   GOGC=400 go test -json -vet=off -exec 'env -u GOGC' "${flags[@]}" "$@" 2>&1 | python3 scripts/progress.py "$log/$name.times"
 }
+# Tests write the SQL statements that they run into this folder, for the last part. It is kept, because Go does not run
+# unchanged packages again. A new folder has a new name, which makes all of them run.
+PGTEST_STATEMENTS=$(find "$PWD/.cache" -maxdepth 1 -name 'sql.*' -print -quit)
+if [ -z "$PGTEST_STATEMENTS" ]; then PGTEST_STATEMENTS=$(mktemp -d "$PWD/.cache/sql.XXXXXX"); fi
+export PGTEST_STATEMENTS
 flags=(-timeout 15m)
 if [ -n "${RACE:-}" ]; then flags=(-timeout 25m -race); fi
 
@@ -114,6 +119,7 @@ part "tools" env GOWORK=off GOGC=400 go -C tools test -vet=off ./...
 wait "$behind" || failed+=("Python")
 # The longest first: two cores carry two installations at a time.
 part "whole installations" gotest installations -timeout 40m -p 2 ./test/e2e "${installations[@]}"
+part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 
 echo "-- ten slowest packages, in seconds"
 sort -rn "$log"/*.times | sed -n 1,10p

@@ -95,6 +95,7 @@ func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger
 		pc.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(cfg.Tracer),
 			otelpgx.WithDisableConnectionDetailsInAttributes())
 	}
+	setTracer(ctx, pc.ConnConfig)
 	pc.AfterConnect = inUTC
 	return pc, nil
 }
