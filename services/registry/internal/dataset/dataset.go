@@ -63,7 +63,7 @@ type Dataset struct {
 	// Protected means that only users who may edit the dataset can use it in jobs, and that no user can view its records.
 	// It does not affect who can see that the dataset exists.
 	Protected bool
-	Latest    *string
+	Latest    *string `db:"latest_version"`
 	CreatedAt time.Time
 }
 

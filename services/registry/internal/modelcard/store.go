@@ -58,8 +58,11 @@ func (s Store) Put(ctx context.Context, tx pgx.Tx, c *Card) (kept *Card, fresh b
 		return nil, false, fault.New(fault.Conflict, "card_revisions", "a model card can have at most %d revisions", maxRevisions)
 	}
 	c.Revision++
-	_, err = tx.Exec(ctx, `INSERT INTO model_card (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		c.ModelID, c.Version, c.Revision, c.Content, []byte(c.Front), c.BodyAt, c.Digest, c.Author, c.CreatedAt)
+	_, err = tx.Exec(ctx, `INSERT INTO model_card (`+columns+`)
+		VALUES (@model_id, @version, @revision, @content, @front_matter, @body_at, @digest, @author, @created_at)`, pgx.StrictNamedArgs{
+		"model_id": c.ModelID, "version": c.Version, "revision": c.Revision, "content": c.Content, "front_matter": []byte(c.Front),
+		"body_at": c.BodyAt, "digest": c.Digest, "author": c.Author, "created_at": c.CreatedAt,
+	})
 	if err != nil {
 		return nil, false, fmt.Errorf("insert a model card: %w", err)
 	}

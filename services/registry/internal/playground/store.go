@@ -44,9 +44,13 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Session) error {
 		return fault.New(fault.Conflict, "sessions", "you already have %d playground sessions; end one first", live)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO playground_session (`+columns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		s.ID, s.Title, s.UserID, s.UserName, s.ProjectID, s.Project, s.Visibility, s.State, s.Reason, int32(s.Idle/time.Second),
-		s.CreatedAt, s.ExpiresAt, s.LastActivity, s.EndedAt, s.VisibilityVersion)
+		VALUES (@id, @title, @owner_id, @owner_name, @project_id, @project, @visibility, @state, @reason, @idle_timeout_s,
+			@created_at, @expires_at, @last_activity_at, @ended_at, @visibility_version)`, pgx.StrictNamedArgs{
+		"id": s.ID, "title": s.Title, "owner_id": s.UserID, "owner_name": s.UserName, "project_id": s.ProjectID,
+		"project": s.Project, "visibility": s.Visibility, "state": s.State, "reason": s.Reason,
+		"idle_timeout_s": int32(s.Idle / time.Second), "created_at": s.CreatedAt, "expires_at": s.ExpiresAt,
+		"last_activity_at": s.LastActivity, "ended_at": s.EndedAt, "visibility_version": s.VisibilityVersion,
+	})
 	if err != nil {
 		return fmt.Errorf("insert a playground session: %w", err)
 	}

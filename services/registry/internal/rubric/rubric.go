@@ -43,7 +43,7 @@ type Rubric struct {
 	ID          string
 	Name        string
 	Description string
-	Current     *int32
+	Current     *int32 `db:"current_version"`
 	CreatedAt   time.Time
 }
 

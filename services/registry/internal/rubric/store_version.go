@@ -101,7 +101,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p requ
 
 // Resolve finds a published version by its reference. It returns nils if the scope sees none.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Rubric, *Version, error) {
-	rubric, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND project = $4 AND name = $5`,
+	rubric, err := pg.One[Rubric](q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil

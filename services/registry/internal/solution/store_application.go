@@ -34,8 +34,12 @@ func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []by
 		return nil, false, fmt.Errorf("write the digests of an application: %w", err)
 	}
 	tag, err := tx.Exec(ctx, `INSERT INTO solution_application (`+applicationColumns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT ON CONSTRAINT solution_application_digest_key DO NOTHING`,
-		a.ID, a.UserID, a.UserName, a.ProjectID, a.Project, a.Visibility, a.Solution, a.Digest, snapshot, resolved, a.CreatedAt, a.VisibilityVersion)
+		VALUES (@id, @owner_id, @owner_name, @project_id, @project, @visibility, @solution, @digest, @snapshot, @resolved,
+			@created_at, @visibility_version) ON CONFLICT ON CONSTRAINT solution_application_digest_key DO NOTHING`, pgx.StrictNamedArgs{
+		"id": a.ID, "owner_id": a.UserID, "owner_name": a.UserName, "project_id": a.ProjectID, "project": a.Project,
+		"visibility": a.Visibility, "solution": a.Solution, "digest": a.Digest, "snapshot": snapshot, "resolved": resolved,
+		"created_at": a.CreatedAt, "visibility_version": a.VisibilityVersion,
+	})
 	if err != nil {
 		return nil, false, fmt.Errorf("insert an application: %w", err)
 	}
