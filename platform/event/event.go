@@ -29,10 +29,12 @@ type Event struct {
 	// ActorKind and ActorID default to the caller in the context, or else to the
 	// service.
 	ActorKind, ActorID string
-	From, To           string // old and new state, if the state changed
-	Reason             string // machine-readable
-	Message            string // human-readable
-	Data               json.RawMessage
+	// From and To are the old and the new state, if the state changed.
+	From    string `db:"from_state"`
+	To      string `db:"to_state"`
+	Reason  string // machine-readable
+	Message string // human-readable
+	Data    json.RawMessage
 }
 
 // IDs generates identifiers; *id.Source implements it.
@@ -99,11 +101,7 @@ func collect(ctx context.Context, q pg.Querier, sql string, args ...any) ([]Even
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
-	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
-		err = row.Scan(&e.ID, &e.Seq, &e.At, &e.SubjectKind, &e.SubjectID, &e.Type, &e.ActorKind, &e.ActorID,
-			&e.From, &e.To, &e.Reason, &e.Message, &e.Data)
-		return e, err
-	})
+	events, err := pgx.CollectRows(rows, pgx.RowToStructByName[Event])
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}

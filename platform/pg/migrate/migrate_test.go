@@ -46,7 +46,9 @@ func TestUp_emptySchemaAndRepeated(t *testing.T) {
 	t.Cleanup(pool.Close)
 	one, two := files("00001_a.sql", first), files("00001_a.sql", first, "00002_b.sql", second)
 	check := func(f fstest.MapFS) error { return migrate.Check(t.Context(), pool, "jobs", f) }
-	up := func(f fstest.MapFS) { require.NoError(t, migrate.Up(pgtest.Context(t), creds["jobs"].OwnerURL, "jobs", f)) }
+	up := func(f fstest.MapFS) {
+		require.NoError(t, migrate.Up(pgtest.Context(t), creds["jobs"].OwnerURL, "jobs", f))
+	}
 
 	require.ErrorIs(t, check(one), migrate.ErrBehind, "empty schema")
 	up(nil)

@@ -100,17 +100,6 @@ func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.
 const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at, archived_at,
 	row_schema, schema_source, sampled_rows, apart`
 
-func scanVersion(row pgx.Row, more ...any) (*Version, error) {
-	v := &Version{}
-	var schema []byte
-	err := row.Scan(append([]any{
-		&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
-		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows, &v.Isolated,
-	}, more...)...)
-	v.Schema = schema
-	return v, err
-}
-
 // NameClaim is how InsertVersion obtained the name of a version.
 type NameClaim string
 
@@ -175,19 +164,19 @@ func (Store) RenewUpload(ctx context.Context, tx pgx.Tx, id string, until time.T
 
 // Version returns one version with its manifest.
 func (Store) Version(ctx context.Context, q pg.Querier, datasetID, version string) (*Version, error) {
-	var raw []byte
-	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+`, manifest FROM dataset_version
-		WHERE dataset_id = $1 AND version = $2`, datasetID, version), &raw)
+	v, err := pg.One[struct {
+		Version
+
+		Files []File `db:"manifest"`
+	}](q.Query(ctx, `SELECT `+versionColumns+`, manifest FROM dataset_version WHERE dataset_id = $1 AND version = $2`, datasetID, version))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(VersionKind, version)
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &v.Manifest)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load a version of a dataset: %w", err)
 	}
-	return v, nil
+	v.Manifest = v.Files
+	return &v.Version, nil
 }
 
 // Versions returns the versions of a dataset without their manifests, newest first.
@@ -197,7 +186,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p req
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a dataset: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Version, error) { return scanVersion(row) })
+	found, err := pg.All[Version](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a dataset: %w", err)
 	}

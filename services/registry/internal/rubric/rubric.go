@@ -51,7 +51,7 @@ type Rubric struct {
 type Version struct {
 	ID          string
 	RubricID    string
-	Number      int32
+	Number      int32 `db:"version"`
 	Status      Status
 	Digest      string
 	Content     Content

@@ -17,16 +17,6 @@ import (
 
 const applicationColumns = `id, owner_id, owner_name, project_id, project, visibility, solution, digest, snapshot, resolved, created_at`
 
-func scanApplication(row pgx.Row) (*Application, error) {
-	a := &Application{}
-	var snapshot, resolved []byte
-	err := row.Scan(&a.ID, &a.UserID, &a.UserName, &a.ProjectID, &a.Project, &a.Visibility, &a.Solution, &a.Digest, &snapshot, &resolved, &a.CreatedAt)
-	if err == nil {
-		err = errors.Join(json.Unmarshal(snapshot, &a.Snapshot), json.Unmarshal(resolved, &a.Resolved))
-	}
-	return a, err
-}
-
 // Apply stores an application. If the project already has an identical one, Apply returns it and fresh is false.
 func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []byte) (kept *Application, fresh bool, err error) {
 	resolved, err := json.Marshal(a.Resolved)
@@ -46,7 +36,7 @@ func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []by
 	if tag.RowsAffected() == 1 {
 		return a, true, nil
 	}
-	kept, err = scanApplication(tx.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE project_id = $1 AND digest = $2`,
+	kept, err = pg.One[Application](tx.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE project_id = $1 AND digest = $2`,
 		a.ProjectID, a.Digest))
 	if err != nil {
 		return nil, false, fmt.Errorf("load the existing application: %w", err)
@@ -56,7 +46,7 @@ func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []by
 
 // Application returns an application visible to the scope.
 func (Store) Application(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Application, error) {
-	a, err := scanApplication(q.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+` AND id = $4`,
+	a, err := pg.One[Application](q.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+` AND id = $4`,
 		access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(ApplicationKind, id)
@@ -74,7 +64,7 @@ func (Store) Applications(ctx context.Context, q pg.Querier, scope authn.Scope, 
 	if err != nil {
 		return nil, fmt.Errorf("list applications: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Application, error) { return scanApplication(row) })
+	found, err := pg.All[Application](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list applications: %w", err)
 	}
