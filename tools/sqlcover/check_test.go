@@ -50,7 +50,7 @@ func load(q querier, table, id string) {
 
 // texts are the statements of store as they run.
 var texts = []string{
-	"SELECT id, name FROM job WHERE (owner = $1) AND id = $4", `DELETE FROM "job" WHERE id = $1`,
+	"SELECT id, name FROM job WHERE (owner = current_user) AND id = $4", `DELETE FROM "job" WHERE id = $1`,
 	"UPDATE job SET n = n + 1 WHERE id = $1", "SELECT count(*) FROM job WHERE id > $1", "INSERT INTO job DEFAULT VALUES",
 	"SELECT name FROM job WHERE id = $1 FOR SHARE",
 }
@@ -61,7 +61,7 @@ func findings(t *testing.T, source, allow string, ran map[string]string) []strin
 	root := tree(t, map[string]string{
 		"services/job/store.go":      source,
 		"services/job/store_test.go": "package job\n\nconst never = `SELECT 1`\n",
-		"platform/access/owner.go":   "package access\n\nconst Visible = `(owner = $1)`\n",
+		"platform/access/owner.go":   "package access\n\nconst Visible = `(owner = current_user)`\n",
 		"allow.txt":                  allow,
 	})
 	_, found, err := check(root, tree(t, ran), filepath.Join(root, "allow.txt"))
@@ -92,7 +92,7 @@ func TestCheck_longerStatementDoesNotCount(t *testing.T) {
 	longer := append([]string{}, texts...)
 	longer[0] += " FOR UPDATE"
 	found := findings(t, store, "", map[string]string{"services%2Fjob": ran(longer...)})
-	require.Equal(t, []string{"services/job/store.go:8: no test runs SELECT id, name FROM job WHERE (owner = $1) AND id = $4"}, found)
+	require.Equal(t, []string{"services/job/store.go:8: no test runs SELECT id, name FROM job WHERE (owner = current_user) AND id = $4"}, found)
 }
 
 func TestCheck_ignoresFilesOfRemovedPackages(t *testing.T) {
