@@ -85,6 +85,11 @@ gotest() { # NAME ARGUMENT...: run go test and print the progress by package
   # this setting. Vet runs in make lint.
   GOGC=400 go test -json -vet=off -exec 'env -u GOGC' "${flags[@]}" "$@" 2>&1 | python3 scripts/progress.py "$log/$name.times"
 }
+# Tests write the SQL statements that they run into this folder, for the last part. It is kept, because Go does not run
+# unchanged packages again. A new folder has a new name, which makes all of them run.
+PGTEST_STATEMENTS=$(find "$PWD/.cache" -maxdepth 1 -name 'sql.*' -print -quit)
+if [ -z "$PGTEST_STATEMENTS" ]; then PGTEST_STATEMENTS=$(mktemp -d "$PWD/.cache/sql.XXXXXX"); fi
+export PGTEST_STATEMENTS
 flags=(-timeout 15m)
 if [ -n "${RACE:-}" ]; then flags=(-timeout 25m -race); fi
 
@@ -121,6 +126,7 @@ part "packages" gotest packages -p 3 -parallel 4 "${packages[@]}" "${last[@]}"
 part "tools" env GOWORK=off GOGC=400 go -C tools test -vet=off ./...
 part "installations" gotest installations -timeout 40m -p 2 "${installations[@]}"
 wait "$beside" || failed+=("Python or e2e")
+part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 
 echo "-- ten slowest packages, in seconds"
 sort -rn "$log"/*.times | sed -n 1,10p

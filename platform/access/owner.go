@@ -24,13 +24,13 @@ func ServiceScope() authn.Scope { return authn.Scope{Admin: true, Projects: []st
 
 // Owner is the user and the project that own a row.
 type Owner struct {
-	UserID     string
-	UserName   string
+	UserID     string `db:"owner_id"`
+	UserName   string `db:"owner_name"`
 	ProjectID  string
 	Project    string // its key
 	Visibility string
 	// VisibilityVersion is the version of the project's visibility at the time the row is inserted.
-	VisibilityVersion int64
+	VisibilityVersion int64 `db:"-"`
 }
 
 // Seen reports whether the scope may read rows with this owner.

@@ -92,7 +92,8 @@ func (l *Log) Actor(ctx context.Context) Actor {
 const insert = `
 WITH written AS (
 	INSERT INTO audit (id, at, actor_kind, actor_id, actor_name, session_id, client_addr, action, target_kind, target_id, before, after, request_id)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING seq, id)
+	VALUES (@id, @at, @actor_kind, @actor_id, @actor_name, @session_id, @client_addr, @action, @target_kind, @target_id, @before, @after,
+		@request_id) RETURNING seq, id)
 INSERT INTO audit_pending (seq, audit_id) SELECT seq, id FROM written`
 
 // Record inserts the entry in tx, which must be the transaction of the change.
@@ -109,8 +110,11 @@ func (l *Log) Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 	if e.Actor != nil {
 		actor = *e.Actor
 	}
-	_, err = tx.Exec(ctx, insert, l.ids.New(id.Audit), l.clock.Now(), actor.Kind, actor.ID, actor.Name, actor.SessionID,
-		actor.ClientAddr, e.Action, e.TargetKind, e.TargetID, before, after, actor.RequestID)
+	_, err = tx.Exec(ctx, insert, pgx.StrictNamedArgs{
+		"id": l.ids.New(id.Audit), "at": l.clock.Now(), "actor_kind": actor.Kind, "actor_id": actor.ID, "actor_name": actor.Name,
+		"session_id": actor.SessionID, "client_addr": actor.ClientAddr, "action": e.Action, "target_kind": e.TargetKind,
+		"target_id": e.TargetID, "before": before, "after": after, "request_id": actor.RequestID,
+	})
 	if err != nil {
 		return fmt.Errorf("record %s of %s %s: %w", e.Action, e.TargetKind, e.TargetID, err)
 	}

@@ -29,10 +29,12 @@ type Event struct {
 	// ActorKind and ActorID default to the caller in the context, or else to the
 	// service.
 	ActorKind, ActorID string
-	From, To           string // old and new state, if the state changed
-	Reason             string // machine-readable
-	Message            string // human-readable
-	Data               json.RawMessage
+	// From and To are the old and the new state, if the state changed.
+	From    string `db:"from_state"`
+	To      string `db:"to_state"`
+	Reason  string // machine-readable
+	Message string // human-readable
+	Data    json.RawMessage
 }
 
 // IDs generates identifiers; *id.Source implements it.
@@ -54,7 +56,7 @@ const columns = `id, seq, at, subject_kind, subject_id, type, actor_kind, actor_
 
 const insert = `
 INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind, actor_id, from_state, to_state, reason, message, data)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING seq`
+VALUES (@id, @at, @subject_kind, @subject_id, @type, @actor_kind, @actor_id, @from_state, @to_state, @reason, @message, @data) RETURNING seq`
 
 // Append inserts the event in tx, which must be the transaction of the change, and
 // returns it as stored.
@@ -63,8 +65,10 @@ func (l *Log) Append(ctx context.Context, tx pgx.Tx, e Event) (Event, error) {
 	if e.ActorKind == "" {
 		e.ActorKind, e.ActorID = l.actor(ctx)
 	}
-	err := tx.QueryRow(ctx, insert, e.ID, e.At, e.SubjectKind, e.SubjectID, e.Type, e.ActorKind, e.ActorID,
-		e.From, e.To, e.Reason, e.Message, e.Data).Scan(&e.Seq)
+	err := tx.QueryRow(ctx, insert, pgx.StrictNamedArgs{
+		"id": e.ID, "at": e.At, "subject_kind": e.SubjectKind, "subject_id": e.SubjectID, "type": e.Type, "actor_kind": e.ActorKind,
+		"actor_id": e.ActorID, "from_state": e.From, "to_state": e.To, "reason": e.Reason, "message": e.Message, "data": e.Data,
+	}).Scan(&e.Seq)
 	if err != nil {
 		return Event{}, fmt.Errorf("append the event %s of %s %s: %w", e.Type, e.SubjectKind, e.SubjectID, err)
 	}
@@ -97,11 +101,7 @@ func collect(ctx context.Context, q pg.Querier, sql string, args ...any) ([]Even
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
-	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
-		err = row.Scan(&e.ID, &e.Seq, &e.At, &e.SubjectKind, &e.SubjectID, &e.Type, &e.ActorKind, &e.ActorID,
-			&e.From, &e.To, &e.Reason, &e.Message, &e.Data)
-		return e, err
-	})
+	events, err := pgx.CollectRows(rows, pgx.RowToStructByName[Event])
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}

@@ -1,6 +1,6 @@
 // Package pg owns the access to Postgres. Each service has a schema, a role that owns and migrates it, and a role that
 // only reads and writes rows; package migrate creates all of them. Open returns the pool of a service, InTx runs
-// transactions and Classify converts errors.
+// transactions, One and All read rows, and Classify converts errors.
 //
 // Notify and NotifyHub wake goroutines on all replicas of a service when rows change. LeaderElector runs loops on one
 // replica at a time. Reseal moves sealed columns to a new key. Connect opens single connections for programs that
@@ -95,6 +95,7 @@ func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger
 		pc.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(cfg.Tracer),
 			otelpgx.WithDisableConnectionDetailsInAttributes())
 	}
+	setTracer(ctx, pc.ConnConfig)
 	pc.AfterConnect = inUTC
 	return pc, nil
 }

@@ -21,7 +21,23 @@ func Connect(ctx context.Context, url string, params map[string]string) (*pgx.Co
 		return nil, errors.New("the Postgres URL is not valid; use postgres://role:password@host:port/database")
 	}
 	maps.Copy(cfg.RuntimeParams, params)
+	setTracer(ctx, cfg)
 	return pgx.ConnectConfig(ctx, cfg)
+}
+
+type tracerKey struct{}
+
+// WithTracer returns a context with which Open and Connect return connections that report every statement to tracer.
+// Tests use it to collect the statements that ran.
+func WithTracer(ctx context.Context, tracer pgx.QueryTracer) context.Context {
+	return context.WithValue(ctx, tracerKey{}, tracer)
+}
+
+// setTracer sets the tracer of ctx, if it has one.
+func setTracer(ctx context.Context, cfg *pgx.ConnConfig) {
+	if tracer, ok := ctx.Value(tracerKey{}).(pgx.QueryTracer); ok {
+		cfg.Tracer = tracer
+	}
 }
 
 // CloseConn closes a connection even if ctx is done.

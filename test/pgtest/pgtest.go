@@ -86,7 +86,7 @@ func (db *DB) OwnerPool(schema string) *pgxpool.Pool {
 
 func (db *DB) open(cfg pg.Config, schema string) *pgxpool.Pool {
 	db.tb.Helper()
-	pool, err := pg.Open(db.tb.Context(), cfg, schema, slog.New(slog.DiscardHandler))
+	pool, err := pg.Open(Context(db.tb), cfg, schema, slog.New(slog.DiscardHandler))
 	require.NoError(db.tb, err)
 	db.tb.Cleanup(pool.Close)
 	return pool

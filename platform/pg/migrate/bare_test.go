@@ -35,7 +35,7 @@ func bare(t *testing.T) map[string]migrate.Credentials {
 	}
 	clean()
 	t.Cleanup(clean)
-	creds, err := migrate.Bootstrap(t.Context(), migrate.RoleConfig{
+	creds, err := migrate.Bootstrap(pgtest.Context(t), migrate.RoleConfig{
 		AdminURL: admin, Database: unique, Prefix: unique + "_", Services: []string{"jobs"}, Seed: secret.New("0123456789abcdef"),
 	})
 	require.NoError(t, err)

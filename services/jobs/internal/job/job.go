@@ -118,10 +118,10 @@ type Status struct {
 	Warnings   []string   `json:"warnings"`
 	Attempt    int        `json:"attempt"`
 	StopReason string     `json:"stop_reason"`
-	Queue      Queue      `json:"queue"`
+	Queue      Queue      `db:"-" json:"queue"`
 	NotBefore  *time.Time `json:"not_before"`
 	Retries    int        `json:"retries"`
-	Signal     Signal     `json:"signal"`
+	Signal     Signal     `db:"-" json:"signal"`
 	PausedAt   *time.Time `json:"paused_at"`
 	// Checkpoint is the newest checkpoint that training can resume from.
 	Checkpoint        *Checkpoint `json:"checkpoint"`
@@ -152,7 +152,7 @@ type Job struct {
 	ProjectID, Project string
 	TeamID             string // the project's team at admission, or empty
 	Visibility         string
-	VisibilityVersion  int64 // the project's visibility version at insertion
+	VisibilityVersion  int64 `db:"-"` // the project's visibility version at insertion
 	Labels             map[string]string
 	Priority           int
 	Spec               []byte // canonical JSON of the resolved spec
@@ -165,13 +165,14 @@ type Job struct {
 	// retried.
 	RetryOn    []string
 	RetryCodes []int32
-	BackoffS   int    // seconds before the first retry; 0 means 1
-	RetryFrom  string // ResumeLatest or ResumeNone; empty means ResumeLatest
+	BackoffS   int    `db:"retry_backoff_s"` // seconds before the first retry; 0 means 1
+	RetryFrom  string `db:"retry_resume"`    // ResumeLatest or ResumeNone; empty means ResumeLatest
 	// Resumable means that the recipe saves its state and can resume from it.
-	Resumable                   bool
-	CheckpointGraceS            int
-	CheckpointNeeded            bool // a pause requires a checkpoint
-	RunningS, StartingS, QueueS int
+	Resumable           bool
+	CheckpointGraceS    int
+	CheckpointNeeded    bool // a pause requires a checkpoint
+	RunningS, StartingS int
+	QueueS              int `db:"queued_s"`
 	// OwnCommand means that the job runs the user's own command, which need not report its lifecycle.
 	OwnCommand bool
 	CreatedAt  time.Time
