@@ -18,15 +18,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/admission"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
-
-// AdmissionTrail writes audit records.
-type AdmissionTrail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
 
 // Admission admits submissions.
 type Admission struct {
@@ -35,7 +31,7 @@ type Admission struct {
 	Once  *idempotency.Once
 	IDs   *id.Source
 	Rand  io.Reader
-	Trail AdmissionTrail
+	Trail db.Recorder
 	// Hardware holds the configuration of hardware profiles that is locked while a job is admitted.
 	Hardware hardware.Store
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
@@ -38,11 +39,6 @@ type Watcher interface {
 	Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error
 }
 
-// Trail writes audit records.
-type Trail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
-
 // Server implements JobService.
 type Server struct {
 	jobsv1.UnimplementedJobServiceServer
@@ -51,7 +47,7 @@ type Server struct {
 	Submitter Submitter
 	Mover     Mover
 	Watcher   Watcher
-	Trail     Trail
+	Trail     db.Recorder
 }
 
 // SubmitJob runs every gate and admits the job, or refuses it without a trace.

@@ -17,13 +17,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
-
-// Trail writes audit rows.
-type Trail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
 
 // Server implements ShareService.
 type Server struct {
@@ -36,7 +32,7 @@ type Server struct {
 	IDs       *id.Source
 	Rand      io.Reader
 	Events    *event.Log
-	Trail     Trail
+	Trail     db.Recorder
 	PublicURL func() string
 }
 
