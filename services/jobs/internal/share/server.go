@@ -95,10 +95,7 @@ func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Sh
 	if len(share.Fields) == 0 {
 		share.Fields = []string{Metrics, Config}
 	}
-	if req.GetExpiresAt() != nil {
-		end := req.GetExpiresAt().AsTime()
-		share.ExpiresAt = &end
-	}
+	share.ExpiresAt = request.TimeOf(req.GetExpiresAt())
 	if faults := share.Check(now); len(faults) > 0 {
 		return nil, nil, fault.InvalidFields(faults...)
 	}
