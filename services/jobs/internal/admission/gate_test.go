@@ -80,14 +80,16 @@ func (fixed) Project(_ context.Context, key string) (*ProjectFacts, error) {
 	return nil, nil
 }
 
+func room(gpus int) job.Room { return job.Room{GPUs: gpus, CPUs: 16, Memory: 64 << 30} }
+
 func (fixed) Pool(_ context.Context, name string) (PoolFacts, error) {
 	switch name {
 	case "empty":
 		return PoolFacts{Known: true}, nil
 	case "cpu":
-		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "c", CPUs: 16, MemoryGB: 64}, {ID: "d", CPUs: 16, MemoryGB: 64}}}, nil
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "c", Size: room(0)}, {ID: "d", Size: room(0)}}}, nil
 	case "gpu":
-		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", GPUs: 8, CPUs: 16, MemoryGB: 64}, {ID: "b", GPUs: 4, CPUs: 16, MemoryGB: 64}}}, nil
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", Size: room(8)}, {ID: "b", Size: room(4)}}}, nil
 	}
 	return PoolFacts{}, nil
 }

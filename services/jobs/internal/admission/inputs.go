@@ -6,6 +6,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
@@ -36,11 +37,10 @@ type PoolFacts struct {
 	Nodes []NodeFacts
 }
 
-// NodeFacts is the size of a node.
+// NodeFacts is the size of a node, without its slots.
 type NodeFacts struct {
-	ID         string
-	GPUs, CPUs int
-	MemoryGB   int
+	ID   string
+	Size job.Room
 }
 
 // Catalog resolves what a submission refers to. All calls use the caller's identity.

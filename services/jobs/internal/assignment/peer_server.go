@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // PeerServer implements WorkPeerService, which the registry uses to run engines.
@@ -87,9 +88,7 @@ func orderFromProto(req *jobspeerv1.PutWorkRequest) (Order, error) {
 		GPUs: int(spec.GetLimits().GetGpus()), Spec: raw, OwnerID: req.GetOwnerId(), ProjectID: req.GetProjectId(),
 		Deadline: request.StorableTime(req.GetDeadline()),
 	}
-	if o.GPUs == 0 {
-		o.Slots = 1
-	}
+	o.Slots = job.SlotsOf(o.GPUs)
 	return o, nil
 }
 

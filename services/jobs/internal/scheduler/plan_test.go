@@ -178,7 +178,7 @@ func check(t *testing.T, seed uint64, nodes []scheduler.Node, jobs []scheduler.W
 			require.False(t, own[p.NodeID], "seed %d: two ranks on one node", seed)
 			own[p.NodeID] = true
 			n.GPUsFree -= p.Pool.GPUsPerNode
-			n.SlotsFree -= scheduler.SlotsOf(p.Pool.GPUsPerNode)
+			n.SlotsFree -= job.SlotsOf(p.Pool.GPUsPerNode)
 			require.GreaterOrEqual(t, n.GPUsFree, 0, "seed %d: oversubscribed", seed)
 			require.GreaterOrEqual(t, n.SlotsFree, 0, "seed %d: oversubscribed", seed)
 			n.CPUsFree -= p.Pool.CPU
