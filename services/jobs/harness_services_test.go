@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
@@ -240,4 +242,43 @@ func (fakeCA) SignNode(request []byte, nodeID string) (cert, ca []byte, err erro
 		return nil, nil, fmt.Errorf("not PEM")
 	}
 	return []byte("cert of " + nodeID), []byte("ca"), nil
+}
+
+// GetRunMetrics returns one point of the series loss for any run.
+func (f *fakeIngest) GetRunMetrics(
+	_ context.Context, req *ingestpeerv1.GetRunMetricsRequest, _ ...grpc.CallOption,
+) (*ingestpeerv1.GetRunMetricsResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	value := 0.5
+	if f.loss != 0 {
+		value = f.loss
+	}
+	series := &ingestv1.MetricSeries{Key: "loss", Points: []*ingestv1.MetricPoint{{Step: 1, Value: value, Ts: timestamppb.Now(), Attempt: 1}}}
+	if len(req.GetKeys()) > 0 && req.GetKeys()[0] != "loss" {
+		return &ingestpeerv1.GetRunMetricsResponse{}, nil
+	}
+	return &ingestpeerv1.GetRunMetricsResponse{Series: []*ingestv1.MetricSeries{series}}, nil
+}
+
+func (f *fakeIngest) report(_ string, value float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loss = value
+}
+
+// GetRunHparams returns the same hyperparameters for any run.
+func (f *fakeIngest) GetRunHparams(
+	context.Context, *ingestpeerv1.GetRunHparamsRequest, ...grpc.CallOption,
+) (*ingestpeerv1.GetRunHparamsResponse, error) {
+	return &ingestpeerv1.GetRunHparamsResponse{Params: []byte(`{"optim.lr":0.1}`)}, nil
+}
+
+// GetRunSamples returns one sample for any run.
+func (f *fakeIngest) GetRunSamples(
+	context.Context, *ingestpeerv1.GetRunSamplesRequest, ...grpc.CallOption,
+) (*ingestpeerv1.GetRunSamplesResponse, error) {
+	return &ingestpeerv1.GetRunSamplesResponse{Samples: []*ingestv1.Sample{{
+		Step: 7, User: []byte(`"shown question"`), Assistant: []byte(`"shown answer"`), Env: []byte(`"hidden env"`), Extra: []byte(`{"hidden":1}`),
+	}}}, nil
 }
