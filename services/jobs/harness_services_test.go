@@ -117,6 +117,16 @@ type fakeCatalog struct {
 	versions            map[string][]*registrypeerv1.CatalogRecipe
 	unknown, unreadable map[string]bool
 	shielded            map[string]bool // protected datasets
+	calls               []string        // the calls that a submission makes
+}
+
+// called returns the calls since the last time.
+func (c *fakeCatalog) called() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls
+	c.calls = nil
+	return calls
 }
 
 func (c *fakeCatalog) protect(ref string) {
@@ -167,16 +177,17 @@ func catalogRecipe(version, digest string) *registrypeerv1.CatalogRecipe {
 	}
 }
 
-func (c *fakeCatalog) GetCatalogRecipe(
-	_ context.Context, req *registrypeerv1.GetCatalogRecipeRequest, _ ...grpc.CallOption,
-) (*registrypeerv1.GetCatalogRecipeResponse, error) {
+func (c *fakeCatalog) ResolveSubmission(
+	_ context.Context, req *registrypeerv1.ResolveSubmissionRequest, _ ...grpc.CallOption,
+) (*registrypeerv1.ResolveSubmissionResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	versions, ok := c.versions[req.GetName()]
-	if !ok {
-		return nil, fault.Absentf("recipe", req.GetName())
+	c.calls = append(c.calls, "ResolveSubmission")
+	resp := &registrypeerv1.ResolveSubmissionResponse{Versions: c.versions[req.GetRecipe()], Bindings: c.resolve(req.GetBindings())}
+	if name := req.GetPackageId(); name != "" {
+		resp.Package = &jobsv1.ObjectRef{Path: "package.tar", Uri: "blob://projects/p/packages/" + name, Unpack: true}
 	}
-	return &registrypeerv1.GetCatalogRecipeResponse{Versions: versions}, nil
+	return resp, nil
 }
 
 func (c *fakeCatalog) ResolveBindings(
@@ -184,6 +195,11 @@ func (c *fakeCatalog) ResolveBindings(
 ) (*registrypeerv1.ResolveBindingsResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.calls = append(c.calls, "ResolveBindings")
+	return c.resolve(req), nil
+}
+
+func (c *fakeCatalog) resolve(req *registrypeerv1.ResolveBindingsRequest) *registrypeerv1.ResolveBindingsResponse {
 	resp := &registrypeerv1.ResolveBindingsResponse{}
 	for name, ref := range req.GetDatasets() {
 		switch {
@@ -198,7 +214,7 @@ func (c *fakeCatalog) ResolveBindings(
 			})
 		}
 	}
-	return resp, nil
+	return resp
 }
 
 type fakeIngest struct {

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,23 @@ import (
 // fixed provides constant lookup results.
 type fixed struct{}
 
-func (fixed) Recipe(_ context.Context, name string) ([]jobspec.Recipe, error) {
+func (f fixed) Resolve(_ context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error) {
+	out := &jobspec.Resolved{Inputs: f.inputs(b)}
+	var err error
+	if packageID != "" {
+		if out.Package, err = f.pack(packageID); err != nil {
+			return nil, err
+		}
+	}
+	out.Recipes, err = f.recipes(recipe)
+	return out, err
+}
+
+func (f fixed) Bind(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
+	return f.inputs(b), nil
+}
+
+func (fixed) recipes(name string) ([]jobspec.Recipe, error) {
 	switch name {
 	case "demo/chat-tiny":
 		r := jobspec.Recipe{
@@ -37,7 +54,7 @@ func (fixed) Recipe(_ context.Context, name string) ([]jobspec.Recipe, error) {
 	return nil, nil
 }
 
-func (fixed) Resolve(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
+func (fixed) inputs(b jobspec.Bindings) *jobspec.Inputs {
 	in := &jobspec.Inputs{}
 	for name, ref := range b.Datasets {
 		switch ref {
@@ -46,13 +63,14 @@ func (fixed) Resolve(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, er
 		case "ds/other/protected@1":
 			in.Unreadable = append(in.Unreadable, ref)
 		default:
-			in.Datasets = append(in.Datasets, jobspec.Bound{Name: name, Ref: ref})
+			in.Protected = in.Protected || ref == "ds/default/protected@latest"
+			in.Datasets = append(in.Datasets, jobspec.Bound{Name: name, Ref: strings.Replace(ref, "@latest", "@7", 1)})
 		}
 	}
-	return in, nil
+	return in
 }
 
-func (fixed) Package(_ context.Context, id string) (*jobspec.Object, error) {
+func (fixed) pack(id string) (*jobspec.Object, error) {
 	switch id {
 	case "pkg_good":
 		return &jobspec.Object{Path: "package.tar", URI: "blob://p", Unpack: true}, nil

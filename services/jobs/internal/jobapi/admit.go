@@ -59,6 +59,9 @@ func (a *Admission) submit(
 	if err != nil {
 		return nil, err
 	}
+	if err := a.World.Bind(ctx, d); err != nil {
+		return nil, err
+	}
 	if facts.Parents = from.parents; d.Recipe.Resumable {
 		j.Checkpoint = from.checkpoint
 	}

@@ -34,18 +34,19 @@ func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) er
 // open implements the lookups of admission.World so that the submission of these tests passes every gate.
 type open struct{}
 
-func (open) Recipe(_ context.Context, name string) ([]jobspec.Recipe, error) {
+func (o open) Resolve(ctx context.Context, name, _ string, b jobspec.Bindings) (*jobspec.Resolved, error) {
 	if name == "broken/catalog" {
 		return nil, fault.New(fault.Unavailable, "", "the registry is down")
 	}
-	return []jobspec.Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"}}}, nil
+	in, err := o.Bind(ctx, b)
+	return &jobspec.Resolved{Inputs: in, Recipes: []jobspec.Recipe{{
+		Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
+	}}}, err
 }
 
-func (open) Resolve(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
+func (open) Bind(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
 	return &jobspec.Inputs{Datasets: []jobspec.Bound{{Name: "train", Ref: b.Datasets["train"]}}}, nil
 }
-
-func (open) Package(context.Context, string) (*jobspec.Object, error) { return nil, nil }
 
 func (open) Project(_ context.Context, key string) (*admission.ProjectFacts, error) {
 	return &admission.ProjectFacts{ID: "prj_" + key, Key: key, Visibility: "all"}, nil

@@ -221,6 +221,45 @@ func TestResolveBindings_permissions(t *testing.T) {
 	require.Equal(t, 4, noted, "one entry each time the protected dataset is bound")
 }
 
+func TestResolveSubmission_oneCallThatWritesNothing(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	require.NoError(t, d.Seeder.RunOnce(t.Context()))
+	d.dataset("guarded", "team", true, dataset.StateReady)
+	d.tx(func(ctx context.Context, tx pgx.Tx) error {
+		return d.Bundles.Insert(ctx, tx, &codepackage.Bundle{
+			Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_good", SHA256: "ab", Size: 3,
+			State: codepackage.StateAccepted, CreatedAt: fixtures.Now(),
+		})
+	})
+	in := &registrypeerv1.ResolveSubmissionRequest{
+		Recipe: "sft/tiny", PackageId: "pkg_good",
+		Bindings: &registrypeerv1.ResolveBindingsRequest{Datasets: map[string]string{"train": "ds/team/guarded@latest", "extra": "ds/team/none@1"}},
+	}
+	out, err := d.ResolveSubmission(as(t, "usr_1"), in)
+	require.NoError(t, err)
+	require.Equal(t, "1.0", out.GetVersions()[0].GetRecipe().GetVersion())
+	require.Equal(t, "blob://projects/prj_1/packages/ab", out.GetPackage().GetUri())
+	require.Equal(t, "ds/team/guarded@v1", out.GetBindings().GetDatasets()[0].GetRef())
+	require.True(t, out.GetBindings().GetProtected())
+	require.Equal(t, []string{"ds/team/none@1"}, out.GetBindings().GetUnknown())
+	var rows int
+	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit`).Scan(&rows))
+	require.Zero(t, rows, "a submission may still be refused")
+
+	in.Recipe = "sft/none"
+	out, err = d.ResolveSubmission(as(t, "usr_1"), in)
+	require.NoError(t, err)
+	require.Empty(t, out.GetVersions())
+	_, err = d.ResolveSubmission(as(t, "usr_9"), in)
+	require.True(t, fault.HasCode(err, "package"), "%v", err)
+	in.PackageId = ""
+	out, err = d.ResolveSubmission(as(t, "usr_9"), in)
+	require.NoError(t, err)
+	require.Nil(t, out.GetPackage())
+	require.Empty(t, out.GetBindings().GetDatasets(), "the rights are the caller's")
+}
+
 func TestResolveBindings_exactInputs(t *testing.T) {
 	t.Parallel()
 	d := open(t)
