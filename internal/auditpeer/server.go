@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Server implements AuditPeerService for one schema.
@@ -47,9 +48,9 @@ const (
 func (s *Server) ListAudit(ctx context.Context, in *commonpeerv1.ListAuditRequest) (*commonpeerv1.ListAuditResponse, error) {
 	f := audit.Filter{
 		Actor: in.GetActor(), Action: in.GetAction(), TargetKind: in.GetTargetKind(), TargetID: in.GetTargetId(),
-		From: moment(in.GetSince()), To: moment(in.GetUntil()),
+		From: request.TimeOrZero(in.GetSince()), To: request.TimeOrZero(in.GetUntil()),
 	}
-	after := audit.Point{At: moment(in.GetBeforeAt()), ID: in.GetBeforeId()}
+	after := audit.Point{At: request.TimeOrZero(in.GetBeforeAt()), ID: in.GetBeforeId()}
 	if in.GetKeys() {
 		return s.points(ctx, f, after, int(in.GetLimit()))
 	}
@@ -116,24 +117,10 @@ func words(r audit.Report) string {
 	return strings.Join(all, "; ")
 }
 
-func moment(t *timestamppb.Timestamp) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.AsTime()
-}
-
 func toProto(r *audit.Row) *commonpeerv1.AuditRow {
 	return &commonpeerv1.AuditRow{
-		Id: r.ID, At: timestamppb.New(r.At), ActorKind: r.Actor.Kind, ActorId: given(r.Actor.ID), ActorName: given(r.Actor.Name),
-		SessionId: given(r.Actor.SessionID), ClientAddress: given(r.Actor.ClientAddr), Action: r.Action, TargetKind: r.TargetKind,
-		TargetId: r.TargetID, Before: r.Before, After: r.After, RequestId: given(r.Actor.RequestID),
+		Id: r.ID, At: timestamppb.New(r.At), ActorKind: r.Actor.Kind, ActorId: request.NonEmpty(r.Actor.ID), ActorName: request.NonEmpty(r.Actor.Name),
+		SessionId: request.NonEmpty(r.Actor.SessionID), ClientAddress: request.NonEmpty(r.Actor.ClientAddr), Action: r.Action, TargetKind: r.TargetKind,
+		TargetId: r.TargetID, Before: r.Before, After: r.After, RequestId: request.NonEmpty(r.Actor.RequestID),
 	}
-}
-
-func given(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

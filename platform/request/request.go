@@ -1,6 +1,7 @@
 // Package request owns the parts of requests and responses that all handlers treat in the same way: pages of lists,
-// ids in paths, request headers that arrive as metadata, and response headers for the gateway. List bodies are plain
-// arrays; the total and the next page are headers. Its validation errors name the parameter.
+// ids in paths, request headers that arrive as metadata, response headers for the gateway, and fields of messages that
+// may be missing. List bodies are plain arrays; the total and the next page are headers. Its validation errors name the
+// parameter.
 package request
 
 import (

@@ -94,6 +94,32 @@ type Pool struct {
 	Profile     string `json:"profile"` // hardware profile, or empty
 }
 
+// Room is what a node has for work, in total or free, or what work takes from it.
+type Room struct {
+	GPUs, Slots, CPUs int
+	Memory            int64 // in bytes
+}
+
+const gigabyte = 1 << 30
+
+// Need returns the room that the pool takes on each of its nodes.
+func (p Pool) Need() Room {
+	return Room{GPUs: p.GPUsPerNode, Slots: SlotsOf(p.GPUsPerNode), CPUs: p.CPU, Memory: int64(p.MemoryGB) * gigabyte}
+}
+
+// SlotsOf returns how many slots work takes that uses the given number of GPUs: slots are for work without a GPU.
+func SlotsOf(gpus int) int {
+	if gpus > 0 {
+		return 0
+	}
+	return 1
+}
+
+// Holds reports whether there is room for need.
+func (r Room) Holds(need Room) bool {
+	return r.GPUs >= need.GPUs && r.Slots >= need.Slots && r.CPUs >= need.CPUs && r.Memory >= need.Memory
+}
+
 // Queue describes why and since when a job waits.
 type Queue struct {
 	Position int       `json:"position"`
