@@ -99,7 +99,7 @@ func isFlat(v any) bool {
 }
 
 // withoutExtremes returns a copy of v with null in place of extreme numbers. The library computes with exact fractions:
-// large exponents cost memory, and very large ones make it panic. Where a schema asks for a number, null is refused.
+// large exponents cost memory, and very large ones make it panic. A schema that requires a number refuses null.
 func withoutExtremes(v any) any {
 	switch v := v.(type) {
 	case json.Number:
