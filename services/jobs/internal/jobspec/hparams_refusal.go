@@ -37,7 +37,7 @@ func mismatches(schema *jsonschema.Schema, params map[string]any, e *jsonschema.
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
 		// All causes are mismatches. Those of other kinds are not, for example of anyOf: one alternative would be enough.
-		var all []mismatch
+		all := make([]mismatch, 0, len(e.Causes))
 		for _, cause := range e.Causes {
 			all = append(all, mismatches(schema, params, cause)...)
 		}
