@@ -1,18 +1,17 @@
 package authn
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -170,77 +169,16 @@ func decodeObject(segment string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not base64url: %w", err)
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	first, err := dec.Token()
-	if err != nil || first != json.Delim('{') {
-		return nil, errors.New("not a JSON object")
-	}
-	if err := uniqueNames(dec, 1); err != nil {
+	// encoding/json, which decodes the object later, uses the last of two equal names and accepts `SUB` for `sub`. Other
+	// parsers may not, so names that differ only in case are duplicates.
+	rules := canon.Rules{Depth: maxDepth, FoldNames: true}
+	err = canon.Read(raw, rules, func(r *canon.Reader) error {
+		return r.Object(func(string) error { return r.Skip() })
+	})
+	if err != nil {
 		return nil, err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("data after the JSON object")
-	}
 	return raw, nil
-}
-
-// uniqueNames reads to the end of the object just opened and rejects duplicate names, ignoring case.
-// encoding/json uses the last of two equal names and accepts `SUB` for `sub`; other parsers may not.
-func uniqueNames(dec *json.Decoder, depth int) error {
-	if depth > maxDepth {
-		return errors.New("nested too deep")
-	}
-	seen := map[string]bool{}
-	isName := true
-	for {
-		tok, err := dec.Token()
-		if err != nil {
-			return fmt.Errorf("not JSON: %w", err)
-		}
-		switch v := tok.(type) {
-		case json.Delim:
-			if v == '}' || v == ']' {
-				return nil
-			}
-			if err := nested(dec, v, depth); err != nil {
-				return err
-			}
-			isName = true
-		case string:
-			if isName {
-				name := strings.ToLower(v)
-				if seen[name] {
-					return errors.New("duplicate name")
-				}
-				seen[name] = true
-			}
-			isName = !isName
-		default:
-			isName = true
-		}
-	}
-}
-
-func nested(dec *json.Decoder, open json.Delim, depth int) error {
-	if open == '{' {
-		return uniqueNames(dec, depth+1)
-	}
-	if depth >= maxDepth {
-		return errors.New("nested too deep")
-	}
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
-			return fmt.Errorf("not JSON: %w", err)
-		}
-		if d, ok := tok.(json.Delim); ok {
-			if err := nested(dec, d, depth+1); err != nil {
-				return err
-			}
-		}
-	}
-	_, err := dec.Token()
-	return err
 }
 
 func refuse(cause error) error {
