@@ -158,7 +158,7 @@ func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *middlewar
 			c.Metadata.Set(middleware.MetadataRefresh, cookies[0].Value)
 		}
 	}
-	g.mux.ServeHTTP(w, middleware.Inner(r.WithContext(ctx), query, c.Body))
+	g.rpcs[c.Route](w, middleware.Inner(r.WithContext(ctx), query, c.Body), c.Variables())
 	return nil
 }
 
