@@ -1,6 +1,7 @@
 // Package maintenance owns the mode of the installation: whether its API serves requests or rejects all of them. It
-// promises that a change is effective on every replica once it is acknowledged, because each request reads the row;
-// that the mode survives restarts; and that an admin can always end maintenance.
+// promises that a change is effective on every replica once it is acknowledged; that the mode survives restarts; and that
+// an admin can always end maintenance. Each check of a caller reads the row. A gateway uses the result for anonymous
+// callers for authn.AnonymousLife, so maintenance is acknowledged only after that time.
 package maintenance
 
 import (
