@@ -46,7 +46,7 @@ func TestBindReturnsHandlerOfEachRoute(t *testing.T) {
 	}
 }
 
-// recorded is a response of which only the header counts.
+// recorded is the header of a response.
 type recorded http.Header
 
 func (r recorded) Header() http.Header         { return http.Header(r) }
