@@ -8,6 +8,10 @@ import (
 // MetadataCaller is the metadata key of the caller token between the edge and the services.
 const MetadataCaller = "x-service-caller"
 
+// AnonymousLife is how long a gateway may use auth's response for a caller without a credential. Auth acknowledges
+// maintenance only after that time, so no gateway then serves from an older response.
+const AnonymousLife = 250 * time.Millisecond
+
 type (
 	callerKey struct{}
 	tokenKey  struct{}
