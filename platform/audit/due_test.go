@@ -69,7 +69,7 @@ func TestVerify_missingOutsideHeads(t *testing.T) {
 			return
 		}
 		require.Len(t, report.Breaks, 1)
-		require.Equal(t, want+": the signed heads up to this row are not kept outside the database", report.Broken().String())
+		require.Equal(t, want+": the signed heads up to this row are not stored outside the database", report.Broken().String())
 	}
 	check(b.due(t), "")
 	lines := strings.SplitAfter(strings.TrimPrefix(string(whole), "\n"), "\n")

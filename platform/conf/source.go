@@ -17,8 +17,8 @@ const (
 	jobs        = "SERVICE_JOB_" // belongs to training code
 )
 
-// source returns a lookuper for the value of name, and the source of the value. An empty value is valid for texts. For
-// numbers, durations and booleans it counts as not set, because env files contain such entries.
+// source returns a lookuper for the value of name, and the source of the value. For texts an empty value is valid.
+// For numbers, durations and booleans it counts as not set, because env files contain such entries.
 func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper, string, error) {
 	value, source, direct := l.from.find(name)
 	if value == "" && !isText {

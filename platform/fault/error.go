@@ -12,8 +12,8 @@ import (
 
 const internalText = "Internal Server Error"
 
-// Error is a failure as the user sees it, with a cause that only appears in logs. A value is created
-// per request and not modified afterwards; methods like WithCode and Wrap return copies.
+// Error is a failure as the user sees it, with a cause that only appears in logs. A value is created per request and
+// not modified afterwards; methods such as WithCode and Wrap return copies.
 type Error struct {
 	Kind Kind
 	// Code is the machine-readable reason (quota, token_revoked, ...). It may be empty.
@@ -117,8 +117,8 @@ func (e *Error) WithRetryAfter(d time.Duration) *Error {
 	return &c
 }
 
-// Relocate returns a copy in which f has rewritten the path of each field. The edge uses it to prepend body, query,
-// path or header.
+// Relocate returns a copy in which f has rewritten the path of each field. The gateway uses it to prepend body,
+// query, path or header.
 func (e *Error) Relocate(f func(loc []any) []any) *Error {
 	c := *e
 	c.Fields = slices.Clone(e.Fields)
@@ -133,7 +133,8 @@ func (e *Error) Under(prefix ...any) *Error {
 	return e.Relocate(func(loc []any) []any { return append(slices.Clone(prefix), loc...) })
 }
 
-// Text returns the message for users. For Internal and unknown kinds, or without a message, it is a generic text.
+// Text returns the message for users. It is a generic text if the kind is Internal or unknown, or if there is no
+// message.
 func (e *Error) Text() string {
 	if HTTPStatus(e.Kind) == http.StatusInternalServerError || e.Msg == "" {
 		return neutral(e.Kind)
@@ -147,7 +148,7 @@ func Is(err error, kind Kind) bool { return err != nil && From(err).Kind == kind
 // HasCode reports whether an error, from this process or a remote one, has a code.
 func HasCode(err error, code string) bool { return err != nil && From(err).Code == code }
 
-// FromContext returns the error for a canceled or expired context, nil if err is not a context error.
+// FromContext returns the error for a canceled or expired context, or nil if err is not a context error.
 func FromContext(err error) *Error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

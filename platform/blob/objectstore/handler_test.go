@@ -232,7 +232,7 @@ func TestHandler_storeFailure(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, got.status)
 	require.Equal(t, blob.CodeStore, got.code)
 	require.NotContains(t, got.body, r.root)
-	require.Contains(t, r.log.String(), "signed URL failed")
+	require.Contains(t, r.log.String(), "request to a signed URL failed")
 }
 
 // Requests that no client library would send, written to a plain connection.
@@ -307,5 +307,5 @@ func TestHandler_clientDisconnect(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(r.root, ".aside"))
 	require.NoError(t, err)
 	require.Empty(t, left)
-	require.NotContains(t, r.log.String(), "signed URL failed")
+	require.NotContains(t, r.log.String(), "request to a signed URL failed")
 }
