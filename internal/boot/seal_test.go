@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// seed returns 32 random-looking bytes in the encoding of the settings.
+// seed returns 32 bytes that look random, encoded as in the settings.
 func seed(b byte) secret.String {
 	sum := sha256.Sum256([]byte{b})
 	return secret.New(base64.StdEncoding.EncodeToString(sum[:]))

@@ -40,7 +40,7 @@ func (f *File) Put(_ context.Context, heads ...Checkpoint) error {
 	}
 	out, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the heads file: %w", err)
+		return fmt.Errorf("open the file of audit heads: %w", err)
 	}
 	_, err = out.Write(lines)
 	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
@@ -65,7 +65,7 @@ func (f *File) Checkpoints() ([]Checkpoint, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the heads file: %w", err)
+		return nil, fmt.Errorf("open the file of audit heads: %w", err)
 	}
 	defer func() { _ = in.Close() }()
 	var out []Checkpoint

@@ -90,7 +90,7 @@ const (
 	digestLength = 64
 )
 
-// URI returns the URI of an object, which is how rows and jobs refer to it.
+// URI returns the URI with which rows and jobs refer to an object.
 func URI(key string) string { return scheme + key }
 
 // ParseURI returns the key in a URI, and false if the URI is invalid.

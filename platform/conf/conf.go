@@ -1,14 +1,5 @@
 // Package conf fills a service's Config from the environment, once, at startup.
 //
-// A Config is a struct of small structs with go-envconfig tags and a doc tag for
-// the reference page:
-//
-//	type Config struct {
-//		Blob conf.Blob     `env:", prefix=SERVICE_"`
-//		Keep time.Duration `env:"SERVICE_JOBS_KEEP, default=720h" doc:"how long finished jobs are kept"`
-//	}
-// Package conf fills a service's Config from the environment, once, at startup.
-//
 // A Config is a struct of small structs with go-envconfig tags and a doc tag for the reference page:
 //
 //	type Config struct {
@@ -52,7 +43,7 @@ type Setting struct {
 	Secret  bool   `json:"-"`
 }
 
-// Loaded is what Load reports besides the values.
+// Loaded describes the settings that Load has read.
 type Loaded struct {
 	Settings []Setting // in field order, each name once
 	Warnings []string  // for settings in the environment that Load does not know

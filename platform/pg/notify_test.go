@@ -161,8 +161,8 @@ func TestHub_Listen_wakesAllAfterLostConnection(t *testing.T) {
 func TestNotifyAndListen_connectionErrors(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
-	require.ErrorContains(t, pg.Notify(t.Context(), pool, pg.Topic(strings.Repeat("x", 8000))), "wake xxx")
+	require.ErrorContains(t, pg.Notify(t.Context(), pool, pg.Topic(strings.Repeat("x", 8000))), "notify the waiters of xxx")
 	pool.Close()
 	require.ErrorContains(t, pg.NewNotifyHub().Listen(t.Context(), pool), "get the name of the wake-up channel")
-	require.ErrorContains(t, pg.Notify(t.Context(), pool, "job:a"), "wake job:a")
+	require.ErrorContains(t, pg.Notify(t.Context(), pool, "job:a"), "notify the waiters of job:a")
 }

@@ -50,7 +50,7 @@ func TestServer_Check_reportsAllBadMethods(t *testing.T) {
 	s.RegisterService(h.desc("signalbox.rpctest.v1.Unknown", "M"), h)
 	s.RegisterService(h.desc("signalbox.rpctest.v1.Ping", "M"), h)
 	for _, want := range []string{
-		"BadService/Missing: has no access option", "BadService/Both: access names both", "Unknown/M: has no descriptor", "Ping/M: does not belong to a service",
+		"BadService/Missing: has no access option", "BadService/Both: the access option has both", "Unknown/M: has no descriptor", "Ping/M: does not belong to a service",
 	} {
 		require.ErrorContains(t, s.Check(), want)
 	}

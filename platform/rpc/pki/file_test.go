@@ -50,7 +50,7 @@ func TestLoadCA_invalidFiles(t *testing.T) {
 	require.Error(t, err, "no key")
 	require.NoError(t, pki.WriteFile(filepath.Join(dir, "ca-key.pem"), pair.Key))
 	_, err = pki.LoadCA(dir)
-	require.ErrorContains(t, err, "does not hold a CA")
+	require.ErrorContains(t, err, "does not contain a CA")
 }
 
 func TestParse_invalidPEM(t *testing.T) {
