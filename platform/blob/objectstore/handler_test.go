@@ -235,7 +235,7 @@ func TestHandler_storeFailure(t *testing.T) {
 	require.Contains(t, r.log.String(), "request to a signed URL failed")
 }
 
-// Requests that no client library would send, written to a plain connection.
+// The test sends requests that no client library would send over a plain TCP connection.
 func TestHandler_framing(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
@@ -268,8 +268,8 @@ func TestHandler_framing(t *testing.T) {
 	}
 }
 
-// raw sends the bytes and returns the status of every response on the connection.
-// If serverCloses is false, it closes its side of the connection first.
+// raw sends the bytes and returns the status of every response on the connection. If serverCloses is false, raw
+// closes its side of the connection first.
 func raw(t *testing.T, addr, request string, serverCloses bool) []int {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
