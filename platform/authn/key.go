@@ -162,7 +162,7 @@ func (k *Keys) settled(id string) (ed25519.PublicKey, error) {
 	if k.lastErr != nil {
 		return nil, fault.New(fault.Unavailable, "keys", "credentials cannot be verified right now; try again later").Wrap(k.lastErr)
 	}
-	return nil, refuse(fmt.Errorf("no valid key has the id %q", id))
+	return nil, refuse(errors.New("no valid key has the key id of the token"))
 }
 
 // refresh fetches the keys, except within keysRetryPause of a failed fetch. The caller holds the gate.

@@ -26,7 +26,7 @@ func woken(t *testing.T, waiters ...*pg.Waiter) {
 	}
 }
 
-// listen starts the listener of the hub and waits until it receives all wake-ups.
+// wakeListen starts the listener of the hub and waits until it receives all wake-ups.
 func wakeListen(t *testing.T, h *pg.NotifyHub, pool *pgxpool.Pool) (cancel context.CancelFunc, ended <-chan error) {
 	t.Helper()
 	began := h.Wait()
@@ -94,7 +94,7 @@ func TestNotify_commitWakesAllReplicas(t *testing.T) {
 		if err := pg.Notify(ctx, tx, "job:a"); err != nil {
 			return err
 		}
-		// A wake-up of another connection arrives now, the one of this transaction does not yet.
+		// A wake-up of another connection arrives now, but that of this transaction does not.
 		between := one.Wait("job:b")
 		require.NoError(t, pg.Notify(ctx, pool, "job:b"))
 		woken(t, between)

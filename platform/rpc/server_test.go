@@ -95,7 +95,7 @@ func TestServer_Serve_drainsCallsAndStreams(t *testing.T) {
 			require.True(t, fault.Is(err, fault.Unavailable))
 			select {
 			case err := <-stopped:
-				require.Fail(t, "stopped before the call was done", "%v", err)
+				require.Fail(t, "the server stopped before the call was done", "%v", err)
 			default:
 			}
 			close(release)
