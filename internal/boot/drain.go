@@ -65,7 +65,7 @@ func (h *holding) worker(name string, listener net.Listener) process.Worker {
 	return w
 }
 
-// finish drains and waits until no request is open.
+// finish refuses new requests from now on and waits until no request is open.
 func (h *holding) finish(ctx context.Context) error {
 	h.drain()
 	select {

@@ -47,7 +47,7 @@ type Env struct {
 	conns map[string]*grpc.ClientConn
 }
 
-// Service is what each service's New returns.
+// Service is one of the services that a process can run.
 type Service interface {
 	Name() string
 	Register(r grpc.ServiceRegistrar)

@@ -29,8 +29,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Process is one service in its own process. It has three sets of settings: those that all processes share,
-// those that each service has under its own prefix, and the service's Config.
+// Process is a process that runs one service. It has three sets of settings: those that all processes share, those
+// that each service has under its own prefix, and the service's Config.
 type Process struct {
 	*Env
 
@@ -42,7 +42,7 @@ type Process struct {
 	Loaded   *conf.Loaded
 }
 
-// Spec describes a service to Main.
+// Spec describes the service that Main runs.
 type Spec struct {
 	Name string
 	// Config is a pointer to the service's own settings.
@@ -53,8 +53,8 @@ type Spec struct {
 	Build func(ctx context.Context, p *Process) ([]process.Worker, error)
 }
 
-// Main runs the process of a service. It returns after a stop without errors and otherwise exits with a non-zero
-// status.
+// Main runs the process of a service. It returns if the process stops without an error and otherwise exits with a
+// non-zero status.
 func Main(spec Spec) {
 	err := realMain(context.Background(), spec, conf.OS(), os.Args[1:], os.Stdout, os.Stderr)
 	switch {
@@ -69,7 +69,8 @@ func Main(spec Spec) {
 	}
 }
 
-// commandMigrate is the argument that migrates the schema to this version of the program instead of serving.
+// commandMigrate is the command-line argument for migrating the schema to the version of this program. The process
+// does not serve then.
 const commandMigrate = "migrate"
 
 func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string, out, errOut io.Writer) error {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Round is one validation round.
+// Round is a validation round as the API returns it.
 type Round struct {
 	Step      int64    `json:"step"`
 	AvgReward *float64 `json:"avg_reward"`

@@ -8,7 +8,7 @@ import "runtime/debug"
 // API is the version of the JobSpec format that this control plane accepts.
 const API = "service/v1"
 
-// Core is the version of the semantics of JobSpecs and recipes.
+// Core is the version of the JobSpec and recipe semantics.
 const Core = "1"
 
 // build is set by the linker: -X .../internal/version.build=v1.2.3.

@@ -27,7 +27,7 @@ type Owner struct {
 	UserID     string
 	UserName   string
 	ProjectID  string
-	Project    string // its key
+	Project    string // the project's key
 	Visibility string
 	// VisibilityVersion is the version of the project's visibility at the time the row is inserted.
 	VisibilityVersion int64

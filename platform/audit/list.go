@@ -28,7 +28,8 @@ type Point struct {
 // IsZero reports whether p is the position before the newest row.
 func (p Point) IsZero() bool { return p.ID == "" && p.At.IsZero() }
 
-// Compare returns a negative number if p comes before o in a list.
+// Compare returns a negative number if p comes before o in a list, a positive number if it comes after o, and
+// otherwise 0.
 func (p Point) Compare(o Point) int {
 	if n := o.At.Compare(p.At); n != 0 {
 		return n

@@ -91,7 +91,8 @@ func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	return sealed, s.keep(ctx)
 }
 
-// keep passes committed heads to Keep, including those signed by other replicas, so that every Keeper holds all heads.
+// keep passes committed heads to Keep, including those signed by other replicas, so that every Keeper stores all
+// heads.
 func (s *Sealer) keep(ctx context.Context) error {
 	for {
 		heads, err := checkpointsAfter(ctx, s.cfg.Pool, s.cfg.Service, s.kept)
@@ -181,7 +182,7 @@ func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
 	return len(waiting), nil
 }
 
-// head queues the insert of a signed head at position.
+// head adds the insert of a signed head at position to todo.
 func (s *Sealer) head(todo *pgx.Batch, previous, position int64, hash []byte) {
 	c := Checkpoint{Service: s.cfg.Service, Position: position, Previous: previous, Hash: hash, At: s.cfg.Clock.Now(), KeyID: s.cfg.KeyID}
 	c.Signature = ed25519.Sign(s.cfg.Key, c.signed())
@@ -214,7 +215,7 @@ func takePending(ctx context.Context, tx pgx.Tx) ([]pending, error) {
 	return waiting, fill(ctx, tx, ids, byID)
 }
 
-// fill reads the rows with these ids and copies each to its non-nil entry of into.
+// fill reads the rows with these ids. into maps each id to the Row to fill; ids with a nil Row are skipped.
 func fill(ctx context.Context, q pg.Querier, ids []string, into map[string]*Row) error {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM audit a WHERE a.id = ANY($1)`, ids)
 	if err != nil {

@@ -58,7 +58,7 @@ type ProjectRole struct {
 	Role    string `json:"r"`
 }
 
-// Caller is the identity behind a request.
+// Caller is the identity that makes a request.
 type Caller struct {
 	Kind      Kind   `json:"kind"`
 	Subject   string `json:"-"` // the id of the user, node, run or deployment, or the service's name
@@ -99,7 +99,7 @@ func (c *Caller) ProjectRole(project string) string {
 	return ""
 }
 
-// CanReadProject reports whether the caller may read what the project's members may read.
+// CanReadProject reports whether the caller may read the project and what belongs to it.
 func (c *Caller) CanReadProject(project string) bool {
 	return c.IsAdmin() || c.ProjectRole(project) != ""
 }

@@ -33,7 +33,7 @@ type Format struct {
 	Typ      string
 	Issuer   string
 	Audience string
-	// Lifetime is the lifetime of tokens made by Sign, and the maximum that Verify accepts.
+	// Lifetime is how long a token from Sign is valid. It is also the longest lifetime that Verify accepts.
 	Lifetime time.Duration
 	// Leeway is the tolerated clock difference between two hosts. Verify caps it at 30 s.
 	Leeway time.Duration

@@ -28,7 +28,7 @@ func WithNeed(ctx context.Context, n Need) context.Context {
 	return context.WithValue(ctx, needKey{}, n)
 }
 
-// ScopeOf returns the scope of the request's caller under the need of the called method.
+// ScopeOf returns the scope that the caller in ctx has for the need of the called method.
 func ScopeOf(ctx context.Context) Scope {
 	need, _ := ctx.Value(needKey{}).(Need)
 	return CallerOf(ctx).scope(need)

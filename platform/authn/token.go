@@ -46,7 +46,7 @@ func (s *Signer) Sign(c *Caller) (token string, expires time.Time, err error) {
 	return s.SignWith(s.key(), c)
 }
 
-// SignWith is like Sign, with the given key.
+// SignWith is like Sign, but uses the given key.
 func (s *Signer) SignWith(key SigningKey, c *Caller) (token string, expires time.Time, err error) {
 	if err := c.check(); err != nil {
 		return "", time.Time{}, fmt.Errorf("sign a caller token: %w", err)

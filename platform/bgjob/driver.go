@@ -23,7 +23,7 @@ type driver struct {
 	stop *stop
 }
 
-// stop holds the contexts that signal the stop of a client to its database calls.
+// stop holds the contexts from which the database calls of a client learn that the client is stopping.
 type stop struct {
 	clock    clock.Clock
 	log      *slog.Logger
@@ -31,12 +31,12 @@ type stop struct {
 	expired  context.Context // ends when the grace period for pending calls is over
 }
 
-// bound returns ctx, cancelled at the latest when the grace period is over.
+// bound returns a copy of ctx that is also cancelled when the grace period is over.
 func (s *stop) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return until(ctx, s.expired)
 }
 
-// until returns ctx, cancelled at the latest when end is done.
+// until returns a copy of ctx that is also cancelled when end is done.
 func until(ctx, end context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	release := context.AfterFunc(end, cancel)
@@ -90,7 +90,7 @@ func (e *executor) LeaderResign(ctx context.Context, params *riverdriver.LeaderR
 	return resigned, nil
 }
 
-// storeTimeout is the limit for one attempt to store the results of jobs.
+// storeTimeout limits one attempt to store the results of jobs.
 const storeTimeout = 10 * time.Second
 
 // JobSetStateIfRunningMany implements riverdriver.Executor. It stores the results of jobs and retries until that

@@ -166,7 +166,7 @@ func (c *Client) start(ctx context.Context) (started bool, err error) {
 			return false, fmt.Errorf("start the queue: %w", err)
 		}
 		c.stop.log.WarnContext(ctx, "could not start the queue; retrying", "attempt", attempt+1, "error", err.Error())
-		_ = pause.Wait(ctx, c.stop.clock, attempt) // an error means that ctx is done, which the loop checks
+		_ = pause.Wait(ctx, c.stop.clock, attempt) // fails only if ctx is done, which the loop checks
 	}
 	return false, ctx.Err()
 }

@@ -25,7 +25,7 @@ const (
 	CodeAbsent   = "blob_absent"       // no object has this key
 	CodeDiffers  = "blob_differs"      // a different object has this key
 	CodeDigest   = "digest_mismatch"   // the bytes do not match the announced digest
-	CodeLength   = "length_mismatch"   // the number of bytes is not the announced one
+	CodeLength   = "length_mismatch"   // the number of bytes differs from the announced one
 	CodeTooLarge = "blob_too_large"    // the object exceeds the installation's limit
 	CodeStore    = "blob_store_failed" // the disk or the S3 server failed
 	CodeKey      = "blob_key"          // the key is invalid
@@ -39,7 +39,7 @@ type Info struct {
 	Modified time.Time
 }
 
-// SignOptions restricts a signed upload to certain bytes.
+// SignOptions describes the only bytes that a signed upload may contain.
 type SignOptions struct {
 	Size    int64
 	SHA256  string        // lower-case hex
@@ -54,14 +54,14 @@ type Signed struct {
 	ExpiresAt time.Time
 }
 
-// Store stores objects.
+// Store is an object store. Its errors are fault values.
 type Store interface {
 	// Put stores size bytes of r if their SHA-256 is sha256. Putting the same
 	// bytes again succeeds; different bytes under the same key are a conflict.
 	Put(ctx context.Context, key string, r io.Reader, size int64, sha256 string) error
 	// Get opens an object. Reading to the end returns an error if the stored bytes have changed.
 	Get(ctx context.Context, key string) (io.ReadCloser, Info, error)
-	// Stat describes an object.
+	// Stat returns the Info of an object.
 	Stat(ctx context.Context, key string) (Info, error)
 	// Delete removes an object. Deleting a missing object succeeds.
 	Delete(ctx context.Context, key string) error

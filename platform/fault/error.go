@@ -33,14 +33,14 @@ type Error struct {
 
 // Field is one entry of a 422's detail.
 type Field struct {
-	// Loc is the path: snake_case names, indices as int, map keys as strings.
+	// Loc is the path of the field: snake_case names, indices as int, map keys as strings.
 	Loc []any
 	Msg string
 	// Type is one of the Type... constants, which are FastAPI's error types.
 	Type string
 	// Input is the offending value, any JSON value, or nil. It must not be a secret.
 	Input any
-	// Ctx holds the violated limits under FastAPI's names (min_length, ge, ...).
+	// Ctx contains the violated limits by their FastAPI names (min_length, ge, ...).
 	Ctx map[string]any
 }
 
@@ -142,10 +142,10 @@ func (e *Error) Text() string {
 	return e.Msg
 }
 
-// Is reports whether an error, from this process or a remote one, is of a kind.
+// Is reports whether err has the kind. err may come from this process or from a call to another one.
 func Is(err error, kind Kind) bool { return err != nil && From(err).Kind == kind }
 
-// HasCode reports whether an error, from this process or a remote one, has a code.
+// HasCode reports whether err has the code. err may come from this process or from a call to another one.
 func HasCode(err error, code string) bool { return err != nil && From(err).Code == code }
 
 // FromContext returns the error for a canceled or expired context, or nil if err is not a context error.

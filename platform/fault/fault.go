@@ -28,7 +28,7 @@ const (
 	Unauthenticated Kind = "unauthenticated"
 	// Forbidden (403): the caller lacks the required right.
 	Forbidden Kind = "forbidden"
-	// Absent (404): the object does not exist, or the caller may not know that it does.
+	// Absent (404): the object does not exist, or the caller must not learn that it exists.
 	Absent Kind = "absent"
 	// MethodNotAllowed (405): the path exists with other methods. Only routers use it.
 	MethodNotAllowed Kind = "method_not_allowed"

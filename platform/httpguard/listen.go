@@ -50,7 +50,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}}, nil
 }
 
-// conn embeds *net.TCPConn because net/http uses more of it than net.Conn: sendfile and CloseWrite.
+// conn embeds *net.TCPConn and not net.Conn, because net/http also uses its sendfile and CloseWrite.
 type conn struct {
 	*net.TCPConn
 	rewriter

@@ -97,7 +97,7 @@ type Source struct {
 
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy
-	last    uint64 // milliseconds of the newest id
+	last    uint64 // time of the newest id, in milliseconds
 }
 
 // NewSource returns a Source that uses the clock and reads random bytes from entropy.

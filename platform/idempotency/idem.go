@@ -41,10 +41,10 @@ type Request struct {
 	Body    []byte // the canonical request
 }
 
-// Store stores responses in the schema of the given transaction.
+// Store stores responses, in the schema of the transaction that is passed to each method.
 type Store struct{ clock clock.Clock }
 
-// New returns a Store.
+// New returns a Store that reads the time from clk.
 func New(clk clock.Clock) *Store { return &Store{clock: clk} }
 
 // Claim claims the key in tx. For a first request, fresh is true and the caller must call Finish before tx commits.

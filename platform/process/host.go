@@ -22,7 +22,7 @@ var (
 	ErrNotStopped = errors.New("did not stop in time")
 )
 
-// stopError is the cause of a stop by a signal.
+// stopError is the cancellation cause if a signal stops the host.
 type stopError struct{ signal os.Signal }
 
 func (a stopError) Error() string { return "stop requested by signal " + a.signal.String() }

@@ -24,7 +24,7 @@ func Loop(ctx context.Context, clk clock.Clock, every, jitter time.Duration, fn 
 	return nil
 }
 
-// Logged wraps fn for Loop: it logs errors and returns nil.
+// Logged wraps fn for Loop. The returned function logs the error of fn and returns nil.
 func Logged(log *slog.Logger, name string, fn func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := fn(ctx); err != nil && ctx.Err() == nil {

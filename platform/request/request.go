@@ -26,7 +26,7 @@ func ReadPage(limit, offset *int32) (Page, error) {
 	return p, err
 }
 
-// ID checks the format of an id in a path.
+// ID returns a 422 error unless value is an id with the prefix. field is the name of the path parameter.
 func ID(prefix id.Prefix, field, value string) error {
 	if id.Check(prefix, value) == nil {
 		return nil

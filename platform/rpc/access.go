@@ -197,7 +197,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	return authn.WithNeed(ctx, r.need), r.judge(caller)
 }
 
-// caller verifies the token of the call, if it has one.
+// caller verifies the token of the call and returns its caller, or nil if the call has no token.
 func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	values := md.Get(authn.MetadataCaller)

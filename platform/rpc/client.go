@@ -31,7 +31,7 @@ const (
 	metadataRequestID = "x-request-id"
 )
 
-// Telemetry holds the providers for traces and metrics of calls. The zero value records none.
+// Telemetry holds the providers for traces and metrics of calls. The zero value records nothing.
 type Telemetry struct {
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider

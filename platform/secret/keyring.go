@@ -25,7 +25,7 @@ const (
 // Key is a key-encryption key.
 type Key struct {
 	ID    string
-	Bytes []byte // 32
+	Bytes []byte // 32 bytes
 }
 
 // Keyring encrypts values with its first key and decrypts values of all its keys. Each value is encrypted with a data

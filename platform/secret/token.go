@@ -11,12 +11,12 @@ import (
 
 // Kinds of opaque tokens.
 const (
-	KindIngest     = "ing" // reports of a run
+	KindIngest     = "ing" // reports of one run
 	KindDeployment = "dtk" // calls to one deployment
 	KindRefresh    = "rft" // refresh cookie of a session
 	KindFleetJoin  = "fjt" // registration of an agent
-	KindShare      = "shr" // public link
-	KindDevice     = "dvc" // polling in the device flow
+	KindShare      = "shr" // public share link
+	KindDevice     = "dvc" // polling in the OAuth device flow
 	KindCode       = "acd" // authorization code, valid for a minute until it is exchanged
 )
 

@@ -29,7 +29,7 @@ type Config struct {
 	Unsafe bool
 	// Fresh removes an existing cluster; for tests only.
 	Fresh          bool
-	MaxConnections int // at least 200
+	MaxConnections int // smaller values than 200 mean 200
 
 	identity *identity // set by tests; nil chooses one that works
 }

@@ -21,7 +21,7 @@ const nobody = 65534
 // capDACOverride lets a process bypass file permissions (linux/capability.h).
 const capDACOverride = 1
 
-// identity is the user that the programs run as, because Postgres refuses to run as root.
+// identity is the user as which the programs run. It is never root, because Postgres refuses to run as root.
 type identity struct {
 	name  string
 	owner int // owner of the files, as seen by this process

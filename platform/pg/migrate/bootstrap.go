@@ -154,7 +154,7 @@ func (cfg *RoleConfig) password(role string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// withDatabase returns the admin URL with the given database and, unless nil, user.
+// withDatabase returns the admin URL with the given database and, unless it is nil, the given user.
 func withDatabase(admin secret.String, database string, user *url.Userinfo) (secret.String, error) {
 	u, err := url.Parse(admin.Reveal())
 	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {

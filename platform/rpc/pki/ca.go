@@ -24,7 +24,7 @@ const (
 	// DefaultNodeLife is the validity of a node certificate; agents renew it after two thirds of that time.
 	DefaultNodeLife = 30 * 24 * time.Hour
 
-	// backdate lets hosts with slow clocks accept a new certificate.
+	// backdate is how far the start of a certificate is backdated, so that hosts with slow clocks accept it.
 	backdate = time.Minute
 
 	typeCert    = "CERTIFICATE"

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// Source returns the current identity.
+// Source provides the identity of this process. Current is called for each handshake, so that a renewed certificate
+// is used at once.
 type Source interface{ Current() *Identity }
 
 // ServerTLS returns the config of a listener. It requires TLS 1.3 and a client certificate of the internal CA with an
