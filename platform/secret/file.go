@@ -39,14 +39,14 @@ func ParseKeyring(text String) (*Keyring, error) {
 func LoadKeyring(path string) (*Keyring, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("keyring: %w", err)
+		return nil, fmt.Errorf("check the permissions of the keyring: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("keyring: %s is accessible to other users (mode %v); run chmod 600 on it", path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path) // #nosec G304 -- the path is a setting of the operator
 	if err != nil {
-		return nil, fmt.Errorf("keyring: %w", err)
+		return nil, fmt.Errorf("read the keyring: %w", err)
 	}
 	ring, err := ParseKeyring(New(string(text)))
 	if err != nil {

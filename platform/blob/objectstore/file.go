@@ -177,7 +177,7 @@ func (s *FileStore) look(key string) (blob.Info, error) {
 		return blob.Info{}, fmt.Errorf("the folder of %s is empty: %w", key, errTaken)
 	}
 	if len(entries) != 1 || !entries[0].Type().IsRegular() {
-		return blob.Info{}, fmt.Errorf("the folder of %s holds %d entries, want one file", key, len(entries))
+		return blob.Info{}, fmt.Errorf("the folder of %s contains %d entries instead of one file", key, len(entries))
 	}
 	about, err := entries[0].Info()
 	if err != nil {

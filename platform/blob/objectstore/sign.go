@@ -54,7 +54,7 @@ func (s *FileStore) signingKey() ([]byte, error) {
 		key, err = s.root.ReadFile(keyFile)
 	}
 	if err == nil && len(key) < minSecret {
-		return nil, fmt.Errorf("%s is damaged: it has %d bytes", keyFile, len(key))
+		return nil, fmt.Errorf("%s is damaged: it has %d bytes, but at least %d are required", keyFile, len(key), minSecret)
 	}
 	return key, err
 }
