@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// lead returns a caller who is a member of two teams and leads one of them. LeadOf also contains a team of which the
-// caller is not a member.
+// lead returns a caller who is a member of two teams and leads one of them. LeadOf also contains a third team, and
+// the caller is not a member of it.
 func lead() *authn.Caller {
 	return &authn.Caller{
 		Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator,

@@ -253,7 +253,7 @@ func (h *Host) close(base context.Context) error {
 	}
 }
 
-// isDone reports whether ctx is done, for callers to whom that is not an error.
+// isDone reports whether ctx is done, for callers that do not treat this as an error.
 func isDone(ctx context.Context) bool { return ctx.Err() != nil }
 
 func or(d, fallback time.Duration) time.Duration {

@@ -240,5 +240,5 @@ func TestClient_streamEndsWithEOF(t *testing.T) {
 func TestClient_requiresClock(t *testing.T) {
 	t.Parallel()
 	_, err := rpc.Memory(rpc.ClientOptions{}).As("jobs").Dial("registry")
-	require.ErrorContains(t, err, "clock")
+	require.ErrorContains(t, err, "must have a Clock")
 }

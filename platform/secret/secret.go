@@ -1,5 +1,5 @@
-// Package secret owns secret values: String, a text that always prints as [redacted]; opaque tokens, of which only
-// the SHA-256 is stored; and Keyring, which encrypts a value for one column of one row, so that a value that was
+// Package secret owns secret values: String, a text that always prints as [redacted]; opaque tokens, which are stored
+// only as their SHA-256; and Keyring, which encrypts a value for one column of one row, so that a value that was
 // copied to another row cannot be decrypted.
 package secret
 

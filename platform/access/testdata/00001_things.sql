@@ -12,6 +12,7 @@ CREATE TABLE project_visibility (
 
 -- The project may have changed since it was read for this row, so the row gets the newest visibility. A change takes
 -- the same lock in exclusive mode and then sees each row that was inserted before (platform/access).
+-- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = things, pg_temp AS $$
 DECLARE
