@@ -59,7 +59,7 @@ func TestServer_Check_reportsAllBadMethods(t *testing.T) {
 func TestServer_missingOptions(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, rpc.NewServer(rpc.ServerOptions{Service: "jobs"}).Check(), "must have Service")
-	require.ErrorContains(t, bareServer().Serve(t.Context()), "no listeners")
+	require.ErrorContains(t, bareServer().Serve(t.Context()), "must have at least one listener")
 }
 
 func TestServer_Serve_drainsCallsAndStreams(t *testing.T) {
