@@ -1,9 +1,8 @@
-// Package audit owns the record of who changed what. Each row is written in the
-// transaction of the change, so every change has a row. A sealer links the
-// committed rows into a hash chain and signs the head of the chain; it is at most
-// a few seconds behind. Verify then reports every row that was edited, deleted,
-// moved, inserted or truncated. Signed heads are also kept outside the database,
-// because a database alone cannot prove that its end was not cut off.
+// Package audit owns the record of who changed what. Each row is written in the transaction of the change, so every
+// change has a row. A sealer links the committed rows into a hash chain and signs the head of the chain; it is at
+// most a few seconds behind. Verify then reports every row that was edited, deleted, moved, inserted or truncated.
+// Signed heads are also stored outside the database, because the database alone cannot prove that the end of the log
+// was not cut off.
 //
 // The server's database role may insert and read rows, but not edit or delete them.
 package audit
@@ -29,7 +28,7 @@ import (
 // is replaced by its length and its digest.
 const MaxState = 64 << 10
 
-// Actor is who made a change. Deferred work stores it and passes it in later.
+// Actor identifies who made a change. A background job stores the Actor and passes it to Record later.
 type Actor struct {
 	Kind       string `json:"kind"`
 	ID         string `json:"id"`
@@ -72,12 +71,12 @@ type Log struct {
 	service string
 }
 
-// NewLog returns a Log that records background work as done by service.
+// NewLog returns a Log. Changes that are made without a caller are recorded as made by service.
 func NewLog(clk clock.Clock, ids IDs, service string) *Log {
 	return &Log{clock: clk, ids: ids, service: service}
 }
 
-// Actor returns the actor recorded for a change made under ctx.
+// Actor returns the actor that Record stores for a change made under ctx.
 func (l *Log) Actor(ctx context.Context) Actor {
 	c, ok := authn.FromContext(ctx)
 	if !ok {
@@ -139,7 +138,7 @@ func state(v any) (json.RawMessage, error) {
 	return digest(raw), nil
 }
 
-// digest replaces a state that is too long. With the digest the original can still be proven.
+// digest returns the replacement of a state that is too large. The SHA-256 still identifies the original.
 func digest(raw []byte) json.RawMessage {
 	sum := sha256.Sum256(raw)
 	return fmt.Appendf(nil, `{"bytes":%d,"sha256":"%s","truncated":true}`, len(raw), hex.EncodeToString(sum[:]))

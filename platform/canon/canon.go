@@ -1,8 +1,7 @@
-// Package canon reads JSON strictly, and writes it in the canonical form of RFC 8785, so
-// that equal documents have equal bytes and equal digests. Documents without a canonical
-// form are an error: duplicate member names, text that is not valid Unicode, and numbers
-// that a double cannot represent. Rounding these would give different documents the
-// same digest.
+// Package canon reads JSON strictly and writes it in the canonical form of RFC 8785, so that equal documents have equal
+// bytes and equal digests. It returns an error for a document without a canonical form: one with duplicate member names,
+// text that is not valid Unicode, or numbers that a double cannot represent. Rounding such numbers would give different
+// documents the same digest.
 package canon
 
 import (
@@ -20,7 +19,7 @@ import (
 )
 
 // ErrNoForm is the error for a document without a canonical form.
-var ErrNoForm = errors.New("no canonical JSON form")
+var ErrNoForm = errors.New("the document has no canonical JSON form")
 
 const maxDepth = 1000
 
@@ -143,8 +142,8 @@ func appendNumber(out []byte, text string) ([]byte, error) {
 	return append(out, mantissa+"e"+exponent[:1]+strings.TrimLeft(exponent[1:], "0")...), nil
 }
 
-// holds reports whether the integer in text is exactly f, or is how this package formats f.
-// The latter makes every canonical form its own canonical form.
+// holds reports whether the integer in text is exactly f, or whether this package formats f as text. The second case
+// ensures that the canonical form of a canonical form is unchanged.
 func holds(f float64, text string) bool {
 	return strconv.FormatFloat(f, 'f', 0, 64) == text || strconv.FormatFloat(f, 'f', -1, 64) == text
 }
@@ -190,7 +189,7 @@ func checkSurrogates(raw []byte) error {
 	return nil
 }
 
-// unit decodes the \uXXXX escape at an offset. It returns -1 if there is none.
+// unit decodes the \uXXXX escape at an offset. It returns -1 if the text there is not such an escape.
 func unit(raw []byte, at int) rune {
 	if at+6 > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
 		return -1

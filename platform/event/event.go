@@ -1,6 +1,6 @@
-// Package event stores the history of each object of a service: one row for each
-// change of state, written in the transaction of the change and never edited. The
-// rows of one subject are returned in the order in which they were written.
+// Package event stores the history of each object of a service. Each change of state is one row, which is written in
+// the transaction of the change and never edited. The rows of one subject are returned in the order in which they
+// were written.
 package event
 
 import (
@@ -18,16 +18,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Event is one thing that happened to one subject.
+// Event is one change of one subject.
 type Event struct {
 	ID  string    // set by Append
-	Seq int64     // set by Append; grows with time within a subject
+	Seq int64     // set by Append; increases with time within a subject
 	At  time.Time // set by Append
 
 	SubjectKind, SubjectID string // "job", "job_01..."
 	Type                   string // "state", "preempted", ...
-	// ActorKind and ActorID default to the caller in the context, or else to the
-	// service.
+	// ActorKind and ActorID default to the caller in the context, or to the service if the context has no caller.
 	ActorKind, ActorID string
 	// From and To are the old and the new state, if the state changed.
 	From    string `db:"from_state"`
@@ -47,7 +46,7 @@ type Log struct {
 	service string
 }
 
-// NewLog returns a Log that records background work as done by service.
+// NewLog returns a Log. Changes that are made without a caller are recorded as made by service.
 func NewLog(clk clock.Clock, ids IDs, service string) *Log {
 	return &Log{clock: clk, ids: ids, service: service}
 }
@@ -58,8 +57,7 @@ const insert = `
 INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind, actor_id, from_state, to_state, reason, message, data)
 VALUES (@id, @at, @subject_kind, @subject_id, @type, @actor_kind, @actor_id, @from_state, @to_state, @reason, @message, @data) RETURNING seq`
 
-// Append inserts the event in tx, which must be the transaction of the change, and
-// returns it as stored.
+// Append inserts the event in tx, which must be the transaction of the change, and returns the stored event.
 func (l *Log) Append(ctx context.Context, tx pgx.Tx, e Event) (Event, error) {
 	e.ID, e.At = l.ids.New(id.Event), l.clock.Now()
 	if e.ActorKind == "" {
@@ -89,8 +87,7 @@ func List(ctx context.Context, q pg.Querier, kind, subject string, p request.Pag
 		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset)
 }
 
-// After returns the events of a subject with a higher number than seq, oldest first.
-// Streams use it to resume.
+// After returns the events of a subject whose Seq is greater than seq, oldest first. Streams use it to resume.
 func After(ctx context.Context, q pg.Querier, kind, subject string, seq int64, limit int) ([]Event, error) {
 	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2 AND seq > $3
 		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, request.MaxLimit))

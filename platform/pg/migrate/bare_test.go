@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bare creates a separate installation for the test, whose only schema, jobs, is not migrated.
+// bare creates a separate installation for the test. Its only schema, jobs, is not migrated.
 func bare(t *testing.T) map[string]migrate.Credentials {
 	t.Helper()
 	admin := pgtest.Admin(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// installation returns a configuration with names unique to the test and removes them
-// at the end: all databases of a server share its roles.
+// installation returns a configuration whose names are unique to the test, because all databases of a server share
+// its roles. It removes the database and the roles at the end of the test.
 func installation(t *testing.T, services ...string) migrate.RoleConfig {
 	t.Helper()
 	admin := pgtest.Admin(t)
@@ -98,7 +98,7 @@ func TestBootstrap_newSeedChangesPasswords(t *testing.T) {
 	require.Equal(t, "28P01", pgErr.Code)
 }
 
-// The rights of each role, checked by connecting as that role.
+// The test connects as each role to check its rights.
 func TestBootstrap_rolesAccessOwnSchemaOnly(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "auth", "jobs")

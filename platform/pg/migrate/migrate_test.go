@@ -93,15 +93,14 @@ func TestUp_failedFileIsNotApplied(t *testing.T) {
 	require.NoError(t, migrate.Up(pgtest.Context(t), db.OwnerURL("jobs"), "jobs", good))
 }
 
-// killable returns migrations with and without a transaction, with a long sleep in between.
+// killable returns migrations with and without a transaction. One of them sleeps for the given time.
 func killable(seconds string) fstest.MapFS {
 	return files("00001_a.sql", first,
 		"00002_b.sql", "-- +goose Up\nCREATE TABLE more (n int);\nSELECT pg_sleep("+seconds+");\n",
 		"00003_c.sql", "-- +goose NO TRANSACTION\n-- +goose Up\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS thing_unique ON thing (m);\n")
 }
 
-// A migrating process is killed with SIGKILL; the next Up continues. The child
-// process is this test binary.
+// A process is killed with SIGKILL during a migration, and the next Up continues. The process is this test binary.
 func TestUp_afterKill(t *testing.T) {
 	if url := os.Getenv("PG_TEST_CHILD_URL"); url != "" {
 		_ = migrate.Up(t.Context(), secret.New(url), "jobs", killable("60"))
