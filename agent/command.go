@@ -47,7 +47,7 @@ func (p Process) status(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	// Do not print after a second signal: the user asked for the exit, and a blocked stderr would delay it.
+	// Do not print after a second signal: the user wants the exit, and a blocked stderr would delay it.
 	if !errors.Is(err, process.ErrKilled) {
 		_, _ = fmt.Fprintln(p.Err, "signalbox-agent:", err)
 	}

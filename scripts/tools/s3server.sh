@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source=test/blobtest/s3server
-bin=$PWD/.cache/bin/s3server-$(cat $source/{go.mod,go.sum,main.go} | sha256sum | cut -c1-16)
+bin=$PWD/.cache/bin/s3server-$(cat $source/go.* $source/*.go | sha256sum | cut -c1-16)
 if [ ! -x "$bin" ]; then
   . scripts/tools/lock.sh s3server
 fi

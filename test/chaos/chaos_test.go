@@ -52,7 +52,7 @@ func TestSingleProcess_killed(t *testing.T) {
 }
 
 // walk tests one row: it trains and serves a model stage by stage and kills the row's process in the row's
-// stage. Meanwhile another job prints numbers, none of which may be lost.
+// stage. Meanwhile another job prints numbers, and no number may be lost.
 type walk struct {
 	*testing.T
 	s   *testenv.Stand
@@ -211,7 +211,7 @@ func (w *walk) awaitMetric(ctx context.Context) {
 	})
 }
 
-// answerRight requires that the model answers a held-out question correctly and that the call has a traffic
+// answerRight requires that the model solves a held-out question and that the call has a traffic
 // record.
 func (w *walk) answerRight(ctx context.Context) {
 	w.Helper()
@@ -229,5 +229,5 @@ func (w *walk) answerRight(ctx context.Context) {
 		require.Equal(w, "ok", calls[0].Outcome)
 		return
 	}
-	require.FailNow(w, "the model answered no held-out question correctly")
+	require.FailNow(w, "the model solved no held-out question")
 }

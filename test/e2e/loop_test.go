@@ -44,7 +44,7 @@ func train(ctx context.Context, t *testing.T, s *testenv.Stand) *e2eflow.Loop {
 	return l
 }
 
-// right returns a held-out question that the model answered correctly in the last validation round.
+// right returns a held-out question that the model solved in the last validation round.
 func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	samples, err := l.Samples(ctx)
@@ -54,11 +54,11 @@ func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 			return s
 		}
 	}
-	require.FailNow(t, "the model answered no held-out question correctly", fmt.Sprint(samples))
+	require.FailNow(t, "the model solved no held-out question", fmt.Sprint(samples))
 	return e2eflow.Sample{}
 }
 
-// serve deploys the model of the run and sends it a question that it answered correctly in the last
+// serve deploys the model of the run and sends it a question that it solved in the last
 // validation round. It returns the question.
 func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()

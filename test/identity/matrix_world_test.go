@@ -21,7 +21,7 @@ type world struct {
 	*testenv.Stand
 
 	people map[string]*person // by relation
-	tess   *person            // the user whom requests add, remove and change
+	tess   *person            // the user that requests add, remove and change
 	heir   *person
 	hidden objects // in a project that only its team can see
 	open   objects // in a project that every user can see

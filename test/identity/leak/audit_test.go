@@ -216,7 +216,7 @@ func (h *installation) groups(ctx context.Context, t *testing.T, member string) 
 	}
 }
 
-// newcomer is a user whom an admin created and who has set an own password.
+// newcomer is a user that an admin created and who has set an own password.
 type newcomer struct {
 	id, name, password string
 	hook               *hook

@@ -133,8 +133,8 @@ const approve = async (v) => {
   await look(v, "device-again");
 };
 
-// deny starts without a session. The page sends it to the sign-in page and back, without asking for the
-// code again. It then denies the request.
+// deny starts without a session. The page sends it to the sign-in page and back, and does not show
+// the form for the code again. It then denies the request.
 const deny = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device?user_code=" + task.deny.toLowerCase().replace("-", ""));
