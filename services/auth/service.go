@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/llm"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/maintenance"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
 )
@@ -60,7 +60,7 @@ type Deps struct {
 // Service is the auth service with its parts wired together.
 type Service struct {
 	deps      Deps
-	limit     *ratelimit.Login
+	limit     *loginlimit.Login
 	keys      *key.Rotation
 	sessions  *session.Sessions
 	bootstrap *account.Bootstrap
@@ -87,7 +87,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	counter, trail := &ratelimit.Login{Pool: d.Pool}, audit.NewLog(d.Clock, d.IDs, Name)
+	counter, trail := &loginlimit.Login{Pool: d.Pool}, audit.NewLog(d.Clock, d.IDs, Name)
 	keys, err := openKeys(ctx, cfg, d, trail)
 	if err != nil {
 		return nil, err

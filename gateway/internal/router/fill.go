@@ -2,7 +2,6 @@ package router
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
@@ -10,9 +9,6 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
-
-// HeaderResume is the header in which a client of a stream sends the last id that it has seen.
-const HeaderResume = "Last-Event-ID"
 
 // Fill puts path, query and Last-Event-ID into the request message of a stream, as the generated
 // handlers do for plain calls. The header, which a reconnecting client sends, overrides `after`.
@@ -24,12 +20,8 @@ func (s *Params) Fill(in proto.Message, m *Match, r *http.Request) *fault.Error 
 	if f != nil {
 		return f
 	}
-	if last := r.Header.Get(HeaderResume); last != "" {
-		n, err := strconv.ParseInt(last, 10, 64)
-		if err != nil || n < 0 {
-			return fault.InvalidFields(fault.At(fault.TypeIntParsing, "Input should be a valid integer", "header", "last-event-id"))
-		}
-		query.Set("after", strconv.FormatInt(n, 10)) // leading zeros would be read as octal
+	if f := resume(query, r.Header); f != nil {
+		return f
 	}
 	if err := runtime.PopulateQueryParameters(in, query, utilities.NewDoubleArray(nil)); err != nil {
 		return fault.New(fault.Internal, "", "fill %s from its query", s.Method.FullName()).Wrap(err)

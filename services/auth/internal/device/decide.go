@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
 )
 
 // View returns a request to the user who decides on it. It changes nothing.
@@ -77,7 +77,7 @@ func (f *Flow) guess(ctx context.Context, c *authn.Caller, typed string, find fu
 	if err != nil {
 		return Request{}, err
 	}
-	ofAddress, err := f.take(ctx, addressMisses(), ratelimit.Key(c.ClientAddr), "")
+	ofAddress, err := f.take(ctx, addressMisses(), loginlimit.Key(c.ClientAddr), "")
 	if err != nil {
 		return Request{}, err
 	}

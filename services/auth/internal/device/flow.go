@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
 )
 
 // SessionRequest describes the session that a device gets after its approval.
@@ -47,7 +47,7 @@ const draws = 5
 
 // Begin starts a flow and returns its codes.
 func (f *Flow) Begin(ctx context.Context, s Start) (Codes, error) {
-	key := ratelimit.Key(s.Address)
+	key := loginlimit.Key(s.Address)
 	if _, err := f.take(ctx, beginnings(), key, wordBusy); err != nil {
 		return Codes{}, err
 	}
@@ -101,7 +101,7 @@ func (f *Flow) begin(ctx context.Context, s Start, key string) (c Codes, stored 
 // A code that comes from another address or client than the one that began the flow is treated as unknown, and
 // nothing changes. So a thief learns nothing, and can neither end the flow nor slow down the waiting device.
 func (f *Flow) Poll(ctx context.Context, p Poll) (Token, error) {
-	key := ratelimit.Key(p.Address)
+	key := loginlimit.Key(p.Address)
 	if _, err := f.take(ctx, polls(), key, wordSlow); err != nil {
 		return Token{}, err
 	}

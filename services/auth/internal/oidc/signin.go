@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 )
 
@@ -77,7 +77,7 @@ func (s *SignIn) Begin(ctx context.Context, next, address string) (Started, erro
 	if err != nil {
 		return Started{}, err
 	}
-	if err := s.store(ctx, pending{ticket: t, sealedNext: sealed, addressKey: ratelimit.Key(address)}); err != nil {
+	if err := s.store(ctx, pending{ticket: t, sealedNext: sealed, addressKey: loginlimit.Key(address)}); err != nil {
 		return Started{}, err
 	}
 	return Started{URL: to, Binding: t.binding}, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/ratelimit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
@@ -60,7 +60,7 @@ func open(t *testing.T) *desk {
 	trail := audit.NewLog(clk, ids, "auth")
 	sessions := &session.Sessions{Pool: d.pool, Audit: trail, Clock: clk, IDs: ids}
 	d.Server = &Server{Pool: d.pool, Sessions: sessions, Audit: trail, Passwords: &Passwords{
-		Pool: d.pool, Limit: &ratelimit.Login{Pool: d.pool}, Hasher: d.hasher, Sessions: sessions, Audit: trail, On: true,
+		Pool: d.pool, Limit: &loginlimit.Login{Pool: d.pool}, Hasher: d.hasher, Sessions: sessions, Audit: trail, On: true,
 	}}
 	hash, err := d.hasher.Hash(t.Context(), secret.New(pass))
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package ratelimit counts login attempts by client address in Postgres, so that all replicas share one count and no
+// Package loginlimit counts login attempts by client address in Postgres, so that all replicas share one count and no
 // cache service is needed. Every attempt counts, for any account and with any result.
-package ratelimit
+package loginlimit
 
 import (
 	"net/netip"
