@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
@@ -64,7 +66,11 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	second.welcome(t, 3600)
 	m.stop()
 
-	// The next agent with the same folder is the same node and has the renewed certificate.
+	// The next agent with the same folder is the same node and has the renewed certificate. The certificate's times are
+	// real, so by the test's clock its renewal is already due again; it must not succeed before the check.
+	p.renewsBy(func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
+		return nil, status.Error(codes.Unavailable, "no renewal in this part of the test")
+	})
 	again := p.link(m.dir)
 	require.Equal(t, "nod_1", p.session().hello.GetNodeId())
 	require.Equal(t, after, identityOf(t, m.dir))

@@ -89,10 +89,10 @@ func TestHost_Apply_invalidWorkDoesNotBlockOthers(t *testing.T) {
 	}{
 		"parent folder":       {executor.Work{Key: executor.Key{WorkID: "../x"}, Desired: executor.DesiredRunning}, "must have 1 to 128 letters"},
 		"negative fence":      {executor.Work{Key: executor.Key{WorkID: "x", Fence: -1}, Desired: executor.DesiredRunning}, "negative"},
-		"missing spec":        {executor.Work{Key: executor.Key{WorkID: "x"}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning}, "does not fit"},
-		"spec of other kind":  {engineWithAttempt, "does not fit"},
-		"two specs":           {both, "does not fit"},
-		"no kind and no spec": {executor.Work{Key: executor.Key{WorkID: "x"}, Desired: executor.DesiredRunning}, "does not fit"},
+		"missing spec":        {executor.Work{Key: executor.Key{WorkID: "x"}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning}, "does not match"},
+		"spec of other kind":  {engineWithAttempt, "does not match"},
+		"two specs":           {both, "does not match"},
+		"no kind and no spec": {executor.Work{Key: executor.Key{WorkID: "x"}, Desired: executor.DesiredRunning}, "does not match"},
 	} {
 		err := s.host.Apply(t.Context(), []executor.Work{c.bad, good})
 		require.ErrorContains(t, err, c.words, name)

@@ -32,7 +32,7 @@ func TestSettings(t *testing.T) {
 		"too little memory":                   {map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "63"}, "SERVICE_AUTH_HASH_"},
 		"zero iterations":                     {map[string]string{"SERVICE_AUTH_HASH_ITERATIONS": "0"}, "SERVICE_AUTH_HASH_"},
 		"valid password":                      {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "a1b2c3d4"}, ""},
-		"short password":                      {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "1234567"}, "shorter than 8"},
+		"short password":                      {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "1234567"}, "at least 8 bytes"},
 		"longest password":                    {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1024)}, ""},
 		"password too long for login":         {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1025)}, "longer than 1024"},
 		"maximum hours":                       {map[string]string{"SERVICE_JWT_HOURS": "720"}, ""},

@@ -102,7 +102,7 @@ var preparing = map[string]func(*bench){
 		b.apply(w)
 		exit := b.exit(w.Key)
 		require.Equal(b, executor.ReasonFetch, exit.Reason)
-		require.Contains(b, exit.Message, "sha256")
+		require.Contains(b, exit.Message, "SHA-256")
 	},
 	"missing object is rejected": func(b *bench) {
 		ref := b.plane.Put("package.tar", Tar(b.T, map[string]string{"x": "y"}))

@@ -94,7 +94,7 @@ func TestDemo_judge_lastRoundBelowBar(t *testing.T) {
 		rounds, want string
 	}{
 		"at the bar":   {round("0.9", true), ""},
-		"below":        {round("0.899", true), "(step 900) is below 0.9: 0.90"},
+		"below":        {round("0.899", true), "(step 900) is incomplete or its average reward is below 0.9: 0.90"},
 		"zero":         {round("0", true), "is below 0.9: 0.00"},
 		"not reported": {round("null", true), "not reported"},
 		"incomplete":   {round("0.99", false), "(step 900)"},
@@ -123,7 +123,7 @@ func TestDemo_walk_errors(t *testing.T) {
 		"wrong response":           {func(w *world) { w.trained = wrong }, `the trained model returned "0"`},
 		"empty response":           {func(w *world) { w.trained = func(string) string { return "" } }, `the trained model returned ""`},
 		"wrong streamed response":  {func(w *world) { w.streamed = wrong }, `the trained model streamed "0"`},
-		"untrained model is right": {func(w *world) { w.untrained = right }, "too; the demo proves nothing"},
+		"untrained model is right": {func(w *world) { w.untrained = right }, "too, so the comparison proves nothing"},
 		"promoted before ready":    {func(w *world) { w.early = 200 }, "want 409"},
 		"all samples wrong":        {func(w *world) { w.samples = w.samples[1:2] }, "none of 1 held-out pairs"},
 		"poor last round":          {func(w *world) { w.rounds = `[{"step":900,"avg_reward":0.5,"complete":true}]` }, "below 0.9"},

@@ -60,7 +60,7 @@ func (d *demo) contrast(ctx context.Context, q e2eflow.Sample) error {
 		return fmt.Errorf("query the untrained model: %w", err)
 	}
 	if answer == q.Expected {
-		return fmt.Errorf("the untrained weights solve %s too; so the comparison proves nothing", q.Question)
+		return fmt.Errorf("the untrained weights solve %s too, so the comparison proves nothing", q.Question)
 	}
 	d.say("contrast", "the untrained weights in the same engine answer %.20q", answer)
 	untrained := d.loop.Revision

@@ -115,7 +115,7 @@ func TestCopies_Finish_namesUnavailableServices(t *testing.T) {
 	b.holders["ingest"].away = errors.New("connection refused at 10.0.0.7")
 	err := b.show(p, false)
 	require.Equal(t, fault.Unavailable, kindOf(err))
-	require.Contains(t, fault.From(err).Text(), "ingest did not confirm it")
+	require.Contains(t, fault.From(err).Text(), "ingest did not apply it to existing items yet")
 	require.NotContains(t, fault.From(err).Text(), "10.0.0.7")
 	require.ErrorIs(t, err, b.holders["ingest"].away, "the log needs the cause")
 	require.Equal(t, []string{"ingest"}, b.pending())
@@ -140,7 +140,7 @@ func TestCopies_Sweep(t *testing.T) {
 		b.holders[name].away = errors.New("down")
 	}
 	err := b.show(first, false)
-	require.Contains(t, fault.From(err).Text(), "ingest and registry did not confirm it")
+	require.Contains(t, fault.From(err).Text(), "ingest and registry did not apply it to existing items yet")
 	require.Error(t, b.show(second, false))
 	b.holders["registry"].away = nil
 	calls := b.holders["ingest"].calls
@@ -192,7 +192,7 @@ func TestCopies_Finish_serviceNotConnected(t *testing.T) {
 	p := b.make(ann, "asr", forAll)
 	b.Copies.Holders[2].Client = nil
 	err := b.show(p, false)
-	require.Contains(t, fault.From(err).Text(), "registry did not confirm it")
+	require.Contains(t, fault.From(err).Text(), "registry did not apply it to existing items yet")
 	require.Equal(t, []string{"registry"}, b.pending())
 }
 
