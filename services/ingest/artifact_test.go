@@ -97,7 +97,8 @@ func TestRegisterArtifact_foreignPathsRejected(t *testing.T) {
 	require.Equal(t, "size_mismatch", a.json(t)["code"])
 	require.Zero(t, count(t, r.h, "artifact"))
 
-	// A local path is recorded as a note if the executor is the host. In a container it is meaningless and rejected.
+	// A local path is only recorded. It is accepted if the run executes on the host, and rejected if it executes in a
+	// container.
 	local := `"kind":"checkpoint","path":"/data/out/m.gguf","format":"gguf","size_bytes":5`
 	note := run.post("artifact", "", local)
 	require.Contains(t, note, "sha256")

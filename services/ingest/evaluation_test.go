@@ -18,12 +18,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// taskKey returns an opaque task key.
+// taskKey returns the opaque key of task n.
 func taskKey(n int) string { return fmt.Sprintf("%032x", n) }
 
 const taskset = `"sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"`
 
-// rolloutJSON is a rollout with the given fields, as JSON.
+// rolloutJSON returns the JSON of a rollout of the given task and number; rest holds its other fields.
 func rolloutJSON(task, number int, rest string) string {
 	return fmt.Sprintf(`{"task":%q,"rollout":%d,%s}`, taskKey(task), number, rest)
 }
@@ -33,7 +33,7 @@ func rollouts(list ...string) string {
 	return `"name":"webshop","rollouts":[` + strings.Join(list, ",") + `]`
 }
 
-// evaluated fetches the run's evaluation.
+// evaluated fetches the run's evaluation, compared with baseline unless that is empty.
 func (t *training) evaluated(baseline string) (*ingestv1.AgentEvaluation, error) {
 	in := &ingestv1.GetAgentEvaluationRequest{RunId: t.run}
 	if baseline != "" {

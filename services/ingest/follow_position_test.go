@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// first receives the first event of the run's logs or metrics after the given position.
+// first waits for the first event after the given position in the run's logs or metrics and returns the stream's error.
 func (r *replica) first(ctx context.Context, kind, run string, after int64) error {
 	if kind == "logs" {
 		stream, err := r.public.FollowLogs(ctx, &ingestv1.FollowLogsRequest{Id: run, After: after})

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// close closes the run as succeeded.
+// close ends the run with the state succeeded.
 func (t *training) close() {
 	t.r.h.t.Helper()
 	_, err := t.r.peer.CloseRun(t.r.h.t.Context(), &ingestpeerv1.CloseRunRequest{RunId: t.run, State: "succeeded"})
@@ -36,7 +36,7 @@ func TestFollowLogs_everyLineOnceAcrossReconnects(t *testing.T) {
 		all.Go(func() {
 			seen, err := followWithCuts(t.Context(), replicas[f%2], run.run, 7+f)
 			if err != nil || seen != lines {
-				t.Errorf("follower %d saw %d: %v", f, seen, err)
+				t.Errorf("follower %d received %d lines: %v", f, seen, err)
 			}
 		})
 	}
@@ -47,7 +47,8 @@ func TestFollowLogs_everyLineOnceAcrossReconnects(t *testing.T) {
 	all.Wait()
 }
 
-// followWithCuts reads a log to its end. It cancels the stream after every few lines and resumes.
+// followWithCuts reads a log to its end. After every few lines it cancels the stream and opens it again at the last
+// line.
 func followWithCuts(ctx context.Context, r *replica, id string, every int) (int64, error) {
 	var last int64
 	for {
@@ -66,7 +67,7 @@ func followWithCuts(ctx context.Context, r *replica, id string, every int) (int6
 			if eof := e.GetEof(); eof != nil {
 				cancel()
 				if eof.GetSeq() != last || eof.GetState() != "succeeded" {
-					return last, fmt.Errorf("unexpected eof %v after line %d", eof, last)
+					return last, fmt.Errorf("received eof %v after line %d", eof, last)
 				}
 				return last, nil
 			}
@@ -152,8 +153,8 @@ func TestRunData_hiddenRunLooksAbsent(t *testing.T) {
 	}
 }
 
-// When a run gets a new owner or its project is hidden while streams are open, callers who lost access receive
-// nothing that is reported later. Their streams end with the error that opening them would now return.
+// While streams are open, a run gets a new owner or its project is hidden. Callers who lost access receive none of the
+// later reports. Their streams end with the error that opening them would now return.
 func TestFollow_endsWhenCallerLosesAccess(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -236,7 +237,7 @@ func TestFollowLogs_pollsWithoutNotifications(t *testing.T) {
 	require.Equal(t, "two", e.GetLine().GetText())
 }
 
-// terminateListeners terminates every database session that listens for notifications and returns their number.
+// terminateListeners terminates every database session that listens for notifications, and returns how many there were.
 func terminateListeners(t *testing.T, h *fixture) int {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), h.db.AdminURL().Reveal())

@@ -83,7 +83,7 @@ func (j *jobs) GetRunOwner(_ context.Context, in *jobspeerv1.GetRunOwnerRequest,
 	return nil, fault.Absentf("run", in.GetId())
 }
 
-// fixture is a fresh database with the fakes that one or more replicas of ingest share.
+// fixture is a fresh database, with the fakes that all replicas in a test share.
 type fixture struct {
 	t     *testing.T
 	db    *pgtest.DB
@@ -102,8 +102,8 @@ type replica struct {
 	handler     http.Handler
 	public      ingestv1.RunDataServiceClient
 	evaluations ingestv1.AgentEvaluationServiceClient
-	peer        ingestpeerv1.RunDataPeerServiceClient // as jobs
-	registry    ingestpeerv1.RunDataPeerServiceClient // as the registry
+	peer        ingestpeerv1.RunDataPeerServiceClient // called as the jobs service
+	registry    ingestpeerv1.RunDataPeerServiceClient // called as the registry
 	stop        func()
 }
 
@@ -130,7 +130,7 @@ func quiet() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// replica starts an ingest service that stops at the end of the test.
+// replica starts an ingest service, which stops at the end of the test.
 func (h *fixture) replica(cfg ingest.Config) *replica {
 	h.t.Helper()
 	svc, err := ingest.New(h.t.Context(), cfg, ingest.Deps{
@@ -173,7 +173,7 @@ func (h *fixture) replica(cfg ingest.Config) *replica {
 	return r
 }
 
-// signed is a connection that signs each call as the user set by as, or usr_owner by default.
+// signed is a connection that signs each call as the user in the context (see as), or as usr_owner if there is none.
 type signed struct {
 	grpc.ClientConnInterface
 	h   *fixture
@@ -182,7 +182,7 @@ type signed struct {
 
 type callerKey struct{}
 
-// as returns a context whose calls are made by the given user.
+// as returns a context in which calls are signed as the given user.
 func as(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, callerKey{}, user)
 }
@@ -206,7 +206,7 @@ func (s signed) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 	return s.ClientConnInterface.NewStream(s.sign(ctx), desc, method, opts...)
 }
 
-// training is a run with the credentials of its training code.
+// training is a run with the ingest token of its current attempt.
 type training struct {
 	r     *replica
 	run   string
@@ -215,7 +215,7 @@ type training struct {
 	grant *jobspeerv1.IngestGrant
 }
 
-// train creates a run with one attempt.
+// train creates a run and mints the token of its first attempt.
 func (r *replica) train() *training {
 	r.h.t.Helper()
 	t := &training{r: r, run: r.h.ids.New(id.Run), job: r.h.ids.New(id.Job)}
@@ -229,7 +229,7 @@ func (r *replica) train() *training {
 	return t
 }
 
-// attempt mints a token for the run's attempt n; t uses it from now on.
+// attempt mints a token for attempt n of the run. Later calls of t use this token.
 func (t *training) attempt(n int32) {
 	h := t.r.h
 	token, err := secret.Mint(rand.Reader, secret.KindIngest)
@@ -277,7 +277,7 @@ func (r *replica) serve(req *http.Request) response {
 	return response{rec.Code, rec.Header(), rec.Body.Bytes()}
 }
 
-// post sends a body, with run_id added in front, and requires status 200.
+// post sends a body, which is the run's id and rest, and requires status 200. It returns the decoded response.
 func (t *training) post(path, key, rest string) map[string]any {
 	t.r.h.t.Helper()
 	a := t.call(http.MethodPost, path, key, t.body(rest))
@@ -290,7 +290,7 @@ func (t *training) body(rest string) string { return `{"run_id":"` + t.run + `",
 
 var _ blob.Store = (*objectstore.FileStore)(nil)
 
-// watermark returns the stored watermark of each stream and writer.
+// watermark returns the watermark of each stream and writer.
 func (t *training) watermark() map[string]map[string]int64 {
 	t.r.h.t.Helper()
 	a := t.call(http.MethodGet, "watermark?run_id="+t.run, "", "")
@@ -300,7 +300,7 @@ func (t *training) watermark() map[string]map[string]int64 {
 	return m
 }
 
-// lines returns the run's log lines, each prefixed with its attempt.
+// lines returns the run's log lines. Each begins with the number of its attempt.
 func (t *training) lines() []string {
 	t.r.h.t.Helper()
 	limit := int32(500)

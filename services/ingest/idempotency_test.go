@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// bodyPairs returns two different valid bodies, without run_id, for every route that stores.
+// bodyPairs returns, for every route that stores data, two different valid bodies without run_id.
 func bodyPairs() map[string][2]string {
 	sample := `{"ts":` + ts + `,"key":"util","value":%d}`
 	return map[string][2]string{
@@ -32,7 +32,7 @@ func bodyPairs() map[string][2]string {
 	}
 }
 
-// stored dumps all tables of the service and the lifecycle events that jobs received.
+// stored returns the rows of all tables of the service and the lifecycle events that jobs received.
 func (h *fixture) stored() string {
 	h.t.Helper()
 	var all strings.Builder
@@ -51,7 +51,7 @@ func (h *fixture) stored() string {
 	return all.String()
 }
 
-// refused requires a 409 because key was already used with a different body.
+// refused requires that a is a 409 because key was already used with a different body.
 func refused(t *testing.T, a response, key string) {
 	t.Helper()
 	require.Equal(t, http.StatusConflict, a.status, string(a.body))
@@ -65,7 +65,7 @@ func TestIdempotencyKey_reusedWithOtherBodyRejected(t *testing.T) {
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
 	first := map[string]response{}
-	for path, bodies := range bodyPairs() { // routes have separate numbers
+	for path, bodies := range bodyPairs() { // each route has its own sequence of numbers
 		first[path] = run.call(http.MethodPost, path, "w:1", run.body(bodies[0]))
 		require.Equal(t, http.StatusOK, first[path].status, "%s %s", path, first[path].body)
 	}
@@ -174,7 +174,7 @@ func TestIdempotencyKey_concurrentBodiesStoreOne(t *testing.T) {
 	require.Len(t, run.lines(), rounds)
 	require.Equal(t, rounds, count(t, h, "benchmark_score"))
 	require.Equal(t, len(bodies)*rounds, count(t, h, "request_digest"))
-	// Jobs may receive one event twice, from both senders, but never a second event under its number.
+	// Two requests may send the same event to jobs, but never two events with the same number.
 	h.jobs.mu.Lock()
 	defer h.jobs.mu.Unlock()
 	received := slices.Compact(slices.Clone(h.jobs.reported))
@@ -194,7 +194,7 @@ func TestIdempotencyKey_withoutDigestIsRepeat(t *testing.T) {
 	before := h.stored()
 	for path, bodies := range bodyPairs() {
 		if path == "artifact" {
-			continue // the response holds the registered artifact, and the other path has none
+			continue // the first response contains the registered artifact; the other body was never uploaded
 		}
 		for _, key := range []string{"w:1", "w:3"} {
 			for _, body := range bodies {

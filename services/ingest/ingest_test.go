@@ -66,7 +66,7 @@ func TestLoop(t *testing.T) {
 	require.Equal(t, []string{"4", "5", "eof 5 failed"}, follow(t, r, run.job, 3))
 }
 
-// follow reads the events of a log until eof. A line is its number.
+// follow reads the events of a log until eof. It returns the number of each line, and the eof.
 func follow(t *testing.T, r *replica, id string, after int64) []string {
 	t.Helper()
 	stream, err := r.public.FollowLogs(t.Context(), &ingestv1.FollowLogsRequest{Id: id, After: after})

@@ -1,6 +1,6 @@
-// Package artifact owns the outputs of runs. It decides where their bytes are stored, and it guarantees that a
-// registered artifact is what was uploaded and is registered only once. Objects have keys that this package makes
-// below the run's own prefix; a path from a client is only compared with them.
+// Package artifact owns the outputs of runs. It decides under which key an uploaded output is stored. It promises that
+// the size and the digest of a registered artifact are those of the uploaded object, and that an artifact is registered
+// only once. All object keys begin with the prefix of the run; a path from a client is only compared with them.
 package artifact
 
 import (
@@ -62,7 +62,8 @@ func (u *Upload) Key() string {
 	return strings.Join([]string{prefix(u.RunID) + strconv.Itoa(int(u.Attempt)), u.Kind, u.SHA256, name(u.Path)}, "/")
 }
 
-// prefix returns the prefix of a run's object keys. It ends in a slash so that it is not a prefix of another run's keys.
+// prefix returns the prefix of a run's object keys. It ends in a slash, so that run_1 does not match the keys of
+// run_12.
 func prefix(runID string) string { return "runs/" + runID + "/" }
 
 const (
@@ -70,7 +71,7 @@ const (
 	nameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=-"
 )
 
-// name returns the last segment of an object key for a client's path.
+// name returns the last segment of the object key for a path from a client.
 func name(p string) string {
 	base := path.Base(strings.ReplaceAll(p, `\`, "/"))
 	base = strings.Map(func(c rune) rune {
@@ -81,7 +82,7 @@ func name(p string) string {
 	}, base)
 	base = strings.TrimLeft(base, ".")
 	if len(base) > maxName {
-		base = base[len(base)-maxName:] // keep the end: it holds the file extension
+		base = base[len(base)-maxName:] // keep the end, which has the file extension
 		base = strings.TrimLeft(base, ".")
 	}
 	if base == "" {
@@ -99,13 +100,14 @@ type Blobs interface {
 // Registrar checks artifacts before they are registered.
 type Registrar struct{ Blobs Blobs }
 
-// URL returns the signed request that uploads the bytes of u.
+// URL returns a signed request with which the client uploads the object that u describes.
 func (r *Registrar) URL(ctx context.Context, u *Upload) (blob.Signed, error) {
 	return r.Blobs.SignPut(ctx, u.Key(), blob.SignOptions{Size: u.Size, SHA256: u.SHA256})
 }
 
-// Inspect returns the artifact that a report describes, without an id. It is either an object that the run uploaded,
-// whose size and digest are read from the store, or, if the run does not execute in a container, a path on the host.
+// Inspect returns the artifact that a report describes, without an id. The artifact is an object that the run uploaded,
+// and its size and digest are read from the store. If the run does not execute in a container, it may also be a path on
+// the host.
 func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container bool) (*Artifact, error) {
 	a := &Artifact{RunID: p.RunID, Kind: p.Kind, Format: p.Format, Step: p.Step, Path: p.Path}
 	if p.Size != nil {
@@ -128,7 +130,7 @@ func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container b
 		return nil, refused("not_uploaded", "artifact: nothing was uploaded to path")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("stat the artifact's object: %w", err)
+		return nil, fmt.Errorf("read the size of the uploaded object: %w", err)
 	}
 	if info.SHA256 != part[2] {
 		return nil, refused("digest_mismatch", "artifact: the object's SHA-256 differs from the one given to artifact/upload-url")
@@ -140,11 +142,11 @@ func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container b
 	return a, nil
 }
 
-// local checks a path on a host. The path is only recorded: nothing is ever read there.
+// local checks a path on a host. The path is only recorded; the platform never reads the file.
 func local(p string) error {
 	for part := range strings.SplitSeq(strings.ReplaceAll(p, `\`, "/"), "/") {
 		if part == ".." {
-			return refused("path", "artifact: path must not leave its folder")
+			return refused("path", "artifact: path must not contain an element that leads out of its folder")
 		}
 	}
 	return nil

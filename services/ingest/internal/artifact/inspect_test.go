@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// watched is a store that records the keys of its calls.
+// watched is an object store that records the key of each call.
 type watched struct {
 	objects
 

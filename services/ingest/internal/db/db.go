@@ -1,4 +1,4 @@
-// Package db holds the migrations of the ingest schema.
+// Package db embeds the migrations that create the tables of the ingest schema.
 package db
 
 import (
@@ -9,5 +9,5 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations returns the goose files of this schema, in the root of the file system.
+// Migrations returns the goose migrations of this schema. They are in the root of the file system.
 func Migrations() (fs.FS, error) { return fs.Sub(files, "migrations") }

@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Text reads a name: a string of low to high characters without NUL. Postgres text columns cannot store a NUL, and a
-// URL cannot contain one.
+// Text reads a name: a string of low to high characters without NUL. Neither a text column of Postgres nor a URL can
+// contain a NUL.
 func (r *Reader) Text(low, high int) string {
 	s := r.Bounded(low, high)
 	if holdsNUL(s) {
@@ -21,7 +21,7 @@ func (r *Reader) Text(low, high int) string {
 
 func holdsNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 
-// Bounded reads content: a string of low to high characters, NUL included.
+// Bounded reads content: a string of low to high characters, which may contain NUL.
 func (r *Reader) Bounded(low, high int) string {
 	before := len(r.faults)
 	s := r.String()
@@ -37,7 +37,7 @@ func (r *Reader) Bounded(low, high int) string {
 	return s
 }
 
-// IntIn reads an integer from low to high.
+// IntIn reads an integer between low and high, inclusive.
 func (r *Reader) IntIn(low, high int64) int64 {
 	before := len(r.faults)
 	n := r.Int()
@@ -65,7 +65,7 @@ func (r *Reader) Enum(words ...string) string {
 	return ""
 }
 
-// List is like Array for at most so many items. It skips the items beyond them and adds a fault.
+// List reads an array like Array. It skips the items after the first most items and adds a fault if there are any.
 func (r *Reader) List(most int, each func(i int)) {
 	long := false
 	r.Array(func(i int) {
@@ -89,7 +89,7 @@ func (r *Reader) limit(typ, name, text string, limit any) {
 	}
 }
 
-// Span calls read and returns the text that it read, in the form of Raw.
+// Span calls read, which reads one value, and returns the text of that value in the same form as Raw.
 func (r *Reader) Span(read func()) []byte {
 	r.peek()
 	start := r.pos
@@ -109,7 +109,7 @@ func Optional[T any](r *Reader, read func() T) *T {
 	return &v
 }
 
-// Entries reads an object with at most so many names, each of low to high characters without NUL.
+// Entries reads an object with at most most names. Each name has low to high characters and no NUL.
 func (r *Reader) Entries(most, low, high int, each func(name string)) {
 	count := 0
 	r.Map(func(name string) {

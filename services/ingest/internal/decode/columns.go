@@ -8,12 +8,12 @@ const (
 	MaxRank   = 1 << 24
 )
 
-// Columns holds the points of one metrics request, one slice per column. It is reused for the next request, so that a
-// point costs no allocation.
+// Columns holds the points of one metrics request, one slice per column. Reusing it for the next request avoids an
+// allocation per point.
 type Columns struct {
 	RunID string
 	Rank  *int32
-	// Names are the distinct keys in the order of their first use; Key indexes them.
+	// Names are the distinct keys, in the order in which they first occur. The elements of Key are indexes into Names.
 	Names []string
 	Key   []uint32
 	Step  []int64
@@ -27,7 +27,7 @@ type Columns struct {
 // Len returns the number of points.
 func (c *Columns) Len() int { return len(c.Key) }
 
-// Reset removes the points and keeps the allocated memory.
+// Reset removes the points but not the allocated memory.
 func (c *Columns) Reset() {
 	c.RunID, c.Rank = "", nil
 	c.Names, c.Key, c.Step, c.Value, c.Micros = c.Names[:0], c.Key[:0], c.Step[:0], c.Value[:0], c.Micros[:0]
@@ -52,8 +52,8 @@ func (c *Columns) intern(key []byte) uint32 {
 	return i
 }
 
-// Metrics reads a metrics request. The plain form is read without an allocation per point. Every other form, valid or
-// not, is read by the Reader like all other payloads, so the results and the faults are the same.
+// Metrics reads a metrics request. A scanner reads the common form of a body without an allocation per point. If it
+// cannot, the Reader reads the body from its beginning, so results and faults do not depend on the scanner.
 func Metrics(data []byte, into *Columns) error {
 	into.Reset()
 	if fast(data, into) {

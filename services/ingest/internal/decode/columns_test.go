@@ -13,7 +13,7 @@ import (
 
 const at = `"ts":"2026-11-21T09:33:00Z"`
 
-// row is one point as it was read.
+// row is one decoded point.
 type row struct {
 	key    string
 	step   int64
@@ -29,7 +29,7 @@ func rows(c *decode.Columns) []row {
 	return out
 }
 
-// onePoint returns a request with one point that has these fields.
+// onePoint returns a request with one point, which has the given fields.
 func onePoint(fields string) string { return `{"run_id":"r","points":[{` + fields + `}]}` }
 
 func TestMetrics_formOfPointDoesNotMatter(t *testing.T) {
@@ -140,7 +140,7 @@ func TestMetrics_boundsKeysAndPoints(t *testing.T) {
 		require.Equal(t, []string{key}, c.Names)
 	}
 	for n, ok := range map[int]bool{decode.MaxPoints: true, decode.MaxPoints + 1: false} {
-		for _, extra := range []string{"", `"rank":0,`} { // the fast path, then the Reader
+		for _, extra := range []string{"", `"rank":0,`} { // without rank the scanner reads the body, with rank the Reader
 			body := strings.Replace(string(request(n)), `"points"`, extra+`"points"`, 1)
 			err := decode.Metrics([]byte(body), &c)
 			require.Equal(t, ok, err == nil, "%d points: %v", n, err)

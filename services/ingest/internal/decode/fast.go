@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads the plain form of a metrics request: without escapes, duplicate or unknown names, and numbers out of
-// range. Its methods return false for anything else, which the Reader then reads.
+// scanner reads the common form of a metrics request. Its methods return false if the body contains an escape, a
+// duplicate or unknown name, or a number out of range; the Reader then reads the body instead.
 type scanner struct {
 	data []byte
 	pos  int
@@ -49,7 +49,7 @@ func (s *scanner) space() {
 	}
 }
 
-// is reads the byte c if it comes next after white space, and reports whether it did.
+// is skips white space and reads the byte c if it comes next. It reports whether it read c.
 func (s *scanner) is(c byte) bool {
 	s.space()
 	if s.pos < len(s.data) && s.data[s.pos] == c {
@@ -204,7 +204,7 @@ func (s *scanner) float() (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// micros reads a time in the forms that Python and Go write for UTC: 2026-11-21T09:33:00[.ffffff](Z|+00:00).
+// micros reads a UTC time as Python and Go write it: 2026-11-21T09:33:00[.ffffff](Z|+00:00).
 func (s *scanner) micros() (int64, bool) {
 	text, ok := s.plain()
 	const head = len("2026-11-21T09:33:00")
@@ -226,10 +226,10 @@ func (s *scanner) micros() (int64, bool) {
 		return 0, false
 	}
 	t := time.Date(year, time.Month(month), day, part[3], part[4], part[5], micro*1000, time.UTC)
-	return t.UnixMicro(), t.Day() == day // Date moves a day that the month does not have into the next month
+	return t.UnixMicro(), t.Day() == day // time.Date turns February 30 into March 2, for example
 }
 
-// fraction reads an optional fraction of a second, cut to microseconds.
+// fraction reads an optional fraction of a second and truncates it to microseconds.
 func fraction(text []byte) (micro int, rest []byte, ok bool) {
 	if text[0] != '.' {
 		return 0, text, true

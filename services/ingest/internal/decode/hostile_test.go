@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// read reads a body with one method of the Reader and returns the faults.
+// read calls value on a Reader of body and returns the faults.
 func read(t *testing.T, body string, value func(r *decode.Reader)) []string {
 	t.Helper()
 	err := decode.Body([]byte(body), value)
@@ -241,7 +241,7 @@ func TestBody_truncatedBodyIsFault(t *testing.T) {
 		require.Len(t, got, 1, body[:n])
 		require.Regexp(t, `^body\[\d+\] json_invalid$`, got[0], body[:n])
 	}
-	for n := range body { // a wrong byte must not cause a panic
+	for n := range body { // a wrong byte anywhere in the body must not cause a panic
 		for _, c := range "\x00\"\\{}[],:0-e\xff" {
 			_ = decode.Body([]byte(body[:n]+string(c)+body[n+1:]), shape(nil))
 		}

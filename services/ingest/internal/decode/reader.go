@@ -1,6 +1,6 @@
-// Package decode reads the request bodies that training code sends, in one pass and strictly. An unknown or duplicate
-// name, a name in another case, a wrong type, data after the value and invalid UTF-8 are faults, each with the path of
-// its field. All faults of a body are reported together. Values are never converted from another type.
+// Package decode reads the request bodies of training code in one pass. It rejects unknown and duplicate names, names
+// that differ in case, wrong types, data after the value and invalid UTF-8. Each fault has the path of its field, and
+// all faults of a body are reported together. A value is never converted to another type.
 package decode
 
 import (
@@ -16,10 +16,10 @@ import (
 
 const (
 	maxDepth = 64
-	// maxFaults is the number of faults that one response lists.
+	// maxFaults is the maximum number of faults in one response.
 	maxFaults = 50
-	// maxNames bounds the names in all objects that are open at the same time. The Reader keeps these names to detect
-	// duplicates, and a body of short names only would need many times its own size.
+	// maxNames is the maximum number of names in all open objects together. The Reader stores these names to detect
+	// duplicates. Without the limit, a body with very many short names would need many times its own size in memory.
 	maxNames = 128 << 10
 )
 
@@ -32,10 +32,10 @@ type Reader struct {
 	path   []any
 	faults []fault.Field
 	broken bool
-	finite bool // skipped numbers must fit a double
+	finite bool // a skipped number that overflows a double is a fault
 }
 
-// Body reads a whole body with read. Its error lists the faults of the body.
+// Body calls read to read the whole body. Its error lists the faults of the body.
 func Body(data []byte, read func(r *Reader)) error {
 	r := &Reader{data: data, path: []any{"body"}}
 	if !utf8.Valid(data) {
@@ -59,10 +59,10 @@ func (r *Reader) Wrong(typ, msg string, below ...any) {
 	}
 }
 
-// Faults returns the number of faults so far.
+// Faults returns the number of faults found so far.
 func (r *Reader) Faults() int { return len(r.faults) }
 
-// syntax records a syntax error as the only fault and ends the reading.
+// syntax replaces all faults by one syntax error and ends the reading.
 func (r *Reader) syntax(msg string) {
 	if !r.broken {
 		r.faults = []fault.Field{fault.At(fault.TypeJSON, "JSON decode error: "+msg, "body", r.pos)}
@@ -105,7 +105,7 @@ func (r *Reader) expect(c byte) bool {
 // Fields maps each name of an object to the function that reads its value.
 type Fields map[string]func()
 
-// Object reads an object that has no other fields than these. The required ones must be present.
+// Object reads an object. Each of its names must be in fields, and each required name must be present.
 func (r *Reader) Object(fields Fields, required ...string) {
 	seen := make(map[string]bool, len(fields))
 	ok := r.Map(func(name string) {
@@ -125,7 +125,8 @@ func (r *Reader) Object(fields Fields, required ...string) {
 	}
 }
 
-// Map reads an object with any names. It returns false if the next value is not an object or has a syntax error.
+// Map reads an object and calls each for every name. It returns false if the next value is not an object or has a
+// syntax error.
 func (r *Reader) Map(each func(name string)) bool {
 	if r.peek() != '{' {
 		r.mistyped(fault.TypeDictType, "Input should be an object")
@@ -154,7 +155,7 @@ func (r *Reader) Map(each func(name string)) bool {
 	return true
 }
 
-// field reads the value of one name of an object.
+// field calls each to read the value of one name of an object. A duplicate name is a fault.
 func (r *Reader) field(names map[string]bool, name string, each func(name string)) {
 	if r.names == maxNames {
 		r.limit(fault.TypeLong, "max_length", "Objects should have at most %d names together", maxNames)
@@ -173,7 +174,7 @@ func (r *Reader) field(names map[string]bool, name string, each func(name string
 	r.path = r.path[:len(r.path)-1]
 }
 
-// maxName is the number of bytes of a name that a response repeats.
+// maxName is the maximum number of bytes of a client's name in the path of a fault.
 const maxName = 128
 
 func clip(name string) string {
@@ -186,7 +187,8 @@ func clip(name string) string {
 // TypeDuplicate is the fault type of a duplicate name.
 const TypeDuplicate = "duplicate_key"
 
-// Array reads an array; each reads one item.
+// Array reads an array and calls each with the index of every item, which each must read. It returns false if the next
+// value is not an array or has a syntax error.
 func (r *Reader) Array(each func(i int)) bool {
 	if r.peek() != '[' {
 		r.mistyped(fault.TypeListType, "Input should be a list")
@@ -257,8 +259,8 @@ func (r *Reader) Int() int64 {
 
 const notFinite = "Input should be a number that a double can hold"
 
-// Float reads a number. It accepts the strings "NaN", "Infinity" and "-Infinity" and the same words without quotes,
-// which Python writes. A number that overflows is a fault.
+// Float reads a number. It also accepts NaN, Infinity and -Infinity, either as strings or without quotes, as Python
+// writes them. A number that overflows is a fault.
 func (r *Reader) Float() float64 {
 	if v, ok := r.special(); ok {
 		return v
@@ -307,7 +309,7 @@ func (r *Reader) Bool() bool {
 // Null reads a null if it is the next value, and reports whether it did.
 func (r *Reader) Null() bool { return r.literal("null") }
 
-// Time reads an ISO 8601 timestamp with an explicit offset, cut to microseconds.
+// Time reads an ISO 8601 timestamp with an explicit offset and truncates it to microseconds.
 func (r *Reader) Time() time.Time {
 	if r.peek() != '"' {
 		r.mistyped(fault.TypeDatetime, "Input should be a timestamp with an offset")

@@ -124,8 +124,9 @@ func TestReader_Wrong_boundsFaults(t *testing.T) {
 	require.LessOrEqual(t, len(faults(t, decode.Body([]byte(body), shape(nil)))), 50)
 }
 
-// FuzzReader compares the Reader with encoding/json. Both accept the same bodies, except that only the Reader rejects
-// duplicate names, deep nesting and invalid UTF-8, and only the Reader accepts bare NaN and infinities.
+// FuzzReader compares the Reader with encoding/json. Both accept the same bodies, with two exceptions: only the Reader
+// rejects duplicate names, deep nesting and invalid UTF-8, and only the Reader accepts NaN and infinities without
+// quotes.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,2.5e-3,"x\u00e9\n",null,true]}`, `[[[]]]`, `"\ud83d"`, `-0`, `1.`, `{"a":1,"a":2}`, `NaN`, `{"a":-Infinity}`, "\"\x7f\"", `[1 2]`, `tru`, `{,}`,
@@ -153,7 +154,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzMetrics compares the fast path with the Reader: their results are the same.
+// FuzzMetrics checks that the scanner and the Reader read the same points from a body.
 func FuzzMetrics(f *testing.F) {
 	for _, seed := range []string{
 		`{"run_id":"r","points":[{"key":"a","step":1,"value":2.5,"ts":"2026-11-21T09:33:00Z"}]}`,
@@ -200,7 +201,7 @@ func request(points int) []byte {
 func TestMetrics_pointWithoutAllocation(t *testing.T) {
 	var c decode.Columns
 	body := request(10_000)
-	require.NoError(t, decode.Metrics(body, &c)) // grows the columns
+	require.NoError(t, decode.Metrics(body, &c)) // allocates the columns
 	require.Equal(t, 10_000, c.Len())
 	perRun := testing.AllocsPerRun(5, func() { _ = decode.Metrics(body, &c) })
 	require.Less(t, perRun, 20.0)

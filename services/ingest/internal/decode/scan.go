@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// literal reads a word if it comes next, and reports whether it did.
+// literal reads word if it comes next, and reports whether it did.
 func (r *Reader) literal(word string) bool {
 	r.peek()
 	if r.broken || !bytes.HasPrefix(r.data[r.pos:], []byte(word)) {
@@ -20,7 +20,7 @@ func (r *Reader) literal(word string) bool {
 	return true
 }
 
-// number reads the text of a number by JSON's grammar.
+// number reads a number and returns its text. The number must follow JSON's grammar.
 func (r *Reader) number() ([]byte, bool) {
 	c := r.peek()
 	if c != '-' && (c < '0' || c > '9') {
@@ -36,8 +36,8 @@ func (r *Reader) number() ([]byte, bool) {
 	return raw, true
 }
 
-// numberEnd returns the length of the number at the start of b, or 0 if it is not valid. whole reports that the number
-// has neither fraction nor exponent.
+// numberEnd returns the length of the number at the start of b, or 0 if the number is not valid. whole reports whether
+// the number has neither a fraction nor an exponent.
 func numberEnd(b []byte) (n int, whole bool) {
 	if n < len(b) && b[n] == '-' {
 		n++
@@ -71,7 +71,7 @@ func numberEnd(b []byte) (n int, whole bool) {
 		whole = false
 	}
 	if n < len(b) && (b[n] >= '0' && b[n] <= '9') {
-		return 0, false // a leading zero
+		return 0, false // the number has a leading zero
 	}
 	return n, whole
 }
@@ -107,7 +107,8 @@ func (r *Reader) text() (string, bool) {
 	return "", false
 }
 
-// escaped reads the rest of a string, from its first escape on; start is the beginning of the string.
+// escaped reads the rest of a string that contains an escape. start is the position of the string's first character;
+// the Reader is at the first escape.
 func (r *Reader) escaped(start int) (string, bool) {
 	out := append([]byte{}, r.data[start:r.pos]...)
 	for r.pos < len(r.data) {
@@ -134,7 +135,7 @@ func (r *Reader) escaped(start int) (string, bool) {
 	return "", false
 }
 
-// escape reads the rest of an escape, after the backslash. An unpaired surrogate becomes U+FFFD.
+// escape reads an escape after its backslash. An unpaired surrogate becomes U+FFFD.
 func (r *Reader) escape() (rune, bool) {
 	if r.pos >= len(r.data) {
 		return 0, false
@@ -187,7 +188,7 @@ func (r *Reader) hex() (rune, bool) {
 	return v, true
 }
 
-// Skip skips the next value of any type. The same rules of syntax apply to it.
+// Skip skips the next value of any type. A syntax error in the skipped value is reported as usual.
 func (r *Reader) Skip() {
 	switch c := r.peek(); {
 	case r.broken:
@@ -218,15 +219,15 @@ func overflows(raw []byte) bool {
 	return err != nil || math.IsInf(v, 0)
 }
 
-// Finite is like Raw, but a number in the value that overflows a double is a fault.
+// Finite is like Raw, but a number that overflows a double is a fault.
 func (r *Reader) Finite() []byte {
 	r.finite = true
 	defer func() { r.finite = false }()
 	return r.Raw()
 }
 
-// Raw reads a value of any type and returns a copy of its text without surrounding white space. Bare NaN and
-// infinities inside it are quoted, so that the stored text is valid JSON.
+// Raw reads a value of any type and returns a copy of its text without surrounding white space. NaN and infinities
+// without quotes are quoted in the copy, so that the stored text is valid JSON.
 func (r *Reader) Raw() []byte {
 	r.peek()
 	start := r.pos
@@ -237,7 +238,7 @@ func (r *Reader) Raw() []byte {
 	return quoteBare(r.data[start:r.pos])
 }
 
-// quoteBare returns a copy of raw with quotes around the bare words NaN, Infinity and -Infinity, which Python writes.
+// quoteBare returns a copy of raw in which NaN, Infinity and -Infinity have quotes. Python writes them without quotes.
 func quoteBare(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); {
@@ -268,7 +269,7 @@ func bareWord(at []byte) string {
 	return ""
 }
 
-// stringEnd returns the position after the string that begins at i. The string has been read before, so it is valid.
+// stringEnd returns the position after the string that begins at i. The string must be valid.
 func stringEnd(raw []byte, i int) int {
 	for i++; i < len(raw); i++ {
 		switch raw[i] {

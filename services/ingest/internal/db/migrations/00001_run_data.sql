@@ -1,8 +1,8 @@
 -- +goose Up
--- The run comes first in every key and no query joins two runs, so that a run can be moved to another database.
--- Text of clients is stored as bytea or as JSON text, because jsonb rejects \u0000.
+-- The run is the first column of every key, and no query joins two runs, so a run can be moved to another database.
+-- Text from clients is stored as bytea or as JSON text, because jsonb rejects \u0000.
 
--- One row per run. Every write of a run's data locks its row, so the counters have no gaps.
+-- One row per run. Every write of a run's data locks the run's row, so the counters have no gaps.
 CREATE TABLE run (
     id         text PRIMARY KEY,
     job_id     text NOT NULL,
@@ -10,20 +10,20 @@ CREATE TABLE run (
     project_id text NOT NULL,
     project    text NOT NULL,
     visibility text NOT NULL,
-    -- The newest attempt seen. Reports of older attempts are rejected.
+    -- The newest attempt that has reported. Reports of older attempts are rejected.
     attempt    int NOT NULL DEFAULT 0,
     line_seq   bigint NOT NULL DEFAULT 0,
     batch_seq  bigint NOT NULL DEFAULT 0,
     key_count  int NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL,
-    -- Set once. The streams then end with eof.
+    -- Set once, when the run is closed. From then on the streams end with eof.
     closed_at  timestamptz,
     state      text,
     ended_at   timestamptz
 );
 CREATE INDEX run_job_idx ON run (job_id);
 
--- For each stream and writer, the highest number up to which requests are stored without a gap.
+-- For each stream and writer, the highest number up to which all requests are stored.
 CREATE TABLE mark (
     run_id text NOT NULL,
     stream text NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE mark (
     seq    bigint NOT NULL,
     PRIMARY KEY (run_id, stream, writer)
 );
--- Stored requests whose numbers lie beyond a gap.
+-- Stored requests of a writer after the first missing number.
 CREATE TABLE ahead (
     run_id text NOT NULL,
     stream text NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE metric_key (
     key    bytea NOT NULL,
     PRIMARY KEY (run_id, id)
 );
--- One row per request, never one per point.
+-- One row per request; data holds all points of the request.
 CREATE TABLE metric_batch (
     run_id     text NOT NULL,
     seq        bigint NOT NULL,
@@ -58,7 +58,7 @@ CREATE TABLE metric_batch (
     PRIMARY KEY (run_id, seq)
 );
 
--- Lines first_seq to first_seq + lines - 1, each terminated by a newline.
+-- A row holds the lines first_seq to first_seq + lines - 1. Each line ends with a newline.
 CREATE TABLE log_chunk (
     run_id     text NOT NULL,
     first_seq  bigint NOT NULL,
@@ -69,7 +69,7 @@ CREATE TABLE log_chunk (
     created_at timestamptz NOT NULL,
     PRIMARY KEY (run_id, first_seq)
 );
--- The part of an unfinished line that a writer has sent so far.
+-- The unfinished last line of each writer.
 CREATE TABLE log_tail (
     run_id  text NOT NULL,
     writer  text NOT NULL,
@@ -139,14 +139,14 @@ CREATE TABLE artifact (
     step       bigint,
     path       text NOT NULL,
     size_bytes bigint NOT NULL,
-    -- Null for a path on a host: the platform has not seen the bytes.
+    -- Null for a path on a host, because the platform has not read the file.
     sha256     text,
     created_at timestamptz NOT NULL
 );
 CREATE UNIQUE INDEX artifact_once_idx ON artifact (run_id, kind, path, step) NULLS NOT DISTINCT;
 CREATE INDEX artifact_run_idx ON artifact (run_id, created_at, id);
 
--- Hardware, environment, nodes and benchmarks: the JSON as received, after validation.
+-- Reports of the environment and of the nodes: the JSON as received, after validation.
 CREATE TABLE record (
     run_id     text NOT NULL,
     stream     text NOT NULL,

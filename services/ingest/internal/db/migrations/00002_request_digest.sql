@@ -1,6 +1,6 @@
 -- +goose Up
--- The digest of each numbered request's body. A reused number with another body is rejected. A request that was
--- stored before this table existed has no row here: its number counts as a repeat, with any body.
+-- The digest of the body of each numbered request. A request that reuses a number with another body is rejected. A
+-- request that was stored before this table existed has no row here, so its number can be repeated with any body.
 CREATE TABLE request_digest (
     run_id text NOT NULL,
     stream text NOT NULL,

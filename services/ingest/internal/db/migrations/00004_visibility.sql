@@ -1,14 +1,15 @@
 -- +goose Up
--- The visibility of a project (who besides its members may read its data), as auth last reported it. New rows take
--- it over. A project whose visibility never changed has no row.
+-- The visibility of a project, as auth last reported it: who besides its members may read its data. New rows of run
+-- copy the visibility from here. A project whose visibility never changed has no row.
 CREATE TABLE project_visibility (
     project_id text PRIMARY KEY,
     visibility text NOT NULL CHECK (visibility IN ('team', 'all')),
     version    bigint NOT NULL CHECK (version > 0)
 );
 
--- A row that was resolved before a change and is inserted after it gets the newest visibility. A change takes this
--- lock exclusively and therefore sees every row that was inserted before it (platform/access).
+-- Ingest may resolve a run before a change of the visibility and insert its row after the change. The trigger then sets
+-- the newest visibility. A change takes this lock exclusively, so it sees every row that was inserted before it
+-- (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = ingest, pg_temp AS $$

@@ -1,9 +1,9 @@
 -- +goose Up
--- Hardware samples of machines. hardware_batch has one row per request, never one per point.
+-- Hardware samples of machines. A row of hardware_batch holds all samples of one request.
 CREATE TABLE hardware_series (
     run_id text NOT NULL,
     id     int NOT NULL,
-    -- Empty if the report named no node.
+    -- Empty if the report contains no node.
     node   text NOT NULL,
     gpu    text NOT NULL,
     key    text NOT NULL,
@@ -22,7 +22,7 @@ CREATE TABLE hardware_batch (
     PRIMARY KEY (run_id, seq)
 );
 
--- Scores that were produced outside the platform.
+-- Scores from benchmarks that ran outside the platform.
 CREATE TABLE benchmark_score (
     run_id        text NOT NULL,
     id            text NOT NULL,

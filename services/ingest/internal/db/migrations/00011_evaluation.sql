@@ -1,5 +1,5 @@
 -- +goose Up
--- What a run reported about its evaluation. head holds JSON as text, and so does rollout.parts.
+-- The evaluation that a run reported. The columns head and rollout.parts hold JSON as text.
 CREATE TABLE evaluation (
     run_id            text PRIMARY KEY,
     name              text NOT NULL,
@@ -7,11 +7,12 @@ CREATE TABLE evaluation (
     head              text NOT NULL,
     tasks_total       int,
     rollouts_per_task int,
-    -- The lowest reward that solves a task.
+    -- A task is solved by a rollout with at least this reward.
     pass_reward       double precision,
     started_at        timestamptz NOT NULL
 );
--- A rollout of a task. The newest attempt that reports it wins. task is an opaque key, never the task's content.
+-- The rollouts of tasks. If two attempts report the same rollout, the newer attempt's report is stored. task is an
+-- opaque key, never the content of the task.
 CREATE TABLE rollout (
     run_id            text NOT NULL,
     task              text NOT NULL,
