@@ -1,4 +1,5 @@
-# Everything that is done here by hand or by CI. Each target sets up what it needs in .cache.
+# The tasks of this repository, for people and for CI. Each target installs the tools that it needs in
+# .cache.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -6,29 +7,32 @@ DEMO ?=
 LISTEN ?= 127.0.0.1:8080
 GO_PACKAGES = ./...
 BINARIES = ./cmd/... ./services/.../cmd/... ./gateway/cmd/... ./agent/cmd/...
-# What /api/version and --version say: the same for everyone who builds the same commit.
+# The version that /api/version and --version report. It is the same in all builds of one commit.
 VERSION = $(shell scripts/version.sh)
 
 .PHONY: fuzz breaks help demo dev test test-long gen fmt lint race e2e identity bench chaos verify build python-test accept-api schemathesis
 
 help:
-	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once ends by itself)"
+	@echo "make demo    train, deploy and chat with a tiny model on this machine (DEMO=once exits after the chat)"
 	@echo "make dev     run signalboxd with its data in .signalbox/dev"
-	@echo "make test    all tests that CI runs, long matrices by a sample (TEST_SEED=N repeats one)"
-	@echo "make test-long  all tests, every matrix whole"
-	@echo "make race    the same with the race detector"
-	@echo "make e2e     the whole loop, both shapes  make chaos  the whole kill matrix"
-	@echo "make schemathesis  random requests to every operation, valid and invalid, 50 examples each"
-	@echo "make identity  sign-in and access, every figure at full length"
-	@echo "make gen     regenerate from the protos   make verify generated code and formats are up to date"
-	@echo "make lint    golangci-lint, buf, the OpenAPI document, wording  make fmt    format"
+	@echo "make test    all tests that CI runs; only a random part of each long test matrix (TEST_SEED=N repeats a run)"
+	@echo "make test-long  all tests, with every row of each matrix"
+	@echo "make race    like make test, with the race detector"
+	@echo "make e2e     end-to-end tests with signalboxd and with one process per service"
+	@echo "make chaos   kill each process in each stage of training and serving"
+	@echo "make schemathesis  50 random requests, valid and invalid, to every API operation"
+	@echo "make identity  tests of sign-in and access control, with all samples"
+	@echo "make gen     regenerate the code from the protos"
+	@echo "make verify  check generated code, modules, formatting and API compatibility"
+	@echo "make lint    check Go code, protos, the OpenAPI document and wording"
+	@echo "make fmt     format Go code and protos"
 	@echo "make accept-api  accept breaking changes: the current API becomes the baseline of make verify"
-	@echo "make breaks  plants each break of test/contract/breaks and sees its goldens turn red"
-	@echo "make fuzz    every fuzz target for FUZZTIME (10m) each"
-	@echo "make bench   measured figures"
+	@echo "make breaks  check that the golden tests fail with each patch of test/contract/breaks"
+	@echo "make fuzz    run every fuzz target for FUZZTIME (default 10m)"
+	@echo "make bench   run the benchmarks"
 
 build:
-	@echo "building (a cold module cache takes some two minutes)"
+	@echo "building (about two minutes if the Go modules are not in the cache)"
 	@mkdir -p bin
 	@GOGC=400 go build -o bin/ -ldflags '-s -w -X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION)' $(BINARIES)
 

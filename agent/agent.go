@@ -29,13 +29,13 @@ import (
 type Deps struct {
 	// Joiner sends the join request: controlplane.OverHTTP or controlplane.InMemory.
 	Joiner controlplane.Joiner
-	// Token returns a join token. It is called only at the first start. If nil,
-	// Config.JoinToken is used.
+	// Token returns a join token. It is called only at the first start. If Token is nil, the agent uses
+	// Config.JoinToken.
 	Token func(ctx context.Context) (secret.String, error)
-	// Dial connects to the agent listener as the given node: controlplane.DialTLS, or an
-	// in-process network.
+	// Dial connects to the agent listener as the given node. It is controlplane.DialTLS or an in-process
+	// network.
 	Dial func(controlplane.Node) (*grpc.ClientConn, error)
-	// HTTP downloads objects and delivers logs; a zero http.Client if nil.
+	// HTTP downloads objects and delivers logs. Nil means a zero http.Client.
 	HTTP *http.Client
 	// SDK is the source tree of the Python reporter.
 	SDK   fs.FS
@@ -53,16 +53,16 @@ type Agent struct {
 	folder *folder
 	host   *host.Host
 	link   *controlplane.Link
-	// relay lets other hosts reach the engines; nil if Config.RelayListen is empty.
+	// relay makes the engines reachable from other hosts; nil if Config.RelayListen is empty.
 	relay *engineport.Relay
 }
 
-// New creates an agent over its data folder and reads the state of an earlier one.
-// The agent locks the folder until Run or Join returns or Close is called. New
-// returns ErrInUse if another agent holds the lock.
+// New creates an agent for its data folder and reads the state that an earlier agent left there. It locks
+// the folder until Run or Join returns or Close is called. New returns ErrInUse if another agent holds the
+// lock.
 func New(cfg Config, d Deps) (*Agent, error) {
 	if len(cfg.Exec) == 0 {
-		return nil, errors.New("agent: Config.Exec is empty; it must name the shim program")
+		return nil, errors.New("agent: Config.Exec is empty; it must be the command line that runs the shim")
 	}
 	data, err := filepath.Abs(cfg.Data)
 	if err != nil {
@@ -74,7 +74,7 @@ func New(cfg Config, d Deps) (*Agent, error) {
 	}
 	incarnation := make([]byte, 16)
 	if _, err := io.ReadFull(d.Rand, incarnation); err != nil {
-		return nil, fmt.Errorf("agent: generate the incarnation: %w", err)
+		return nil, fmt.Errorf("agent: generate the agent's incarnation id: %w", err)
 	}
 	held, err := openFolder(cfg.Data, d.Clock)
 	if err != nil {
@@ -87,7 +87,7 @@ func New(cfg Config, d Deps) (*Agent, error) {
 	return a, nil
 }
 
-// build creates the agent's parts. The caller holds the folder.
+// build creates the parts of the agent. The caller holds the lock on the folder.
 func (a *Agent) build(d Deps, incarnation string) (err error) {
 	cfg := a.cfg
 	// The host downloads through the link, and the link reports what the host runs.
@@ -129,7 +129,7 @@ func relayConfig(cfg Config) engineport.Config {
 	return engineport.Config{Listen: cfg.RelayListen, Host: host}
 }
 
-// nodeIdentity loads the certificate that the link stores.
+// nodeIdentity returns a function that loads the certificate that the link has stored.
 func nodeIdentity(dir string) func() (pki.Source, error) {
 	return func() (pki.Source, error) {
 		n, err := controlplane.Load(dir)
@@ -140,7 +140,7 @@ func nodeIdentity(dir string) func() (pki.Source, error) {
 	}
 }
 
-// lateLink breaks the cycle between host and link: it is set once both exist.
+// lateLink breaks the dependency cycle between host and link: build sets Link after it has created both.
 type lateLink struct{ *controlplane.Link }
 
 func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
@@ -155,15 +155,15 @@ func tokenOf(cfg Config, d Deps) func(context.Context) (secret.String, error) {
 	}
 }
 
-// Join joins the fleet with a single request and releases the folder. Run also joins
-// if necessary, so call either Join or Run.
+// Join sends a single request to join the fleet and then releases the folder. Run also joins if necessary,
+// so call either Join or Run.
 func (a *Agent) Join(ctx context.Context) (n controlplane.Node, err error) {
 	defer func() { err = errors.Join(err, a.folder.close()) }()
 	return a.link.Join(ctx)
 }
 
-// Run works until ctx ends and releases the folder. Works and engines continue under
-// their shims; to end them, call Shutdown first.
+// Run runs the agent until ctx ends and then releases the folder. The processes of works and engines keep
+// running under their shims; to end them, call Shutdown first.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.folder.close()) }()
 	var works executor.Executor = a.host
@@ -176,16 +176,16 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	return process.Group(ctx, workers...)
 }
 
-// Close releases the folder of an agent that is never run. After Run or Join it does
+// Close releases the folder of an agent whose Run and Join are never called. After Run or Join it does
 // nothing.
 func (a *Agent) Close() error { return a.folder.close() }
 
-// flushTime bounds the delivery of the last observations.
+// flushTime is the maximum time that Shutdown spends on sending the last observations.
 const flushTime = 300 * time.Millisecond
 
-// Shutdown ends attempts and engines within about two seconds if stopWorks is set, and
-// reports their end to the control plane if it is reachable. Run must still be
-// running; cancel its context afterwards.
+// Shutdown does nothing to works if stopWorks is false. Otherwise it ends attempts and engines within about
+// two seconds and reports their end to the control plane if it is reachable. Run must still be running;
+// cancel its context afterwards.
 func (a *Agent) Shutdown(ctx context.Context, stopWorks bool) error {
 	err := a.host.Shutdown(ctx, stopWorks)
 	if !stopWorks {
@@ -194,12 +194,12 @@ func (a *Agent) Shutdown(ctx context.Context, stopWorks bool) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
 	if flushed := a.link.Flush(ctx); flushed != nil {
-		a.log.InfoContext(ctx, "last observations not delivered", "error", flushed.Error())
+		a.log.InfoContext(ctx, "cannot send the last observations", "error", flushed.Error())
 	}
 	return err
 }
 
-// Worker returns the agent as a worker of a process; its Stop calls Shutdown.
+// Worker returns the agent as a worker of a process. The worker's Stop calls Shutdown.
 func (a *Agent) Worker(stopWorks bool) process.Worker {
 	return process.Worker{
 		Name: "agent", Run: a.Run,

@@ -44,7 +44,7 @@ func embed(t *testing.T, c *control, bus *rpc.Bus, data string) embedded {
 	return embedded{Agent: a, stop: func() { cancel(); require.NoError(t, <-done) }}
 }
 
-// memoryJoiner calls the control plane directly.
+// memoryJoiner joins by calling the fake control plane directly, without a network.
 type memoryJoiner struct{ c *control }
 
 func (j memoryJoiner) Join(ctx context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
@@ -64,7 +64,7 @@ func TestShutdown_stopWorks_killsUnresponsiveWork(t *testing.T) {
 	c, bus := inMemory(t)
 	data, ready := t.TempDir(), filepath.Join(t.TempDir(), "ready")
 	a := embed(t, c, bus, data)
-	// The script ignores SIGTERM and never ends by itself: only SIGKILL ends it.
+	// The script ignores SIGTERM and does not exit, so only SIGKILL ends it.
 	c.want(c.script("trap '' TERM; touch " + ready + "; while :; do sleep 0.05; done"))
 	require.Eventually(t, touched(ready), time.Minute, 10*time.Millisecond)
 	require.NoError(t, a.Shutdown(t.Context(), true))
@@ -73,7 +73,7 @@ func TestShutdown_stopWorks_killsUnresponsiveWork(t *testing.T) {
 	require.Equal(t, int32(9), stopped.GetExit().GetSignal())
 	a.stop()
 
-	// The next agent still reports the work and does not start it again.
+	// The next agent reports the exit again and does not restart the work.
 	next := embed(t, c, bus, data)
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
 	require.Equal(t, "stopped", exited.GetExit().GetReason())
@@ -89,7 +89,7 @@ func TestShutdown_leavesWorksRunning(t *testing.T) {
 	c.want(c.script("sleep 300"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.NoError(t, a.Shutdown(t.Context(), false))
-	// The second of two later observations was made after Shutdown.
+	// Shutdown may return while an observation is in transit. The second one was certainly made afterwards.
 	for range 2 {
 		observed := c.next()
 		require.Len(t, observed, 1)
@@ -107,7 +107,7 @@ func TestUnknownDesiredStatesAndKindsAreIgnored(t *testing.T) {
 	good := c.script("sleep 300")
 	c.want(good)
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
-	// The same work in terms of a later version: the agent must not treat it as gone.
+	// A later version of the control plane may send unknown values. The agent must not treat the work as gone.
 	odd := c.script("true")
 	odd.Desired = jobsv1.Desired(99)
 	other := c.script("true")
@@ -117,7 +117,7 @@ func TestUnknownDesiredStatesAndKindsAreIgnored(t *testing.T) {
 	c.until("wrk_3 is gone", func(o *jobsv1.ObservedWork) bool {
 		return o.GetWorkId() == "wrk_3" && o.GetPhase() == jobsv1.Phase_PHASE_GONE
 	})
-	c.until("wrk_1 runs on", func(o *jobsv1.ObservedWork) bool {
+	c.until("wrk_1 is still running", func(o *jobsv1.ObservedWork) bool {
 		return o.GetWorkId() == "wrk_1" && o.GetPhase() == jobsv1.Phase_PHASE_RUNNING
 	})
 	c.want()

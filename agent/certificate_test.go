@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// words runs an agent to its end and returns its output.
+// words runs an agent until it exits and returns its combined output.
 func words(t *testing.T, c *control, data string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--data", data, "--server", c.http.URL}, args...)...)
@@ -49,10 +49,10 @@ func TestExpiredCertificateRequiresNewJoin(t *testing.T) {
 	require.NotContains(t, output, joinToken)
 
 	output, err = words(t, c, data)
-	require.Error(t, err, "the next start must fail too")
+	require.Error(t, err, "the next start must also fail")
 	require.Contains(t, output, "must join its fleet again")
 
-	// The suggested remedy works, and the agent then runs works again.
+	// Follow the remedy in the error. The agent must then run works again.
 	require.NoError(t, os.RemoveAll(filepath.Join(data, "node")))
 	c.mu.Lock()
 	c.joinedAt = time.Time{}
@@ -78,14 +78,14 @@ func TestMissingJoinTokenNamesSetting(t *testing.T) {
 	select {
 	case <-output.seen:
 	case <-time.After(time.Minute):
-		t.Fatal("the agent does not name the missing setting")
+		t.Fatal("the agent's output does not contain the name of the missing setting")
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, cmd.Wait(), "SIGTERM must end it without an error")
+	require.NoError(t, cmd.Wait(), "SIGTERM must end the agent without an error")
 	require.Zero(t, c.joins)
 }
 
-// watched closes seen when word has been written.
+// watched is a writer that closes seen when word has been written.
 type watched struct {
 	output bytes.Buffer
 	word   string
@@ -109,7 +109,7 @@ func TestKillDuringPreparationPreparesAgain(t *testing.T) {
 	data, starts := t.TempDir(), filepath.Join(t.TempDir(), "starts")
 	first := startAgent(t, c, data, joinToken)
 	w := c.script("echo x >> " + starts)
-	// This control plane does not sign downloads, so the preparation does not end.
+	// This control plane cannot sign downloads, so the preparation does not end.
 	w.GetAttempt().Package = &jobsv1.ObjectRef{Path: "p", Uri: "blob://p", SizeBytes: 1, Sha256: strings.Repeat("0", 64)}
 	c.downloads("")
 	c.want(w)

@@ -16,8 +16,8 @@ const usage = `usage: signalbox-agent join [flags]   make this host a node; need
        signalbox-agent --version      print the version
 `
 
-// Main runs the command that the first argument names and returns the exit status; 2
-// if the command is unknown.
+// Main runs the command given as the first argument and returns the exit status. The status is 2 if the
+// command is unknown.
 func (p Process) Main() int {
 	command := ""
 	if len(p.Args) > 0 {
@@ -47,7 +47,7 @@ func (p Process) status(err error) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	// Do not print after a second signal: the user knows, and a blocked stderr would delay the exit.
+	// Do not print after a second signal: the user asked for the exit, and a blocked stderr would delay it.
 	if !errors.Is(err, process.ErrKilled) {
 		_, _ = fmt.Fprintln(p.Err, "signalbox-agent:", err)
 	}

@@ -35,14 +35,14 @@ type control struct {
 	address string
 
 	mu sync.Mutex
-	// joinedAt is the start of the certificates' validity; now if zero.
+	// joinedAt is the start of the validity of issued certificates. Zero means the current time.
 	joinedAt time.Time
-	// object is the URL of every signed download; if empty, signing fails as unavailable.
+	// object is the URL of every signed download. If it is empty, SignDownload returns an unavailable error.
 	object   string
 	desired  []*jobsv1.Work
 	observed []*jobsv1.ObservedWork
-	changed  chan struct{} // closed and replaced with each observation
-	wake     chan struct{} // closed and replaced with each desire
+	changed  chan struct{} // closed and replaced after each observation
+	wake     chan struct{} // closed and replaced when desired changes
 	hellos   []*jobsv1.AgentHello
 	joins    int
 	logs     strings.Builder
@@ -65,7 +65,7 @@ func newControl(t *testing.T) *control {
 	return c
 }
 
-// serve accepts agents on the network until the test ends.
+// serve accepts connections of agents on the network until the test ends.
 func (c *control) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Helper()
 	agents, err := network.ListenAgents("jobs")
@@ -89,7 +89,7 @@ func (c *control) serve(network rpc.Network, service *rpc.Listener) {
 	c.t.Cleanup(func() { cancel(); require.NoError(c.t, <-done) })
 }
 
-// overTCP serves on a real port with real certificates.
+// overTCP serves agents on a TCP port of loopback with real certificates.
 func (c *control) overTCP() {
 	c.t.Helper()
 	pair, err := c.ca.IssueService("jobs", clock.Real().Now(), time.Hour)
@@ -123,12 +123,12 @@ func (c *control) admit(token, request string) (*jobsv1.JoinFleetResponse, error
 	}, nil
 }
 
-// JoinFleet joins a node within the process.
+// JoinFleet handles the join request of an agent in the same process.
 func (c *control) JoinFleet(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.JoinFleetResponse, error) {
 	return c.admit(r.GetToken(), r.GetCertificateRequest())
 }
 
-// join is the gateway's route.
+// join handles the gateway's join route.
 func (c *control) join(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Token              string         `json:"token"`
@@ -169,7 +169,7 @@ func (c *control) takeLogs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Connect serves the agent's stream.
+// Connect handles an agent's stream.
 func (c *control) Connect(stream jobsv1.AgentService_ConnectServer) error {
 	if rpc.Peer(stream.Context()) != "node/nod_1" {
 		return fault.New(fault.Forbidden, "node", "not a node of this fleet")
@@ -214,12 +214,12 @@ func (c *control) listen(stream jobsv1.AgentService_ConnectServer) error {
 	}
 }
 
-// MintIngestToken returns the only token that the log route accepts.
+// MintIngestToken returns the token that the log route accepts.
 func (c *control) MintIngestToken(context.Context, *jobsv1.MintIngestTokenRequest) (*jobsv1.IngestToken, error) {
 	return &jobsv1.IngestToken{Token: "ingest-token"}, nil
 }
 
-// SignDownload returns the fixed URL.
+// SignDownload returns the URL in c.object.
 func (c *control) SignDownload(context.Context, *jobsv1.SignDownloadRequest) (*jobsv1.SignedDownload, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,7 +243,7 @@ func (c *control) want(works ...*jobsv1.Work) {
 	c.wake = make(chan struct{})
 }
 
-// until waits for an observation that accept returns true for.
+// until waits for an observation for which accept returns true. It fails the test after a minute.
 func (c *control) until(what string, accept func(*jobsv1.ObservedWork) bool) *jobsv1.ObservedWork {
 	c.t.Helper()
 	deadline := time.After(time.Minute)
@@ -285,7 +285,7 @@ func (c *control) phase(p jobsv1.Phase) *jobsv1.ObservedWork {
 	return c.until(p.String(), func(o *jobsv1.ObservedWork) bool { return o.GetPhase() == p })
 }
 
-// quiet waits until the agent reports no works.
+// quiet waits until the agent's observation contains no works.
 func (c *control) quiet() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -301,7 +301,7 @@ func (c *control) log() string {
 	return c.logs.String()
 }
 
-// script returns an attempt that runs a shell script.
+// script returns an attempt that runs text as a shell script.
 func (c *control) script(text string) *jobsv1.Work {
 	return &jobsv1.Work{
 		WorkId: "wrk_1", Kind: jobsv1.WorkKind_WORK_KIND_ATTEMPT, Generation: 1, Fence: 1, Desired: jobsv1.Desired_DESIRED_RUNNING,

@@ -21,7 +21,7 @@ import (
 	pysdk "github.com/signalbox-dev/signalbox/sdk/python"
 )
 
-// Process holds what main passes in.
+// Process holds the command line, environment and output streams of the process.
 type Process struct {
 	Args     []string
 	Settings conf.Lookuper
@@ -41,7 +41,7 @@ const (
 	commandJoin = "join"
 )
 
-// Run runs the agent until a signal arrives.
+// Run runs the agent until the process receives a signal.
 func (p Process) Run() error {
 	ctx := context.Background()
 	s, a, o, err := p.open(ctx, commandRun)
@@ -51,12 +51,12 @@ func (p Process) Run() error {
 	signals, stop := process.Signals()
 	defer stop()
 	h := process.Host{Log: o.Log, Signals: signals, Workers: []process.Worker{a.Worker(s.Agent.StopWorks)}}
-	o.Log.InfoContext(ctx, "agent starts", "data", s.Agent.Data, "server", s.Agent.Server)
+	o.Log.InfoContext(ctx, "starting the agent", "data", s.Agent.Data, "server", s.Agent.Server)
 	return errors.Join(h.Run(ctx), o.Shutdown(ctx))
 }
 
-// open parses the command line, loads the settings and creates the agent. The agent
-// is nil if the settings were only to be printed.
+// open parses the command line, loads the settings and creates the agent. With --print-config it only
+// prints the settings and returns no agent.
 func (p Process) open(ctx context.Context, command string) (s settings, a *Agent, o *obs.Obs, err error) {
 	from, printOnly, err := p.flags(command)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p Process) open(ctx context.Context, command string) (s settings, a *Agent
 		return s, nil, nil, conf.Print(p.Out, loaded)
 	}
 	if command == commandJoin && s.Agent.Server == "" {
-		return s, nil, nil, errors.New("--server is not set; it must be the address of the gateway")
+		return s, nil, nil, errors.New("--server is not set; set it to the URL of the gateway")
 	}
 	o, err = obs.Setup(ctx, obs.Config{Service: "agent", Version: p.Version, LogLevel: s.LogLevel, LogFormat: s.LogFormat}, p.Err)
 	if err != nil {

@@ -45,7 +45,7 @@ func TestProcess_Run_invalidSettings(t *testing.T) {
 		"bad switch":           {args: []string{"--stop-works=maybe"}, want: "maybe"},
 		"negative cache":       {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "-1"}, want: "must not be negative"},
 		"not a number":         {settings: map[string]string{"SERVICE_AGENT_CACHE_BYTES": "many"}, want: "SERVICE_AGENT_CACHE_BYTES"},
-		"folder inside a file": {settings: map[string]string{"SERVICE_AGENT_DATA": "/dev/null/x"}, want: "make the data folder"},
+		"folder inside a file": {settings: map[string]string{"SERVICE_AGENT_DATA": "/dev/null/x"}, want: "create the data folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,7 @@
 // machine. signalboxd embeds it through New; cmd/signalbox-agent runs it as a separate process through Process, which
 // adds flags, settings and signals.
 //
-// It promises that works and engines do not depend on the agent process: the agent may be killed at any time, and the
-// next agent over the same folder continues where it stopped. On SIGTERM and SIGINT works and engines keep running,
-// unless --stop-works is set.
+// Works and engines do not depend on the agent process. The agent may be killed at any time, and the next
+// agent with the same data folder continues where it stopped. On SIGTERM and SIGINT works and engines keep
+// running, unless --stop-works is set.
 package agent

@@ -18,31 +18,32 @@ import (
 var ErrInUse = errors.New("the data folder is in use")
 
 const (
-	// A killed agent's lock may survive briefly: a child that it was starting shares
-	// the lock until the child's exec. So try again lockTries times, lockWait apart.
+	// The lock of a killed agent may remain for a short time: if the agent was starting a child, the child
+	// holds the lock until its exec. openFolder therefore tries again up to lockTries times, with lockWait in
+	// between.
 	lockTries = 30
 	lockWait  = 10 * time.Millisecond
 )
 
-// folder is the data folder, locked by one agent at a time. Two agents would act for
-// the same node and end each other's works.
+// folder is the data folder, which one agent at a time has locked. Two agents with the same folder would
+// act as the same node and end each other's works.
 type folder struct {
 	lock *localfile.LockedFile
 	once sync.Once
 }
 
-// openFolder creates the folder and locks it. If it is locked, the error names the
-// process that holds it, and nothing else in the folder is touched.
+// openFolder creates the folder and locks it. If another process holds the lock, openFolder changes nothing
+// in the folder and returns ErrInUse with the id of that process.
 func openFolder(path string, clk clock.Clock) (*folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data folder: %w", err)
+		return nil, fmt.Errorf("create the data folder: %w", err)
 	}
 	name := filepath.Join(path, "lock")
 	lock, err := localfile.TryLock(name)
 	for try := 0; errors.Is(err, localfile.ErrLocked); try++ {
 		if try == lockTries {
 			holder, _ := os.ReadFile(name)
-			return nil, fmt.Errorf("%w: %s is held by the agent of process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
+			return nil, fmt.Errorf("%w: %s is locked by agent process %s", ErrInUse, path, strings.TrimSpace(string(holder)))
 		}
 		<-clk.NewTimer(lockWait).C()
 		lock, err = localfile.TryLock(name)

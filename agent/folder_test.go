@@ -26,7 +26,8 @@ func TestSecondAgentOverSameFolderExits(t *testing.T) {
 	first := startAgent(t, c, data, joinToken)
 	c.want(c.script("echo begin; while [ ! -e " + goOn + " ]; do sleep 0.02; done; echo end"))
 	c.phase(jobsv1.Phase_PHASE_RUNNING)
-	// A folder that the first agent is still making looks like one that a killed agent left.
+	// An agent would remove this incomplete work at its start. The second agent must not, because the first one
+	// may be creating it.
 	half := filepath.Join(data, "works", "half-made")
 	require.NoError(t, os.Mkdir(half, 0o700))
 

@@ -14,7 +14,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// join runs `signalbox-agent join` to its end.
+// join runs `signalbox-agent join` and returns its output on stdout and stderr and its exit error.
 func join(t *testing.T, data, token string, flags ...string) (out, words string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -44,7 +44,7 @@ func TestJoinThenRunUsesSameNode(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "not", "made", "yet")
 	out, _, err := join(t, data, joinToken, "--server", c.http.URL)
 	require.NoError(t, err)
-	require.Contains(t, out, "joined as nod_1")
+	require.Contains(t, out, "joined the fleet as node nod_1")
 	require.Contains(t, out, "signalbox-agent run --data "+data)
 	require.NotContains(t, out, joinToken)
 	require.Empty(t, c.greetings(), "join must not connect")
@@ -74,7 +74,7 @@ func TestSecondJoinFailsAndKeepsNode(t *testing.T) {
 	require.Equal(t, identity, read(t, filepath.Join(data, "node", "node.pem")))
 	require.Equal(t, 1, c.joined())
 
-	// While an agent runs, join stops earlier, at the locked folder.
+	// While an agent is running, join fails earlier because the folder is locked.
 	p := startAgentAndAwait(t, c, data, "", 1)
 	_, words, err = join(t, data, joinToken, "--server", c.http.URL)
 	require.Error(t, err)
@@ -86,7 +86,7 @@ func TestJoinFailureLeavesNoNode(t *testing.T) {
 	t.Parallel()
 	c := newControl(t)
 	closed := newControl(t)
-	require.Empty(t, closed.address, "without an agent listener")
+	require.Empty(t, closed.address, "the control plane must have no agent listener")
 	away := newControl(t)
 	away.http.Close()
 	for name, row := range map[string]struct {
@@ -121,5 +121,5 @@ func TestJoinTokenFromFile(t *testing.T) {
 	c.overTCP()
 	out, _, err := join(t, t.TempDir(), "", "--server", c.http.URL+"/", "--join-token-file", tokenFile(t, joinToken))
 	require.NoError(t, err)
-	require.Contains(t, out, "joined as nod_1")
+	require.Contains(t, out, "joined the fleet as node nod_1")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// TestMain lets the test binary act as the agent process and as the shim.
+// TestMain runs the agent or the shim instead of the tests if the first argument is one of their commands.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -60,7 +60,7 @@ func (p *process) kill() {
 	_ = p.Wait()
 }
 
-// terminate sends SIGTERM to the agent and waits for its end.
+// terminate sends SIGTERM to the agent and waits until it has exited.
 func (p *process) terminate() {
 	p.t.Helper()
 	require.NoError(p.t, p.Process.Signal(syscall.SIGTERM))
@@ -79,14 +79,14 @@ func TestKilledAgentLosesNoWork(t *testing.T) {
 	require.Eventually(t, touched(starts), time.Minute, 10*time.Millisecond)
 	first.kill()
 
-	// The next agent needs no token: the node's certificate is in the folder.
+	// The next agent needs no token, because the folder contains the node's certificate.
 	second := startAgent(t, c, data, "")
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.hellos) == 2 }, time.Minute, 10*time.Millisecond)
 	adopted := c.phase(jobsv1.Phase_PHASE_RUNNING)
 	require.Equal(t, running.GetRunningAt().AsTime(), adopted.GetRunningAt().AsTime())
 	second.kill()
 
-	// The work ends while no agent runs.
+	// The work ends while no agent is running.
 	require.NoError(t, os.WriteFile(goOn, nil, 0o600))
 	third := startAgent(t, c, data, "")
 	exited := c.phase(jobsv1.Phase_PHASE_EXITED)
@@ -119,7 +119,7 @@ func TestSIGTERMLeavesWorksRunning(t *testing.T) {
 	c.next()
 	second.terminate()
 	require.Error(t, exec.CommandContext(t.Context(), "/bin/sh", "-c", "kill -0 $(cat "+pid+") 2>/dev/null").Run(), "the work outlived --stop-works")
-	// The next agent reports what the second had no time to report.
+	// The second agent may not have had time to report the exit. The next agent reports it.
 	third := startAgent(t, c, data, "")
 	stopped := c.until("the exit is reported", func(o *jobsv1.ObservedWork) bool { return o.GetExit() != nil })
 	require.Equal(t, "stopped", stopped.GetExit().GetReason())

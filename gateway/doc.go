@@ -59,7 +59,8 @@
 // Maintenance is a mode of the installation that auth keeps. auth applies it to every check of a caller
 // and then refuses all callers except on the routes that the table marks (InMaintenance). So no replica of
 // the gateway has to know the mode, and while auth is unreachable the gateway serves no route that
-// maintenance would refuse. Open streams end at their next repeated check. A user's call that passes through
+// maintenance would refuse. For callers without a credential it uses auth's response for at most
+// authn.AnonymousLife, and auth acknowledges maintenance only after that time. Open streams end at their next repeated check. A user's call that passes through
 // to a service as bytes also ends at that check if the login has ended; maintenance lets it finish.
 //
 // Draining concerns one instance: new requests get 503, health and version still respond, running requests

@@ -63,7 +63,7 @@ type Gateway struct {
 	cfg     Config
 	deps    Deps
 	router  *router.Router
-	mux     *runtime.ServeMux
+	rpcs    bindings
 	codec   *restjson.Codec
 	checker *bearer.Checker
 	guard   *middleware.Guard
@@ -120,10 +120,10 @@ func (g *Gateway) edges(context.Context) (err error) {
 }
 
 // calls binds the RPC and stream routes of the table to the services' connections.
-func (g *Gateway) calls(ctx context.Context) error {
-	g.mux = g.newMux()
+func (g *Gateway) calls(ctx context.Context) (err error) {
 	g.wire = grpcproxy.New(route.Table(), gate{g}, g.deps.Clock, g.deps.Log)
-	if err := route.Register(ctx, g.mux, g.conn); err != nil {
+	register := func(mux *runtime.ServeMux) error { return route.Register(ctx, mux, g.conn) }
+	if g.rpcs, err = bind(g.router.Routes(), register, g.muxOptions()...); err != nil {
 		return err
 	}
 	for _, rt := range g.router.Routes() {

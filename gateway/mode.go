@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/bearer"
 	"github.com/signalbox-dev/signalbox/gen/route"
@@ -10,22 +9,23 @@ import (
 )
 
 // Maintenance is a mode of the installation that auth keeps and applies to every check of a caller, so no
-// replica of the gateway has to know it. Draining concerns this instance only.
+// replica of the gateway has to know it. Package bearer keeps the result for anonymous callers for a moment. Draining
+// concerns this instance only.
 
 // serving returns why the route is closed to all callers now, or nil. While auth is unreachable, a route that
 // maintenance would close is closed.
-func (g *Gateway) serving(ctx context.Context, r *http.Request, rt route.Route) error {
+func (g *Gateway) serving(ctx context.Context, rt route.Route) error {
 	if rt.InMaintenance {
 		return nil
 	}
-	_, err := g.checker.Caller(ctx, bearer.Claim{Client: g.proxies.Client(r)})
+	_, err := g.checker.Caller(ctx, bearer.Claim{}) // one claim for all clients, because no service gets the identity
 	return named(rt, err)
 }
 
 // unserved returns the error for a request that is refused before auth is called: the maintenance fault
 // during maintenance, refused otherwise.
-func (g *Gateway) unserved(ctx context.Context, r *http.Request, rt route.Route, refused *fault.Error) error {
-	if err := g.serving(ctx, r, rt); fault.HasCode(err, fault.CodeMaintenance) {
+func (g *Gateway) unserved(ctx context.Context, rt route.Route, refused *fault.Error) error {
+	if err := g.serving(ctx, rt); fault.HasCode(err, fault.CodeMaintenance) {
 		return err
 	}
 	return refused

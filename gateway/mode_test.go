@@ -17,6 +17,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
@@ -90,6 +91,56 @@ func TestMaintenanceRefusesOtherRoutes(t *testing.T) {
 		require.Equal(t, "Authenticate", seen.method, "no request reached a service")
 	}
 	require.Greater(t, count, 200)
+}
+
+// anonymous lists requests without a credential, which may use auth's response to an earlier one, and their status.
+func anonymous() map[string]int {
+	return map[string]int{
+		"GET /api/share/tok": 501, "POST /api/cli/device/code": 501, "GET /api/openapi.json": 200, "GET /device": 200,
+		"GET /.well-known/jwks.json": 200, "GET /api/jobs": 401,
+	}
+}
+
+func (r *rig) anonymous(when string, want func(served int) int) {
+	r.t.Helper()
+	for target, served := range anonymous() {
+		method, path, _ := strings.Cut(target, " ")
+		require.Equal(r.t, want(served), r.do(method, path, "").status, "%s: %s", when, target)
+	}
+}
+
+// Auth acknowledges maintenance after authn.AnonymousLife. From then on a response from before must not be used.
+func TestMaintenanceRefusesAnonymousAfterAcknowledgement(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(clock.Real().Now())
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
+	serves := func(served int) int { return served }
+	refuses := func(int) int { return http.StatusServiceUnavailable }
+	r.anonymous("before", serves)
+	r.close()
+	clk.Advance(authn.AnonymousLife)
+	r.anonymous("in maintenance", refuses)
+	r.credentials.mode.Store(nil)
+	r.anonymous("right after maintenance", serves)
+	clk.Advance(authn.AnonymousLife - time.Millisecond)
+	r.credentials.mode.Store(fault.New(fault.Unavailable, "", "auth is unreachable"))
+	r.anonymous("while auth's last response lasts", serves)
+	clk.Advance(time.Millisecond)
+	require.Equal(t, http.StatusServiceUnavailable, r.do("GET", "/api/openapi.json", "").status, "no refresh while auth is unreachable")
+}
+
+func TestAnonymousRequestsShareOneCheck(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(clock.Real().Now())
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Clock = clk })
+	for range 50 {
+		require.Equal(t, http.StatusUnauthorized, r.do("GET", "/api/jobs", "").status)
+		require.Equal(t, http.StatusOK, r.do("GET", "/api/openapi.json", "").status)
+	}
+	require.Len(t, r.all(), 1)
+	require.Equal(t, http.StatusOK, r.do("GET", "/api/jobs", "", as(userToken)...).status)
+	require.Equal(t, http.StatusOK, r.do("GET", "/api/jobs", "", as(userToken)...).status)
+	require.Len(t, r.all(), 1+2*2, "a credential is checked for every request")
 }
 
 func TestMaintenanceServesOpenRoutes(t *testing.T) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -15,45 +16,64 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
+	"github.com/signalbox-dev/signalbox/gateway/internal/router"
+	"github.com/signalbox-dev/signalbox/gen/route"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// newMux makes the grpc-gateway mux. The mux decides nothing: the router has chosen the route, the edge
-// has picked headers and metadata, and sameRoute compares the mux's route with the router's.
-func (g *Gateway) newMux() *runtime.ServeMux {
+// bindings are the handlers that grpc-gateway generated, by route. The mux that they are registered with matches a
+// path only here, once for each route at start. No request passes through it: the router matches the path, and its
+// result travels in the request's middleware.Call.
+type bindings map[*router.Route]runtime.HandlerFunc
+
+// bind returns the handlers of the RPC routes. register adds all handlers to a mux, as route.Register does.
+func bind(routes []*router.Route, register func(*runtime.ServeMux) error, options ...runtime.ServeMuxOption) (bindings, error) {
+	var found struct {
+		handler runtime.HandlerFunc
+		pattern string
+	}
+	mux := runtime.NewServeMux(append(options, runtime.WithRoutingErrorHandler(notFound), runtime.WithMiddlewares(
+		func(handler runtime.HandlerFunc) runtime.HandlerFunc {
+			return func(_ http.ResponseWriter, r *http.Request, _ map[string]string) {
+				p, _ := runtime.HTTPPattern(r.Context())
+				found.handler, found.pattern = handler, strings.ReplaceAll(p.String(), "=*}", "}")
+			}
+		}))...)
+	if err := register(mux); err != nil {
+		return nil, err
+	}
+	all := make(bindings)
+	for _, rt := range routes {
+		if rt.Kind != route.RPC {
+			continue
+		}
+		found.handler, found.pattern = nil, ""
+		mux.ServeHTTP(nil, &http.Request{Method: rt.Method, URL: &url.URL{Path: rt.Pattern}}) // a pattern matches itself
+		if found.pattern != rt.Pattern {
+			return nil, fmt.Errorf("route %s %s: its generated handler is that of %q", rt.Method, rt.Pattern, found.pattern)
+		}
+		all[rt] = found.handler
+	}
+	return all, nil
+}
+
+// notFound leaves bind without a handler.
+func notFound(context.Context, *runtime.ServeMux, runtime.Marshaler, http.ResponseWriter, *http.Request, int) {
+}
+
+// muxOptions returns how the generated handlers read requests and write responses. The edge has picked headers and
+// metadata already, so none pass by themselves.
+func (g *Gateway) muxOptions() []runtime.ServeMuxOption {
 	none := func(string) (string, bool) { return "", false }
-	return runtime.NewServeMux(
+	return []runtime.ServeMuxOption{
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, g.codec),
-		runtime.WithDisablePathLengthFallback(),
-		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithIncomingHeaderMatcher(none),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
 		runtime.WithMetadata(func(ctx context.Context, _ *http.Request) metadata.MD { return middleware.CallOf(ctx).Metadata }),
 		runtime.WithForwardResponseOption(g.answer.Forward),
 		runtime.WithErrorHandler(g.callFailed),
-		runtime.WithRoutingErrorHandler(g.unrouted),
-		runtime.WithMiddlewares(g.sameRoute),
-	)
-}
-
-// sameRoute fails a request if the mux and the router matched different routes. Otherwise a path that they
-// read differently would run with the checks of another route.
-func (g *Gateway) sameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		c := middleware.CallOf(r.Context())
-		if p, ok := runtime.HTTPPattern(r.Context()); !ok || strings.ReplaceAll(p.String(), "=*}", "}") != c.Pattern {
-			g.deps.Log.ErrorContext(r.Context(), "mux and router matched different routes", slog.String("route", c.Pattern), slog.String("mux", p.String()))
-			g.fail(w, r, fault.New(fault.Internal, "", "mux matched %s", p.String()))
-			return
-		}
-		next(w, r, params)
 	}
-}
-
-func (g *Gateway) unrouted(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
-	g.deps.Log.ErrorContext(ctx, "mux has no handler for a route of the table", slog.String("route", r.Pattern))
-	g.fail(w, r, fault.New(fault.Internal, "", "no handler for %s", r.Pattern))
 }
 
 // callFailed writes the error of a call that failed in the service, in the decoder or in transit.

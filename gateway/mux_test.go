@@ -1,50 +1,64 @@
 package gateway
 
 import (
-	"context"
-	"crypto/rand"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 
-	"github.com/signalbox-dev/signalbox/gateway/internal/middleware"
 	"github.com/signalbox-dev/signalbox/gateway/internal/router"
 	"github.com/signalbox-dev/signalbox/gen/route"
-	"github.com/signalbox-dev/signalbox/platform/clock"
-	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// untouched is a connection that fails the test if it is called.
-type untouched struct{ t *testing.T }
-
-func (u untouched) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
-	u.t.Errorf("called %s", method)
-	return nil
-}
-
-func (u untouched) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	u.t.Errorf("called %s", method)
-	return nil, nil
-}
-
-func TestMuxRouteMismatchCallsNoService(t *testing.T) {
-	t.Parallel()
-	conn := untouched{t}
-	g, err := New(t.Context(), Config{}, Deps{
-		Conns: Conns{Auth: conn, Jobs: conn, Ingest: conn, Registry: conn, Inference: conn}, Ingest: http.NotFoundHandler(), Inference: http.NotFoundHandler(),
-		IDs: id.NewSource(clock.Real(), rand.Reader), Log: slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
-	for name, target := range map[string]string{"another route": "/api/fleets/flt_1", "no route": "/nope"} {
-		req := httptest.NewRequest(http.MethodGet, target, nil)
-		checked := &router.Match{Route: &router.Route{Route: route.Route{Pattern: "/api/auth/config", Credential: "none"}}}
-		rec := httptest.NewRecorder()
-		g.mux.ServeHTTP(rec, req.WithContext(middleware.WithCall(req.Context(), &middleware.Call{Match: checked})))
-		require.Equal(t, http.StatusInternalServerError, rec.Code, name)
-		require.JSONEq(t, `{"detail":"Internal Server Error"}`, rec.Body.String(), name)
+// register adds a handler to the mux for each pattern of a GET. It writes the pattern.
+func register(t *testing.T, patterns ...string) func(*runtime.ServeMux) error {
+	t.Helper()
+	return func(mux *runtime.ServeMux) error {
+		for _, pattern := range patterns {
+			require.NoError(t, mux.HandlePath(http.MethodGet, pattern, func(w http.ResponseWriter, _ *http.Request, _ map[string]string) {
+				w.Header().Set("X-Pattern", pattern)
+			}))
+		}
+		return nil
 	}
+}
+
+func routes(patterns ...string) []*router.Route {
+	all := []*router.Route{{Route: route.Route{Method: http.MethodGet, Pattern: "/healthz", Kind: route.Raw}}}
+	for _, pattern := range patterns {
+		all = append(all, &router.Route{Route: route.Route{Method: http.MethodGet, Pattern: pattern, Kind: route.RPC}})
+	}
+	return all
+}
+
+func TestBindReturnsHandlerOfEachRoute(t *testing.T) {
+	t.Parallel()
+	patterns := []string{"/api/jobs/{job_id}", "/api/jobs/recent", "/api/jobs/{job_id}/logs", "/api/jobs"}
+	table := routes(patterns...)
+	bound, err := bind(table, register(t, patterns...))
+	require.NoError(t, err)
+	require.Len(t, bound, len(patterns), "a raw route has no generated handler")
+	for _, rt := range table[1:] {
+		w := recorded{}
+		bound[rt](w, nil, nil)
+		require.Equal(t, rt.Pattern, http.Header(w).Get("X-Pattern"))
+	}
+}
+
+// recorded is the header of a response.
+type recorded http.Header
+
+func (r recorded) Header() http.Header         { return http.Header(r) }
+func (r recorded) Write(p []byte) (int, error) { return len(p), nil }
+func (r recorded) WriteHeader(int)             {}
+
+func TestBindRejectsRouteOfAnotherHandler(t *testing.T) {
+	t.Parallel()
+	_, err := bind(routes("/api/jobs/recent"), register(t, "/api/jobs/{job_id}"))
+	require.EqualError(t, err, `route GET /api/jobs/recent: its generated handler is that of "/api/jobs/{job_id}"`)
+	_, err = bind(routes("/api/jobs"), register(t, "/api/jobs/{job_id}"))
+	require.EqualError(t, err, `route GET /api/jobs: its generated handler is that of ""`)
+	_, err = bind(routes("/api/jobs"), func(*runtime.ServeMux) error { return http.ErrAbortHandler })
+	require.ErrorIs(t, err, http.ErrAbortHandler)
 }

@@ -55,7 +55,7 @@ func (g *Gateway) signIn(r *http.Request) (*authv1.AuthConfig, error) {
 func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request, c *middleware.Call, own http.Handler) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.RequestTimeout)
 	defer cancel()
-	if err := g.serving(ctx, r, c.Route.Route); err != nil {
+	if err := g.serving(ctx, c.Route.Route); err != nil {
 		g.fail(w, r, err)
 		return
 	}

@@ -76,7 +76,7 @@ func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *router.Mat
 		g.refuseDraining(w, r)
 		return
 	}
-	if err := g.serving(r.Context(), r, m.Route.Route); err != nil {
+	if err := g.serving(r.Context(), m.Route.Route); err != nil {
 		g.fail(w, r, err)
 		return
 	}

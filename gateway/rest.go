@@ -86,7 +86,7 @@ func (g *Gateway) serveREST(w http.ResponseWriter, r *http.Request) {
 // admit checks the request's origin and credential and returns the context for its calls.
 func (g *Gateway) admit(ctx context.Context, r *http.Request, c *middleware.Call) (context.Context, bearer.Claim, error) {
 	if f := g.guard.Check(r); f != nil {
-		return ctx, bearer.Claim{}, g.unserved(ctx, r, c.Route.Route, f)
+		return ctx, bearer.Claim{}, g.unserved(ctx, c.Route.Route, f)
 	}
 	return g.vouched(ctx, r, c.Route.Route)
 }
@@ -97,7 +97,7 @@ func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) 
 	if rt.Credential != "none" {
 		token, f := bearer.User(r.Header)
 		if f != nil {
-			return ctx, claim, g.unserved(ctx, r, rt, f)
+			return ctx, claim, g.unserved(ctx, rt, f)
 		}
 		claim.Credential = token
 	}
@@ -158,7 +158,7 @@ func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *middlewar
 			c.Metadata.Set(middleware.MetadataRefresh, cookies[0].Value)
 		}
 	}
-	g.mux.ServeHTTP(w, middleware.Inner(r.WithContext(ctx), query, c.Body))
+	g.rpcs[c.Route](w, middleware.Inner(r.WithContext(ctx), query, c.Body), c.Variables())
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/recipes"
@@ -191,5 +193,32 @@ func TestHyperparametersAreBoundedAndHaveDefaults(t *testing.T) {
 		require.NotNil(t, rule.Default, name)
 		require.LessOrEqual(t, *rule.Minimum, *rule.Default, name)
 		require.GreaterOrEqual(t, *rule.Maximum, *rule.Default, name)
+	}
+}
+
+func TestParamsSchema_isValidAndAcceptsDefaults(t *testing.T) {
+	t.Parallel()
+	found, err := fs.Glob(recipes.FS(), "*/*/"+recipes.Manifest)
+	require.NoError(t, err)
+	for _, file := range found {
+		raw, err := fs.ReadFile(recipes.FS(), file)
+		require.NoError(t, err)
+		var m struct {
+			ParamsSchema json.RawMessage `json:"params_schema"`
+		}
+		require.NoError(t, json.Unmarshal(raw, &m))
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(m.ParamsSchema))
+		require.NoError(t, err)
+		c := jsonschema.NewCompiler()
+		require.NoError(t, c.AddResource("recipe:///"+file, doc))
+		schema, err := c.Compile("recipe:///" + file)
+		require.NoError(t, err, file)
+		defaults := map[string]any{}
+		for name, property := range schema.Properties {
+			if property.Default != nil {
+				defaults[name] = *property.Default
+			}
+		}
+		require.NoError(t, schema.Validate(defaults), file)
 	}
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fails where clients of the baseline would break: the OpenAPI document is compared by tools/apidiff, the protos by buf
-# (names in JSON and on the wire). `api-gate.sh accept` moves the baseline to what is there now.
+# Fails if the current API would break clients of the baseline. tools/apidiff compares the OpenAPI
+# documents; buf compares the protos (names in JSON and field numbers). `api-gate.sh accept` makes the
+# current API the baseline.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 baseline=proto/baseline
@@ -12,9 +13,9 @@ if [ "${1:-}" = accept ]; then
   "$buf" build proto --exclude-source-info -o .cache/baseline.json
   python3 -c 'import json, sys; json.dump(json.load(sys.stdin), sys.stdout, indent=1); print()' \
     < .cache/baseline.json > "$baseline/image.json"
-  echo "the baseline is what is there now"
+  echo "the current API is now the baseline"
   exit
 fi
 GOWORK=off go -C tools run ./apidiff -base "../$baseline/openapi.json" -head ../gen/openapi/openapi.json
 "$buf" breaking proto --against "$baseline/image.json"
-echo "api-gate: clients of the baseline go on"
+echo "api-gate: the API is compatible with the baseline"

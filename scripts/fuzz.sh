@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes every target for FUZZTIME each (10m), two at a time; `scripts/fuzz.sh ci` takes the decoder and the encoder of the
-# edge alone, 30 s each. What a target finds is kept by go under its package's testdata/fuzz: commit it.
+# Runs every fuzz target for FUZZTIME (default 10m), two at a time. `scripts/fuzz.sh ci` runs only the
+# gateway's JSON decoder and encoder, for 30 s each. go stores a failing input in the package's
+# testdata/fuzz: commit it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 all=$(git grep -hoE --full-name '^func Fuzz[A-Za-z0-9]+' -- '*_test.go' | wc -l)
@@ -19,7 +20,7 @@ fi
 scripts/tools/postgres.sh > /dev/null
 one() {
   out=$(go test -run '^$' -fuzz "^$2\$" -fuzztime "$time" -parallel 1 "$1" 2>&1) || { printf '%s\n' "$out"; return 1; }
-  # The last line of progress counts the executions.
+  # The last progress line contains the number of executions.
   printf '%s %s: %s\n' "$1" "$2" "$(grep -o 'execs: [0-9]*.*' <<< "$out" | tail -1)"
 }
 export -f one

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates everything under gen/ from proto/: Go messages, gRPC, gateway, the route table and the OpenAPI document.
+# Regenerates gen/ from proto/: Go messages, gRPC, gateway, the route table and the OpenAPI document.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 buf=$(scripts/tools/buf.sh)
@@ -11,9 +11,11 @@ for tool in google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/
 done
 rm -rf gen/signalbox
 PATH="$PWD/.cache/bin:$PATH" "$buf" generate
-# The route table: the bindings of the RPCs and the HTTP-only routes of proto/http_routes.yaml.
+# The route table contains the HTTP bindings of the RPCs and the routes of proto/http_routes.yaml, which
+# have no RPC.
 "$buf" build -o .cache/image.binpb
 GOWORK=off go -C tools run ./routes -image ../.cache/image.binpb -http ../proto/http_routes.yaml -out ../gen/route
-# The OpenAPI document, with what proto/openapi_overlay.yaml adds to the protos.
+# The OpenAPI document describes the protos. proto/openapi_overlay.yaml supplies what the protos cannot
+# express.
 GOWORK=off go -C tools run ./openapi -image ../.cache/image.binpb -http ../proto/http_routes.yaml \
   -overlay ../proto/openapi_overlay.yaml -out ../gen/openapi

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Lints the OpenAPI document: by the rules of tools/redocly/redocly.yaml, and against the meta-schema of OpenAPI 3.1.
+# Checks the OpenAPI document against the rules of tools/redocly/redocly.yaml and the meta-schema of
+# OpenAPI 3.1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 document=gen/openapi/openapi.json

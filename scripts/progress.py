@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads `go test -json` and prints one line for each package as it ends, and what a failing test printed.
+"""Read the output of `go test -json` and print one line for each package as it ends. Print the output of failed tests.
 
-progress.py TIMES appends the seconds of each package to the file TIMES. It fails where a test failed.
+progress.py TIMES appends the duration of each package, in seconds, to the file TIMES. It exits with 1 if a test failed.
 """
 
 import json
@@ -30,7 +30,7 @@ def main(times: str) -> int:
                 if action != "pass":
                     print("".join(lines), end="", flush=True)
             elif action in ("pass", "fail", "skip"):
-                # A test that never ended, in a panic or by the time limit, is among these.
+                # If the package failed, rest includes tests that never ended, because of a panic or the time limit.
                 rest = [text for (of, _), texts in printed.items() if of == package for text in texts]
                 lines = rest if action == "fail" else [text for text in rest if text.startswith(("ok ", "? "))]
                 for key in [key for key in printed if key[0] == package]:

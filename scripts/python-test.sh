@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The tests of the Python reporter and of the recipes, each in an environment of its own pinned packages.
+# Runs the tests of the Python reporter and of the recipes. Each has its own environment with pinned
+# packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# Like go test, it does not repeat what passed with the same files.
+# Like go test, do not repeat tests that passed with the same files.
 digest=$(find sdk/python recipes services/ingest/internal/evaluation scripts/python-test.sh \
   -name '.*' -prune -o -name __pycache__ -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)
 passed=$PWD/.cache/python-test-$digest${TEST_LONG:+-long}
@@ -12,7 +13,7 @@ sdk=$(scripts/tools/venv.sh sdk sdk/python/requirements-dev.lock)
 (cd sdk/python && PYTHONPATH=src "$sdk" -m pytest -q -p no:cacheprovider tests && "$sdk" -m mypy --no-incremental --strict src)
 recipe=$(scripts/tools/venv.sh chat-tiny recipes/demo/chat-tiny/requirements.lock recipes/demo/chat-tiny/tests/requirements-test.lock)
 (cd recipes/demo/chat-tiny && PYTHONPATH="$OLDPWD/sdk/python/src" "$recipe" -m pytest -q -p no:cacheprovider)
-# Compute the reference values of agent evaluations again.
+# Recompute the reference values of agent evaluations and compare them.
 "$recipe" services/ingest/internal/evaluation/testdata/reference.py --check
 rm -f .cache/python-test-*
 touch "$passed"

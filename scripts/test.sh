@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# All tests. Missing parts are an error, never a skip. Tools, servers and environments are fetched in the background while
-# Go builds; a test that needs one runs its script, which waits for it.
-#   TEST_SEED=N    which part of a long matrix is played (the seed of a run is printed; default: the commit's)
-#   TEST_LONG=1    every matrix whole (make test-long)
-#   RACE=1         with the race detector
+# Runs all tests. A missing tool or server is an error: no test is skipped. The script fetches tools,
+# servers and environments in the background while Go builds. A test that needs a tool runs the tool's
+# script, which waits for the installation.
+#   TEST_SEED=N    select the part of each long matrix that is tested (default: from the commit; each run prints its seed)
+#   TEST_LONG=1    test every row of each matrix (make test-long)
+#   RACE=1         use the race detector
 set -euo pipefail
 cd "$(dirname "$0")/.."
 begun=$SECONDS
@@ -11,12 +12,13 @@ read -r load1 load5 load15 _ < /proc/loadavg
 cpu() { awk '/^cpu / {print int(($2 + $3 + $4 + $7 + $8) / 100)}' /proc/stat; } # user, nice, system, interrupts
 spent=$(cpu)
 export TEST_SEED=${TEST_SEED:-$((16#$(git rev-parse --verify --quiet --short=7 HEAD || echo 1)))}
-echo "load $load1 $load5 $load15 on $(nproc) cores; TEST_SEED=$TEST_SEED${TEST_LONG:+, every matrix whole}"
+echo "load $load1 $load5 $load15 on $(nproc) cores; TEST_SEED=$TEST_SEED${TEST_LONG:+, every row of each matrix}"
 log=$PWD/.cache/log
 mkdir -p "$log"
 rm -f "$log"/*
 
-# What tests throw away lies in memory where that has room: thousands of databases and installations come and go.
+# Use /dev/shm for temporary files if it has 8 GiB of free space: tests create and delete thousands of
+# databases and installations.
 if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2> /dev/null)" = tmpfs ] &&
   [ "$(stat -f -c '%a * %S / 1048576' /dev/shm | xargs -I{} bash -c 'echo $(({}))')" -ge 8192 ] &&
   ! findmnt -n -o OPTIONS /dev/shm | grep -q noexec; then
@@ -24,7 +26,7 @@ if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2> /dev/null)" = tmpfs ] 
   export TMPDIR
   chmod 755 "$TMPDIR"
 fi
-clean() { # ends the server of the databases, which would outlive the tests by some seconds
+clean() { # stop the database server, which would otherwise run for some seconds after the tests
   kill "${fetching:-}" "${beside:-}" 2> /dev/null || true
   case ${TMPDIR:-} in /dev/shm/signalbox-test.*)
     local server
@@ -39,7 +41,7 @@ clean() { # ends the server of the databases, which would outlive the tests by s
 }
 trap clean EXIT
 
-# fetch NAME COMMAND...: a part in the background, whose output is shown where it fails.
+# fetch NAME COMMAND... runs the command and prints its output only if it fails.
 fetch() {
   local name=$1 t0=$SECONDS
   shift
@@ -50,7 +52,7 @@ fetch() {
   fi
 }
 tool() { fetch "$1" "scripts/tools/$1.sh"; }
-fetch_all() { # a test that needs a part which failed here tries again, and fails with its script's message
+fetch_all() { # ignores failures: a test that needs the tool runs its script again and reports the error
   tool postgres || true
   tool redis || true
   tool uv || true
@@ -67,7 +69,7 @@ fetch_all() { # a test that needs a part which failed here tries again, and fail
 fetch_all &
 fetching=$!
 
-# A failure in one part does not keep the others from running: a run shows all that it finds.
+# Run the other parts even if one fails, so that a run reports all failures.
 failed=()
 part() {
   local name=$1 t0=$SECONDS
@@ -76,21 +78,27 @@ part() {
   "$@" || failed+=("$name")
   echo "-- $name: $((SECONDS - t0)) s"
 }
-gotest() { # NAME ARGUMENT...: go test, with progress by package
+gotest() { # NAME ARGUMENT...: run go test and print the progress by package
   local name=$1
   shift
-  # Collecting garbage is a fifth of what compilers spend; the tests run without this setting. Vet runs in make lint.
+  # Garbage collection takes a fifth of the compilers' time, so reduce it for them. The tests run without
+  # this setting. Vet runs in make lint.
   GOGC=400 go test -json -vet=off -exec 'env -u GOGC' "${flags[@]}" "$@" 2>&1 | python3 scripts/progress.py "$log/$name.times"
 }
+# Tests write the SQL statements that they run into this folder, for the last part. It is kept, because Go does not run
+# unchanged packages again. A new folder has a new name, which makes all of them run.
+PGTEST_STATEMENTS=$(find "$PWD/.cache" -maxdepth 1 -name 'sql.*' -print -quit)
+if [ -z "$PGTEST_STATEMENTS" ]; then PGTEST_STATEMENTS=$(mktemp -d "$PWD/.cache/sql.XXXXXX"); fi
+export PGTEST_STATEMENTS
 flags=(-timeout 15m)
 if [ -n "${RACE:-}" ]; then flags=(-timeout 25m -race); fi
 
 part "programs" make --no-print-directory build
-# Both are small, and needed at once.
+# Both are small and needed at once.
 scripts/tools/postgres.sh > /dev/null
 scripts/tools/redis.sh > /dev/null
-# Packages whose tests start whole installations come after the others, and those that wait for the S3 server last of these.
-# The longest of them, test/e2e, runs beside the others: it mostly waits, as the rest mostly computes.
+# Packages that start complete installations are tested last. Before them come the packages that wait for the S3 server.
+# test/e2e takes longest and mostly waits, so it runs beside all others.
 mapfile -t tested < <(go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -v '^[^ ]*/gen/')
 packages=() last=() installations=()
 for line in "${tested[@]}"; do
@@ -101,6 +109,7 @@ for line in "${tested[@]}"; do
     *) packages+=("${line%% *}") ;;
   esac
 done
+# Build the S3 server, run the Python tests and then test/e2e while the other Go tests run.
 beside() {
   local rc=0
   tool s3server || true
@@ -111,11 +120,13 @@ beside() {
 }
 beside &
 beside=$!
-# Tests mostly wait, for databases and for each other: more of them at once than there are cores.
+# Tests spend most of their time waiting for databases and other tests, so run more of them at once than
+# there are cores.
 part "packages" gotest packages -p 3 -parallel 4 "${packages[@]}" "${last[@]}"
 part "tools" env GOWORK=off GOGC=400 go -C tools test -vet=off ./...
-part "whole installations" gotest installations -timeout 40m -p 2 "${installations[@]}"
+part "installations" gotest installations -timeout 40m -p 2 "${installations[@]}"
 wait "$beside" || failed+=("Python or e2e")
+part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 
 echo "-- ten slowest packages, in seconds"
 sort -rn "$log"/*.times | sed -n 1,10p

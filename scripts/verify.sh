@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generated code is what the protos make of it, the OpenAPI document is a good one, clients of the baseline do not
-# break, and everything is formatted.
+# Checks that generated code matches the protos, the OpenAPI document is valid, the API is compatible with
+# its baseline, each go.mod and go.sum is tidy, and all Go files are formatted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/gen.sh
@@ -11,6 +11,12 @@ if [ -n "$(git status --porcelain -- gen)" ]; then
 fi
 scripts/openapi-lint.sh
 scripts/api-gate.sh
+while read -r module; do
+  if ! GOWORK=off go -C "$(dirname "$module")" mod tidy -diff; then
+    echo "$module is not tidy: run GOWORK=off go -C $(dirname "$module") mod tidy" >&2
+    exit 1
+  fi
+done < <(git ls-files -- go.mod '*/go.mod')
 unformatted=$(git ls-files -- '*.go' | grep -v '^gen/' | xargs gofmt -l)
 if [ -n "$unformatted" ]; then echo "not formatted: $unformatted" >&2; exit 1; fi
-echo "verify: generated code, the API's description and formats are up to date"
+echo "verify: generated code, the OpenAPI document, modules and formatting are up to date"

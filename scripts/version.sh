@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The version of this checkout, for the linker: the tag where the commit has one, else the last tag and how far
-# it is behind, else the commit alone; -dirty where files differ from it. Nothing where there is no git.
+# Prints the version of this checkout for the linker: the tag of the commit, else the last tag with the
+# number of commits since then, else only the commit. The suffix -dirty means uncommitted changes. Without
+# a git repository it prints nothing.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
-# Not of a repository that only happens to lie around an unpacked archive.
+# Ignore a repository that merely contains the folder of an unpacked archive.
 top=$(git rev-parse --show-toplevel 2> /dev/null) || exit 0
 [ "$top" = "$(pwd -P)" ] || exit 0
 git rev-parse --verify --quiet HEAD > /dev/null || exit 0

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// guard bounds every wait of these tests; no test depends on its value.
+// guard limits every wait of these tests. Waits of tests that pass are much shorter.
 const guard = time.Minute
 
 const month = 30 * 24 * time.Hour
@@ -33,7 +33,7 @@ type plane struct {
 	*testing.T
 	clock   *clock.Fake
 	address string
-	// identity is the listener's certificate and the CA that it trusts.
+	// identity holds the listener's certificate and the CA that the listener trusts.
 	identity atomic.Pointer[pki.Identity]
 
 	mu    sync.Mutex
@@ -45,7 +45,7 @@ type plane struct {
 	renewals chan error
 }
 
-// stream is the control plane's side of one session.
+// stream is the control plane's end of one session.
 type stream struct {
 	jobsv1.AgentService_ConnectServer
 	hello *jobsv1.AgentHello
@@ -54,7 +54,7 @@ type stream struct {
 	end   chan error
 }
 
-// Current returns the current certificate; rotate changes it while the plane serves.
+// Current returns the current identity. rotate replaces it while the plane is serving.
 func (p *plane) Current() *pki.Identity { return p.identity.Load() }
 
 func newPlane(t *testing.T) *plane {
@@ -81,7 +81,7 @@ func newPlane(t *testing.T) *plane {
 	return p
 }
 
-// rotate gives the plane a new CA. It no longer accepts certificates of the previous one.
+// rotate gives the plane a new CA. From then on the plane rejects certificates of the old CA.
 func (p *plane) rotate() {
 	p.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), 20*month)
@@ -109,7 +109,7 @@ func (p *plane) Join(_ context.Context, r *jobsv1.JoinFleetRequest) (*jobsv1.Joi
 	return &jobsv1.JoinFleetResponse{NodeId: "nod_1", Certificate: cert, CaCertificate: ca, AgentAddress: p.address, HeartbeatS: 3600}, err
 }
 
-// RenewCertificate calls renew if the test has set it; otherwise it signs the request.
+// RenewCertificate calls p.renew if the test has set it, and otherwise signs the request.
 func (p *plane) RenewCertificate(ctx context.Context, r *jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error) {
 	p.mu.Lock()
 	renew := p.renew
@@ -126,14 +126,14 @@ func (p *plane) RenewCertificate(ctx context.Context, r *jobsv1.RenewCertificate
 	return response, err
 }
 
-// renewsBy sets the function that handles renewals.
+// renewsBy sets the function that handles renewal requests.
 func (p *plane) renewsBy(f func(*jobsv1.RenewCertificateRequest) (*jobsv1.RenewCertificateResponse, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.renew = f
 }
 
-// Connect passes the session to the test and ends it when the test or the agent ends it.
+// Connect passes the session to the test. It returns when the test or the agent ends the session.
 func (p *plane) Connect(s jobsv1.AgentService_ConnectServer) error {
 	first, err := s.Recv()
 	if err != nil || first.GetHello() == nil {
@@ -155,7 +155,7 @@ func (p *plane) Connect(s jobsv1.AgentService_ConnectServer) error {
 			}
 			select {
 			case session.heard <- m.GetObserved():
-			default: // The test does not read any more.
+			default: // The test no longer reads observations.
 			}
 		}
 	}()
@@ -163,7 +163,7 @@ func (p *plane) Connect(s jobsv1.AgentService_ConnectServer) error {
 	case err := <-session.end:
 		return err
 	case err := <-closed:
-		if err == io.EOF { //nolint:errorlint // as grpc documents it
+		if err == io.EOF { //nolint:errorlint // gRPC documents that Recv returns io.EOF itself
 			return nil
 		}
 		return err
@@ -234,7 +234,7 @@ type member struct {
 	stop func()
 }
 
-// link runs a link over the folder with the plane's clock.
+// link runs a link with the folder dir and the plane's clock.
 func (p *plane) link(dir string) *member {
 	p.Helper()
 	m := &member{host: newHost(), dir: dir, done: make(chan error, 1)}

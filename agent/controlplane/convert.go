@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/signalbox-dev/signalbox/agent/executor"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// fromWork decodes a desired work. An unknown desired state or kind is an error; it is
-// never guessed. The returned work has its key even then.
+// fromWork decodes a desired work. It returns an error for an unknown desired state or kind; the returned
+// work then still has its key.
 func fromWork(p *jobsv1.Work) (executor.Work, error) {
 	w := executor.Work{Key: executor.Key{WorkID: p.GetWorkId(), Generation: p.GetGeneration(), Fence: p.GetFence()}}
 	w.Force = p.GetForce()
@@ -118,7 +117,7 @@ func toObserved(all []executor.Observation) *jobsv1.ObservedWorks {
 func toObservation(o executor.Observation) *jobsv1.ObservedWork {
 	p := &jobsv1.ObservedWork{
 		WorkId: o.WorkID, Generation: o.Generation, Fence: o.Fence, Phase: toPhase(o.Phase), Detail: o.Detail,
-		PreparingAt: at(o.PreparingAt), RunningAt: at(o.RunningAt), ExitedAt: at(o.ExitedAt),
+		PreparingAt: request.NonZeroTime(o.PreparingAt), RunningAt: request.NonZeroTime(o.RunningAt), ExitedAt: request.NonZeroTime(o.ExitedAt),
 	}
 	if e := o.Exit; e != nil {
 		p.Exit = &jobsv1.Exit{
@@ -134,7 +133,7 @@ func toObservation(o executor.Observation) *jobsv1.ObservedWork {
 func toReport(e *executor.EngineReport) *jobsv1.EngineReport {
 	return &jobsv1.EngineReport{
 		Address: e.Address, ApiKey: e.APIKey.Reveal(), Pid: int32(e.PID), Ready: e.Ready, Phase: string(e.Phase),
-		Code: string(e.Code), Message: e.Message, Probes: e.Probes, ReadyAt: at(e.ReadyAt),
+		Code: string(e.Code), Message: e.Message, Probes: e.Probes, ReadyAt: request.NonZeroTime(e.ReadyAt),
 		Restarts: int32(e.Restarts), LogExcerpt: e.LogExcerpt,
 	}
 }
@@ -155,11 +154,4 @@ func toPhase(p executor.Phase) jobsv1.Phase {
 		return jobsv1.Phase_PHASE_GONE
 	}
 	return jobsv1.Phase_PHASE_UNSPECIFIED
-}
-
-func at(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

@@ -28,7 +28,7 @@ func (j InMemory) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobs
 	return response, err
 }
 
-// OverHTTP joins through the gateway.
+// OverHTTP joins through the gateway's REST API.
 type OverHTTP struct {
 	// Server is the gateway's base URL.
 	Server string
@@ -70,22 +70,22 @@ func (j OverHTTP) Join(ctx context.Context, req *jobsv1.JoinFleetRequest) (*jobs
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encode the request: %w", err)
+		return nil, fmt.Errorf("encode the join request: %w", err)
 	}
 	url := strings.TrimRight(j.Server, "/") + "/api/fleets/join"
 	call, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("create the request: %w", err)
+		return nil, fmt.Errorf("create the join request: %w", err)
 	}
 	call.Header.Set("Content-Type", "application/json")
 	resp, err := j.Client.Do(call)
 	if err != nil {
-		return nil, fmt.Errorf("call %s: %w", url, err)
+		return nil, fmt.Errorf("send the join request to %s: %w", url, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxJoinResponse))
 	if err != nil {
-		return nil, fmt.Errorf("read the response: %w", err)
+		return nil, fmt.Errorf("read the join response: %w", err)
 	}
 	if resp.StatusCode/100 != 2 {
 		return nil, joinRefusal(resp.StatusCode, raw)

@@ -31,7 +31,7 @@ type Deps struct {
 	Log         *slog.Logger
 }
 
-// Link is the connection to the control plane. New starts nothing; Run works until its
+// Link is the connection to the control plane. New starts nothing; Run runs until its
 // context ends.
 type Link struct {
 	deps  Deps
@@ -43,7 +43,7 @@ type Link struct {
 	leave context.CancelFunc
 }
 
-// New returns a link.
+// New returns a link that is not connected.
 func New(d Deps) *Link { return &Link{deps: d, flush: make(chan chan struct{})} }
 
 func (l *Link) client() jobsv1.AgentServiceClient {
@@ -52,11 +52,11 @@ func (l *Link) client() jobsv1.AgentServiceClient {
 	return l.agents
 }
 
-// Join joins the fleet and does nothing else.
+// Join joins the fleet with a single request. It opens no stream.
 func (l *Link) Join(ctx context.Context) (Node, error) { return l.deps.Membership.Join(ctx) }
 
-// Run joins the fleet if necessary, keeps the stream open, and carries desired works and
-// observations between the control plane and x until ctx ends.
+// Run joins the fleet if necessary and keeps a stream to the control plane open until ctx ends. It passes
+// desired works to x and sends the observations of x.
 func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	node, err := l.deps.Membership.LoadOrJoin(ctx)
 	if err != nil {
@@ -94,8 +94,8 @@ func (l *Link) Run(ctx context.Context, x executor.Executor) error {
 	}
 }
 
-// attend runs one session over its own connection. renewed is true if the session was
-// ended because of a new certificate.
+// attend runs one session on conn and closes conn. renewed is true if the session was ended because the
+// node has a new certificate.
 func (l *Link) attend(ctx context.Context, conn *grpc.ClientConn, s *session) (renewed bool, err error) {
 	defer func() { _ = conn.Close() }()
 	ctx, leave := context.WithCancel(ctx)
@@ -107,7 +107,7 @@ func (l *Link) attend(ctx context.Context, conn *grpc.ClientConn, s *session) (r
 	return ctx.Err() != nil, err
 }
 
-// leaveLine ends the current session; Run starts another one.
+// leaveLine ends the current session. Run then starts another session.
 func (l *Link) leaveLine() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *Link) Flush(ctx context.Context) error {
 	}
 }
 
-// session is one stream.
+// session is one stream to the control plane.
 type session struct {
 	*Link
 	node      Node
@@ -144,12 +144,11 @@ type session struct {
 
 const usualHeartbeat = 5 * time.Second
 
-// farewell bounds the delivery of the last messages.
+// farewell is the maximum time for sending the last messages.
 const farewell = 300 * time.Millisecond
 
 func (s *session) run(ctx context.Context) error {
-	// The stream outlives ctx by farewell; otherwise messages that are still in
-	// transit when ctx ends would be dropped.
+	// The stream outlives ctx by farewell. Otherwise messages that are in transit when ctx ends would be lost.
 	line, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -158,7 +157,7 @@ func (s *session) run(ctx context.Context) error {
 	})()
 	stream, err := s.client().Connect(line)
 	if err != nil {
-		return fmt.Errorf("open the stream: %w", err)
+		return fmt.Errorf("open the stream to the control plane: %w", err)
 	}
 	err = stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Hello{Hello: &jobsv1.AgentHello{
 		NodeId: s.node.ID, Inventory: s.deps.Membership.Inventory, Incarnation: s.deps.Incarnation, Drivers: s.deps.Drivers,
@@ -167,9 +166,9 @@ func (s *session) run(ctx context.Context) error {
 		err = s.sendObserved(stream)
 	}
 	if err != nil {
-		// The reason why the stream ended is in the error of Recv.
+		// If Send fails, Recv returns the reason why the stream ended.
 		_, received := stream.Recv()
-		return fmt.Errorf("send the hello to the control plane: %w", errors.Join(err, received))
+		return fmt.Errorf("send the hello message to the control plane: %w", errors.Join(err, received))
 	}
 	beats := make(chan time.Duration, 1)
 	received := make(chan error, 1)
@@ -177,9 +176,9 @@ func (s *session) run(ctx context.Context) error {
 	return s.speak(ctx, stream, beats, received)
 }
 
-// speak sends the observations at each change and each heartbeat until the receiver has
-// ended. When ctx ends it closes the sending side; the control plane ends the stream
-// after it has read everything.
+// speak sends the observations after each change and at each heartbeat until the receiver has ended. When
+// ctx ends, speak closes the sending side. The control plane then reads the remaining messages and ends the
+// stream.
 func (s *session) speak(
 	ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats <-chan time.Duration, received <-chan error,
 ) error {
@@ -223,12 +222,12 @@ func (s *session) sendObserved(stream jobsv1.AgentService_ConnectClient) error {
 	return nil
 }
 
-// receive passes on the control plane's messages until the stream ends.
+// receive handles the messages of the control plane until the stream ends.
 func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_ConnectClient, beats chan<- time.Duration) error {
 	for {
 		message, err := stream.Recv()
 		if err != nil {
-			return fmt.Errorf("receive from the control plane: %w", err)
+			return fmt.Errorf("receive a message from the control plane: %w", err)
 		}
 		switch m := message.GetMessage().(type) {
 		case *jobsv1.ConnectResponse_Welcome:
@@ -242,19 +241,19 @@ func (s *session) receive(ctx context.Context, stream jobsv1.AgentService_Connec
 	}
 }
 
-// apply passes on the complete list. A work that cannot be decoded stays in the list
-// without a desired state, so that the executor leaves it unchanged: a work missing from
-// the list would be ended.
+// apply passes the complete list to the executor. The executor would end a work that is missing from the
+// list. A work that cannot be decoded therefore stays in the list without a desired state, and the executor
+// leaves it unchanged.
 func (s *session) apply(ctx context.Context, desired *jobsv1.DesiredWorks) {
 	works := make([]executor.Work, 0, len(desired.GetWorks()))
 	for _, p := range desired.GetWorks() {
 		w, err := fromWork(p)
 		if err != nil {
-			s.deps.Log.ErrorContext(ctx, "desired work not decoded", "error", err.Error())
+			s.deps.Log.ErrorContext(ctx, "cannot decode a work from the control plane; leaving it unchanged", "error", err.Error())
 		}
 		works = append(works, w)
 	}
 	if err := s.executor.Apply(ctx, works); err != nil {
-		s.deps.Log.ErrorContext(ctx, "desired works not applied", "error", err.Error())
+		s.deps.Log.ErrorContext(ctx, "cannot apply the desired works", "error", err.Error())
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// agents serves the calls of a link.
+// agents is a fake client of the AgentService. It returns url, or err if that is set.
 type agents struct {
 	jobsv1.AgentServiceClient
 	url string
@@ -177,7 +177,8 @@ func TestToObservation_allFields(t *testing.T) {
 	require.Equal(t, int32(9), p.GetExit().GetSignal())
 	require.Equal(t, "k", p.GetEngine().GetApiKey())
 	require.Equal(t, now, p.GetEngine().GetReadyAt().AsTime())
-	// Every field of the messages must be set, so that a forgotten new field fails here.
+	// The test sets every field of the messages. A field added later makes it fail until the conversion sets
+	// that field.
 	for _, m := range []proto.Message{p, p.GetExit(), p.GetEngine()} {
 		fields := m.ProtoReflect().Descriptor().Fields()
 		for i := range fields.Len() {
@@ -193,7 +194,7 @@ func TestToObservation_allFields(t *testing.T) {
 	}
 }
 
-// joiner returns its errors one by one, then a node.
+// joiner returns each error of errs once and then a node.
 type joiner struct {
 	errs  []error
 	calls int

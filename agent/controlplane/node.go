@@ -42,8 +42,8 @@ func (n Node) Source() (pki.Source, error) {
 	return pki.OpenFiles(identity, identity, filepath.Join(n.dir, caFile))
 }
 
-// DialTLS returns a function that dials the agent listener with the node's certificate.
-// The function returns ErrEnded if the certificate has expired.
+// DialTLS returns a function that dials the agent listener with the node's certificate. The function
+// returns ErrCertificateExpired if the certificate has expired.
 func DialTLS(clk clock.Clock) func(Node) (*grpc.ClientConn, error) {
 	return func(n Node) (*grpc.ClientConn, error) {
 		if n.Address == "" {
@@ -83,10 +83,10 @@ type Joiner interface {
 // ErrRefused reports that the control plane rejects this agent.
 var ErrRefused = errors.New("the fleet rejects this agent")
 
-// ErrJoined reports that the agent is a node already. The token is not used.
+// ErrJoined reports that the agent is already a node. The join token is not used.
 var ErrJoined = errors.New("this agent has joined a fleet already")
 
-// Membership holds what Enter and Join need.
+// Membership holds what LoadOrJoin and Join need.
 type Membership struct {
 	// Dir is the folder of the node's key and certificate.
 	Dir    string
@@ -100,8 +100,8 @@ type Membership struct {
 	Log       *slog.Logger
 }
 
-// LoadOrJoin returns this agent's node and joins the fleet if there is none yet. It retries
-// until ctx ends, unless the control plane rejects the agent.
+// LoadOrJoin returns this agent's node. If there is none, it joins the fleet and retries until ctx ends or
+// the control plane rejects the agent.
 func (m Membership) LoadOrJoin(ctx context.Context) (Node, error) {
 	n, err := Load(m.Dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -112,7 +112,7 @@ func (m Membership) LoadOrJoin(ctx context.Context) (Node, error) {
 		if err == nil || errors.Is(err, ErrRefused) || ctx.Err() != nil {
 			return n, err
 		}
-		m.Log.WarnContext(ctx, "fleet not joined; trying again", "error", err.Error())
+		m.Log.WarnContext(ctx, "cannot join the fleet; trying again", "error", err.Error())
 		if err := clock.Sleep(ctx, m.Clock, m.Backoff.Wait(try)); err != nil {
 			return Node{}, fmt.Errorf("join the fleet: %w", err)
 		}
@@ -155,7 +155,7 @@ func (m Membership) join(ctx context.Context) (Node, error) {
 	return n, m.save(n, key, response)
 }
 
-// save stores the node. node.json is written last because Enter looks for it.
+// save stores the node. It writes node.json last because Load treats a folder without node.json as empty.
 func (m Membership) save(n Node, key []byte, response *jobsv1.JoinFleetResponse) error {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return fmt.Errorf("create the node's folder: %w", err)

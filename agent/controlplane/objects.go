@@ -13,7 +13,7 @@ import (
 )
 
 // errNoLine is returned while there is no connection.
-var errNoLine = errors.New("the agent is not connected to the control plane yet")
+var errNoLine = errors.New("the agent is not connected to the control plane")
 
 // Download implements executor.Downloader. Each try uses a newly signed URL.
 func (l *Link) Download(ctx context.Context, key executor.Key, object executor.ObjectRef) (io.ReadCloser, error) {
@@ -34,13 +34,13 @@ func (l *Link) Download(ctx context.Context, key executor.Key, object executor.O
 	resp, err := l.deps.HTTP.Do(req)
 	if err != nil {
 		// The error of net/http contains the URL, and the URL contains the signature.
-		return nil, fmt.Errorf("download: %w", withoutURL(err))
+		return nil, fmt.Errorf("download the object: %w", withoutURL(err))
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
 	}
 	_ = resp.Body.Close()
-	err = fmt.Errorf("download: the object store responded with status %d", resp.StatusCode)
+	err = fmt.Errorf("download the object: the object store responded with status %d", resp.StatusCode)
 	if resp.StatusCode == http.StatusNotFound {
 		err = errors.Join(executor.ErrPermanent, err)
 	}

@@ -21,22 +21,22 @@ import (
 // again.
 var ErrCertificateExpired = errors.New("the node's certificate has expired")
 
-// endedError adds the node and the remedy to ErrEnded.
+// endedError adds the node and the remedy to ErrCertificateExpired.
 func (n Node) endedError(at time.Time) error {
 	const format = "%w: node %s, expired at %s; this agent must join its fleet again: remove %s and start it with a new join token"
 	return fmt.Errorf(format, ErrCertificateExpired, n.ID, at.Format(time.RFC3339), n.dir)
 }
 
 const (
-	// renewLook is the longest time between two checks of the clock: the machine may
-	// have been suspended.
+	// renewLook is the longest time between two checks of the clock. A longer sleep could miss the renewal if
+	// the machine was suspended.
 	renewLook = time.Hour
-	// spread divides the lifetime: the nodes of a fleet renew spread over life/spread.
+	// spread sets the jitter of renewals: each is delayed by a random part of lifetime/spread.
 	spread = 24
 )
 
-// keepCertificate renews the node's certificate after two thirds of its lifetime and
-// restarts the session with it, until ctx ends.
+// keepCertificate runs until ctx ends. It renews the node's certificate after two thirds of its lifetime
+// and then restarts the session with the new certificate.
 func (l *Link) keepCertificate(ctx context.Context, n Node) {
 	jitter := l.deps.Backoff.Jitter
 	again := clock.Backoff{Base: time.Minute, Max: time.Hour, Jitter: jitter}
@@ -56,7 +56,7 @@ func (l *Link) keepCertificate(ctx context.Context, n Node) {
 		if err != nil {
 			wait = again.Wait(try)
 			try++
-			l.deps.Log.WarnContext(ctx, "node certificate not renewed", "node_id", n.ID, "error", err.Error(), "retry_in", wait.String())
+			l.deps.Log.WarnContext(ctx, "cannot renew the node certificate; trying again", "node_id", n.ID, "error", err.Error(), "retry_in", wait.String())
 		}
 		if clock.Sleep(ctx, l.deps.Clock, min(wait, renewLook)) != nil {
 			return
@@ -64,7 +64,8 @@ func (l *Link) keepCertificate(ctx context.Context, n Node) {
 	}
 }
 
-// untilRenewal returns the time until the certificate is due for renewal.
+// untilRenewal returns the time until the certificate is due for renewal. chance is the node's jitter, in
+// [0, 1).
 func (l *Link) untilRenewal(n Node, chance float64) (time.Duration, error) {
 	raw, err := os.ReadFile(filepath.Join(n.dir, identityFile))
 	if err != nil {
@@ -79,7 +80,7 @@ func (l *Link) untilRenewal(n Node, chance float64) (time.Duration, error) {
 	return due.Sub(l.deps.Clock.Now()), nil
 }
 
-// renew replaces the certificate with a new one for a new key.
+// renew generates a new key and replaces the certificate with one for that key.
 func (l *Link) renew(ctx context.Context, n Node) error {
 	client := l.client()
 	if client == nil {
@@ -91,11 +92,11 @@ func (l *Link) renew(ctx context.Context, n Node) error {
 	}
 	response, err := client.RenewCertificate(ctx, &jobsv1.RenewCertificateRequest{CertificateRequest: string(request)})
 	if err != nil {
-		return fmt.Errorf("request the certificate: %w", err)
+		return fmt.Errorf("request a new certificate: %w", err)
 	}
 	cert, ca := []byte(response.GetCertificate()), []byte(response.GetCaCertificate())
 	if err := n.fits(cert, key, ca, l.deps.Clock.Now()); err != nil {
-		return fmt.Errorf("the response has no valid certificate of this node: %w", err)
+		return fmt.Errorf("the response contains no valid certificate for this node: %w", err)
 	}
 	if err := localfile.Write(filepath.Join(n.dir, caFile), ca, localfile.PrivateMode); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (l *Link) renew(ctx context.Context, n Node) error {
 	return n.writeIdentity(cert, key)
 }
 
-// fits checks a new certificate before it replaces one that works.
+// fits checks a new certificate before it replaces the current certificate.
 func (n Node) fits(cert, key, ca []byte, now time.Time) error {
 	identity, err := pki.Parse(cert, key, ca)
 	if err != nil {
@@ -122,8 +123,8 @@ func (n Node) fits(cert, key, ca []byte, now time.Time) error {
 	return err
 }
 
-// writeIdentity replaces certificate and key in one step, so that they match even after
-// a power failure.
+// writeIdentity replaces the certificate and its key in one file. They therefore match even after a power
+// failure.
 func (n Node) writeIdentity(cert, key []byte) error {
 	return localfile.Write(filepath.Join(n.dir, identityFile), slices.Concat(cert, key), localfile.PrivateMode)
 }

@@ -23,7 +23,7 @@ func identityOf(t *testing.T, dir string) string {
 	return string(raw)
 }
 
-// keeping waits until the link waits only for its renewal and its heartbeat.
+// keeping waits until the link has exactly two timers: for its renewal and for its heartbeat.
 func (p *plane) keeping() {
 	p.Helper()
 	require.NoError(p, p.clock.Await(p.Context(), 2))
@@ -42,18 +42,18 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	p.keeping()
 	p.clock.Advance(month*2/3 - time.Hour)
 	p.keeping()
-	require.Equal(t, before, identityOf(t, m.dir), "renewed before its time")
+	require.Equal(t, before, identityOf(t, m.dir), "the link renewed the certificate too early")
 	require.Empty(t, p.renewals)
 
-	// From here on the plane rejects certificates of the old CA: the next session proves
-	// that the link uses the new key, the new certificate and the new CA.
+	// From now on the plane rejects certificates of the old CA. The next session therefore proves that the link
+	// uses the new key, certificate and CA.
 	p.rotate()
 	m.host.sees(executor.Observation{Key: executor.Key{WorkID: "w"}, Phase: executor.PhaseRunning})
 	p.clock.Advance(2 * time.Hour)
 	require.NoError(t, await(t, p.renewals, "the renewal"))
 	second := p.session()
 	require.Equal(t, "nod_1", second.hello.GetNodeId())
-	require.Equal(t, "inc", second.hello.GetIncarnation(), "the agent must be the same")
+	require.Equal(t, "inc", second.hello.GetIncarnation(), "the incarnation must not change")
 	observed := await(t, second.heard, "the observations")
 	require.Equal(t, jobsv1.Phase_PHASE_RUNNING, observed.GetWorks()[0].GetPhase())
 	for range first.heard {
@@ -64,7 +64,7 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	second.welcome(t, 3600)
 	m.stop()
 
-	// The next agent over the folder is the same node with the renewed certificate.
+	// The next agent with the same folder is the same node and has the renewed certificate.
 	again := p.link(m.dir)
 	require.Equal(t, "nod_1", p.session().hello.GetNodeId())
 	require.Equal(t, after, identityOf(t, m.dir))
@@ -89,10 +89,10 @@ func TestRenewal_newKeyStaysPrivate(t *testing.T) {
 	require.NotContains(t, request, "PRIVATE")
 	p.session()
 	fresh := keyPart(t, identityOf(t, m.dir))
-	require.NotEqual(t, old, fresh, "the old key was used again")
+	require.NotEqual(t, old, fresh, "the renewed certificate uses the old key")
 	entries, err := os.ReadDir(m.dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 3, "only node.json, node.pem and ca.pem, no old key")
+	require.Len(t, entries, 3, "the folder must contain only node.json, node.pem and ca.pem")
 	for _, e := range entries {
 		info, err := e.Info()
 		require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestRenewal_jitter(t *testing.T) {
 	p.session()
 	n, err := Load(dir)
 	require.NoError(t, err)
-	// The certificate starts a minute in the past, for hosts whose clocks are behind.
+	// The validity starts a minute in the past, for hosts whose clock is behind.
 	life := month + time.Minute
 	for _, c := range []struct {
 		chance float64
@@ -145,7 +145,8 @@ func TestRenewal_retriesWithBackoff(t *testing.T) {
 	p.keeping()
 	p.clock.Advance(month * 3 / 4)
 	require.Error(t, await(t, p.renewals, "the first try"))
-	// Half of the doubled minute, because the jitter of the tests is 0.
+	// The backoff doubles each wait, starting at a minute. The jitter of these tests is 0, which halves each
+	// wait.
 	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
 		p.keeping()
 		p.clock.Advance(wait - time.Second)
@@ -199,7 +200,7 @@ func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 			p.keeping()
 			p.clock.Advance(month * 3 / 4)
 			require.NoError(t, await(t, p.renewals, "the response"))
-			// The next try comes after a wait, so the response has been checked by then.
+			// The link waits before its next try, so it has checked the response by then.
 			p.keeping()
 			p.clock.Advance(time.Hour)
 			require.NoError(t, await(t, p.renewals, "another try"))
@@ -232,7 +233,7 @@ func TestExpiredCertificateStopsLink(t *testing.T) {
 		require.ErrorContains(t, err, word)
 	}
 	require.Empty(t, p.renewals, "an expired certificate must not be used")
-	// The suggested remedy works.
+	// Following the remedy in the error works: remove the folder and join again.
 	require.NoError(t, os.RemoveAll(m.dir))
 	fresh := p.link(m.dir)
 	err = await(t, fresh.done, "the fake clock is past the new certificate too")

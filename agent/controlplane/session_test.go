@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// running returns the observation of a running work.
+// running returns the observation of a running work with the given id.
 func running(id string) executor.Observation {
 	return executor.Observation{Key: executor.Key{WorkID: id, Generation: 1, Fence: 1}, Phase: executor.PhaseRunning}
 }
@@ -83,8 +83,8 @@ func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 	s := p.session()
 	await(t, s.heard, "the first observations")
 	s.welcome(t, 7)
-	// Once the desired works have arrived, the welcome before them has been received.
-	// The flushes give the loop enough turns to handle it.
+	// The welcome was sent before the desired works, so the link has received it when the works arrive. Each
+	// Flush is one more iteration of the loop in speak, which handles the welcome.
 	s.desire(t)
 	await(t, m.host.applied, "the desired works")
 	for range 40 {
@@ -146,7 +146,7 @@ func TestLink_Flush(t *testing.T) {
 	m.host.mu.Unlock()
 	require.NoError(t, m.Flush(t.Context()))
 	m.stop()
-	// The stream outlives the link by farewell, so messages in transit arrive.
+	// The stream outlives the link by farewell, so messages in transit still arrive.
 	require.Equal(t, []string{"last"}, ids(await(t, s.heard, "the last observations")))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -179,7 +179,7 @@ func TestMembership_Enter_incompleteJoinIsRepeated(t *testing.T) {
 	m := membership(t, j)
 	_, err := m.LoadOrJoin(t.Context())
 	require.NoError(t, err)
-	// node.json is written last: without it the node is incomplete.
+	// Load reads node.json, which is written last. Without it the join was incomplete.
 	require.NoError(t, os.Remove(filepath.Join(m.Dir, nodeFile)))
 	n, err := m.LoadOrJoin(t.Context())
 	require.NoError(t, err)
@@ -256,7 +256,7 @@ func TestLink_callsAfterDisconnectAreTemporary(t *testing.T) {
 	p := newPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session()
-	// This control plane implements neither call; only the error class matters.
+	// This control plane implements neither method. The test checks only whether the errors are permanent.
 	_, err := m.MintIngestToken(t.Context(), key())
 	require.Error(t, err)
 	m.stop()

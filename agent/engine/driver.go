@@ -12,29 +12,29 @@ import (
 type Driver interface {
 	// Environment returns the Python environment that the engine needs.
 	Environment(spec executor.EngineSpec) executor.EnvironmentSpec
-	// Plan returns the command that starts the engine at the given place.
+	// Plan returns the command that starts the engine with the given paths and address.
 	Plan(spec executor.EngineSpec, at Place) (Command, error)
 }
 
-// Place describes where an engine is started.
+// Place holds the paths and the address of one start of an engine.
 type Place struct {
-	// Dir is the folder of this start. ModelDir holds the model's files.
+	// Dir is the folder for the files of this start. ModelDir contains the model's files.
 	Dir      string
 	ModelDir string
 	Host     string
 	Port     int
-	// KeyFile holds the API key that callers must send.
+	// KeyFile contains the API key that callers must send.
 	KeyFile string
-	// Python is the interpreter of the engine's environment. Bin is the folder of its programs.
+	// Python is the interpreter of the engine's environment. Bin is the folder of the environment's programs.
 	Python string
 	Bin    string
 }
 
-// Command starts an engine.
+// Command is the command that starts an engine.
 type Command struct {
 	Args []string
 	Env  []string
-	// Files must be written to Place.Dir before the start.
+	// Files contains files by name. They must be written to Place.Dir before the start.
 	Files map[string][]byte
 }
 
@@ -49,7 +49,7 @@ func ServedName(spec executor.EngineSpec) string {
 	return spec.ServedNames[0]
 }
 
-// Drivers returns all drivers by their name in the spec.
+// Drivers returns all drivers. The keys are their names in engine specs.
 func Drivers() map[string]Driver {
 	return map[string]Driver{"llamacpp": llamacpp{}, "command": command{}}
 }
@@ -59,7 +59,7 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(Drivers()))
 }
 
-// Find returns the driver of the spec.
+// Find returns the driver with the name in the spec. It returns an error if there is none.
 func Find(spec executor.EngineSpec) (Driver, error) {
 	d, ok := Drivers()[spec.Driver]
 	if !ok {

@@ -46,7 +46,7 @@ func TestLlamacpp_Plan(t *testing.T) {
 	for _, arg := range []string{"--host", "--host=0.0.0.0", "--ho", "--port", "--api-key-f", "--model", "--al"} {
 		spec.Args = []string{arg, "x"}
 		_, err := d.Plan(spec, at)
-		require.ErrorContains(t, err, "set by the platform", arg)
+		require.ErrorContains(t, err, "the platform sets this option", arg)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestDriversAndDefaults(t *testing.T) {
 	require.Equal(t, time.Second, Deadline(executor.EngineSpec{ProbeDeadline: time.Second}))
 }
 
-// script is a fake engine with one handler for each path.
+// script is a fake engine. It maps paths to handlers.
 type script map[string]http.HandlerFunc
 
 func (s script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func send(status int, kind, body string) http.HandlerFunc {
 
 const events = "text/event-stream; charset=utf-8"
 
-// chat handles plain and streamed requests.
+// chat returns a handler that passes requests with `stream` set to stream, and all others to plain.
 func chat(plain, stream http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var request struct {
@@ -194,7 +194,7 @@ func TestProber_Run_waitsWhileLoading(t *testing.T) {
 
 func TestProber_Run_timeoutShowsLastResponse(t *testing.T) {
 	t.Parallel()
-	// The time ends during the third request.
+	// The context ends during the third request.
 	ctx, over := context.WithCancel(t.Context())
 	var requests atomic.Int32
 	server := httptest.NewServer(script{"/v1/models": func(w http.ResponseWriter, r *http.Request) {
@@ -211,7 +211,8 @@ func TestProber_Run_timeoutShowsLastResponse(t *testing.T) {
 	require.Contains(t, r.Message, "Loading model")
 }
 
-// closedPort returns an address that refuses connections. The port is bound until the test ends, so that no other test gets it.
+// closedPort returns an address that refuses connections. The port stays bound until the test ends, so that
+// no other test uses it.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -245,5 +246,5 @@ func TestProber_Run_keyCheckedAndNotReported(t *testing.T) {
 	require.True(t, r.Capabilities["key_checked"])
 	require.NotContains(t, string(r.JSON()), "key\"", "the report contains the key")
 	require.True(t, json.Valid(r.JSON()))
-	require.False(t, strings.Contains(string(r.JSON()), "T0") || strings.Contains(string(r.JSON()), "2026"), "the probes contain a time of day")
+	require.False(t, strings.Contains(string(r.JSON()), "T0") || strings.Contains(string(r.JSON()), "2026"), "the report contains a timestamp")
 }

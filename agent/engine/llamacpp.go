@@ -1,7 +1,7 @@
 package engine
 
 import (
-	_ "embed" // for the lock and the launcher
+	_ "embed" // for llamacppLock and llamacppLauncher
 	"fmt"
 	"io/fs"
 	"os"
@@ -42,22 +42,22 @@ func (llamacpp) Plan(spec executor.EngineSpec, at Place) (Command, error) {
 	return Command{Args: slices.Concat(args, spec.Args), Files: map[string][]byte{launcher: llamacppLauncher}}, nil
 }
 
-// refuseReserved rejects arguments that the agent sets itself, including the abbreviated
-// forms that argparse accepts.
+// refuseReserved returns an error if args sets an option that the agent sets itself. argparse accepts
+// abbreviated options, so refuseReserved rejects these too.
 func refuseReserved(args []string, reserved ...string) error {
 	for _, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
 		for _, r := range reserved {
 			if strings.HasPrefix(name, "--") && len(name) > len("--") && strings.HasPrefix(r, name) {
-				return fmt.Errorf("argument %s is set by the platform", name)
+				return fmt.Errorf("argument %s is not allowed: the platform sets this option; remove it", name)
 			}
 		}
 	}
 	return nil
 }
 
-// findModel returns the first file with the given suffix, ordered by name: a split model
-// is loaded from its first part.
+// findModel returns the first file with the suffix kind, in name order. A model that is split into several
+// files is loaded from the first.
 func findModel(dir, kind string) (string, error) {
 	found := ""
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

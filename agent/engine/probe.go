@@ -20,7 +20,7 @@ type Target struct {
 	Address string
 	Key     secret.String
 	Model   string
-	// Names are the served names; the model list must contain at least one.
+	// Names are the served names. The engine's model list must contain at least one of them.
 	Names []string
 	// Task selects the request: `chat`, `completion` or `embedding`.
 	Task     string
@@ -47,8 +47,8 @@ type Result struct {
 // OK reports whether all required probes have passed.
 func (r Result) OK() bool { return r.Code == "" && len(r.Checks) > 0 }
 
-// JSON returns the result as reported to the control plane. It contains no times of day,
-// so that equal results are equal.
+// JSON returns the result as reported to the control plane. It contains no timestamps, so two runs with the
+// same outcome differ at most in their durations.
 func (r Result) JSON() json.RawMessage {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -72,7 +72,7 @@ func NewProber(clk clock.Clock) *Prober {
 	}}
 }
 
-// probing is one run of the probes.
+// probing is the state of one run of the probes.
 type probing struct {
 	*Prober
 	target Target
@@ -85,8 +85,8 @@ type step struct {
 	run  func(context.Context) (detail string, err error)
 }
 
-// Run runs the probes in order until one fails or all have passed. It waits for an
-// engine that is still loading, up to the target's deadline.
+// Run runs the probes in order until a required probe fails or all have run. It waits for an engine that is
+// still loading, up to the target's deadline.
 func (p *Prober) Run(ctx context.Context, t Target) Result {
 	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
 	defer cancel()

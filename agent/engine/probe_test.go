@@ -24,7 +24,7 @@ const (
 	twoEvents = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"y\"}}]}\n\ndata: [DONE]\n\n"
 )
 
-// good is an engine that is ready.
+// good returns an engine that passes all probes.
 func good() script {
 	return script{
 		"/v1/models":           send(200, "application/json", `{"data":[{"id":"default"}]}`),
@@ -145,7 +145,7 @@ func TestProber_Run_hangingEngineFailsAtDeadline(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		engine[where] = func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
-			cancel() // acts as the deadline
+			cancel() // has the same effect as the deadline
 			<-r.Context().Done()
 		}
 		server := httptest.NewServer(engine)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// maxAnswer bounds the part of a response that is read, in bytes.
+// maxAnswer is the maximum number of bytes read from a response.
 const maxAnswer = 1 << 20
 
 // models checks that the model list contains one of the target's names. An engine
@@ -28,7 +28,7 @@ func (w *probing) models(ctx context.Context) (string, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	// A malformed list counts as an empty one.
+	// Treat a malformed list as an empty list.
 	_ = json.Unmarshal(body, &list)
 	if status != http.StatusOK || len(list.Data) == 0 {
 		w.result.Capabilities["model_list"] = false
@@ -66,7 +66,7 @@ func (w *probing) generate(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// capabilities records features that do not affect readiness.
+// capabilities records features that do not affect readiness: whether the engine rejects a wrong API key.
 func (w *probing) capabilities(ctx context.Context) (string, error) {
 	path, request := w.requestFor(false, 1)
 	resp, err := w.send(ctx, http.MethodPost, path, request, secret.New("wrong-"+w.target.Key.Reveal()))
@@ -103,8 +103,9 @@ func (w *probing) requestFor(stream bool, tokens int) (string, []byte) {
 	return path, raw
 }
 
-// sendUntilReady repeats a request while the engine is not reachable or still loading. At the
-// deadline the error shows the engine's last response, unless there was none.
+// sendUntilReady repeats a request while the engine is unreachable or still loading. After the deadline it
+// returns an error with the engine's last response, or with the last connection error if there was no
+// response.
 func (w *probing) sendUntilReady(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
 	var last error
 	for {
@@ -174,8 +175,8 @@ type reply struct {
 	} `json:"usage"`
 }
 
-// generated reports whether the reply contains a token. A token may be less than a
-// character and leave the text empty, so a positive token count is sufficient too.
+// generated reports whether the reply contains a token. The text may be empty because a token can be less
+// than a character. A positive token count is therefore sufficient.
 func (r reply) generated() bool {
 	for _, d := range r.Data {
 		if slices.ContainsFunc(d.Embedding, func(x float64) bool { return x != 0 }) {

@@ -18,8 +18,8 @@ import (
 // streamTokens is the number of tokens that the stream probe requests.
 const streamTokens = 4
 
-// stream requests a few tokens as events. It accepts comment lines, a missing [DONE] and
-// usage in any event, because real engines send them.
+// stream requests a few tokens as a stream of events. It accepts comment lines, a missing [DONE] and usage
+// in any event, because real engines send such streams.
 func (w *probing) stream(ctx context.Context) (string, error) {
 	path, request := w.requestFor(true, streamTokens)
 	resp, err := w.send(ctx, http.MethodPost, path, request, w.target.Key)
@@ -44,7 +44,7 @@ func (w *probing) stream(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// countEvents counts the events that contain a choice.
+// countEvents counts the events that contain a choice. done reports whether the stream contained [DONE].
 func countEvents(body io.Reader) (events int, done bool, err error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxAnswer)

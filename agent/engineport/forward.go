@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// forward is the port of one engine.
+// forward is the port that other hosts use to reach one engine.
 type forward struct {
 	listener net.Listener
 	address  string
@@ -27,7 +27,8 @@ const (
 	maxConns         = 1024
 )
 
-// aim sets the target of new connections: a restarted engine has another port.
+// aim sets the target of new connections. The target changes because a restarted engine listens on another
+// port.
 func (f *forward) aim(target string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +70,8 @@ func (f *forward) drop(conn net.Conn) {
 	delete(f.conns, conn)
 }
 
-// carry copies bytes in both directions and passes on the end of each direction.
+// carry copies bytes in both directions. When one direction ends, it closes that direction on the other
+// side.
 func (f *forward) carry(conn net.Conn, target string) {
 	secured, ok := conn.(*tls.Conn)
 	if !ok {
@@ -89,7 +91,7 @@ func (f *forward) carry(conn net.Conn, target string) {
 	var back sync.WaitGroup
 	back.Go(func() {
 		_, _ = io.Copy(secured, engine)
-		// The response has ended: stop reading the request.
+		// The engine has closed its response: stop reading the request.
 		_ = secured.CloseWrite()
 		_ = secured.SetReadDeadline(time.Unix(1, 0))
 	})
@@ -100,7 +102,7 @@ func (f *forward) carry(conn net.Conn, target string) {
 	back.Wait()
 }
 
-// close closes the port and its connections, and waits for their end.
+// close closes the port and its connections and waits until serve and all connections have ended.
 func (f *forward) close() {
 	_ = f.listener.Close()
 	f.mu.Lock()

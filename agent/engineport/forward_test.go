@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// listen starts a fake engine on loopback that serves raw connections.
+// listen starts a fake engine on loopback and returns its address. serve handles each connection.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -67,7 +67,7 @@ func TestForward_halfClosedRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.engines.set(listen(t, func(c net.Conn) {
-		question, _ := io.ReadAll(c) // Returns only after the caller's end of input.
+		question, _ := io.ReadAll(c) // ReadAll returns after the client has closed its sending side.
 		_, _ = c.Write([]byte("heard " + string(question)))
 	}))
 	conn := w.dial()
@@ -114,7 +114,7 @@ func TestForward_streamsWithoutBuffering(t *testing.T) {
 	}))
 	lines := bufio.NewReader(w.dial())
 	for i := range 3 {
-		// The engine sends the next token only after this one has arrived.
+		// The engine sends the next token only after the client has received this one.
 		next <- "token " + strconv.Itoa(i)
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestForward_silentCallersDoNotBlock(t *testing.T) {
 	got, err := get(w.as("inference"), address)
 	require.NoError(t, err)
 	require.Equal(t, "tokens", got)
-	w.stop() // Must not wait for silent callers.
+	w.stop() // stop must not wait for clients that send nothing.
 }
 
 func TestRelay_Observed_onePortPerEngine(t *testing.T) {

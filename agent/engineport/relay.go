@@ -16,13 +16,14 @@ import (
 
 // Config sets the addresses of a relay.
 type Config struct {
-	// Listen is the address to open ports on. Host is the name that other hosts use.
+	// Listen is the address on which ports are opened. Host is the host name or address that other hosts use to
+	// connect.
 	Listen string
 	Host   string
 }
 
-// Relay wraps an executor so that its engines are reachable over mutual TLS. Observed
-// opens a port for each new engine and closes the ports of engines that are gone.
+// Relay wraps an executor so that other hosts can reach its engines over mutual TLS. Observed opens a port
+// for each new engine and closes the ports of engines that no longer exist.
 type Relay struct {
 	executor.Executor
 	cfg      Config
@@ -34,8 +35,8 @@ type Relay struct {
 	open   map[executor.Key]*forward
 }
 
-// New returns a relay in front of x. identity returns the node's certificate; it fails
-// until the agent has joined its fleet.
+// New returns a relay for the engines of x. identity returns the node's certificate; it fails until the
+// agent has joined its fleet.
 func New(cfg Config, x executor.Executor, identity func() (pki.Source, error), log *slog.Logger) *Relay {
 	return &Relay{Executor: x, cfg: cfg, identity: identity, log: log, open: map[executor.Key]*forward{}}
 }
@@ -55,8 +56,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// Observed returns the executor's observations with each engine's address replaced by
-// its port on this relay. An engine without a port is not reported as ready.
+// Observed returns the executor's observations. It replaces each engine's address with the address of the
+// engine's port on this relay. It reports an engine as not ready if the port cannot be opened.
 func (r *Relay) Observed() []executor.Observation {
 	all := r.Executor.Observed()
 	r.mu.Lock()
@@ -70,7 +71,7 @@ func (r *Relay) Observed() []executor.Observation {
 		live[all[i].Key] = true
 		address, err := r.port(all[i].Key, strings.TrimPrefix(e.Address, "http://"))
 		if err != nil {
-			r.log.WarnContext(context.Background(), "engine has no port for other hosts", "work", all[i].String(), "error", err.Error())
+			r.log.WarnContext(context.Background(), "cannot open a port for other hosts to reach the engine", "work", all[i].String(), "error", err.Error())
 			e.Ready, e.Message = false, "the relay cannot open a port: "+err.Error()
 		}
 		e.Address = address
@@ -78,15 +79,14 @@ func (r *Relay) Observed() []executor.Observation {
 	for key, f := range r.open {
 		if !live[key] {
 			delete(r.open, key)
-			// This does not take long: the engine is gone.
+			// close does not take long: the engine no longer has connections.
 			f.close()
 		}
 	}
 	return all
 }
 
-// port returns the address of the engine's port and opens the port if necessary. The
-// caller holds the lock.
+// port returns the address of the engine's port and opens the port if necessary. The caller holds r.mu.
 func (r *Relay) port(key executor.Key, target string) (string, error) {
 	if f := r.open[key]; f != nil {
 		f.aim(target)

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// engines is an executor that only reports observations.
+// engines is an executor with fixed observations.
 type engines struct {
 	executor.Executor
 	mu  sync.Mutex
@@ -77,7 +77,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// as returns the HTTP client of a service.
+// as returns an HTTP client with a certificate of the service.
 func (w *world) as(service string) *http.Client {
 	w.Helper()
 	pair, err := w.ca.IssueService(service, time.Now(), time.Hour)

@@ -8,16 +8,16 @@ import (
 
 // Executor runs work. All methods are safe for concurrent use.
 type Executor interface {
-	// Apply sets the complete list of desired works. A known work that is not in the
-	// list is gone; a work older than the known one with the same id is ignored.
+	// Apply sets the complete list of desired works. A known work that is not in the list becomes gone. A work
+	// is ignored if the executor knows a newer one with the same id.
 	Apply(ctx context.Context, desired []Work) error
 	// Observed returns all known executions, ordered by work id.
 	Observed() []Observation
-	// Changes receives a value after Observed has changed; several changes may share one.
+	// Changes receives a value after the result of Observed has changed. Several changes may share one value.
 	Changes() <-chan struct{}
 }
 
-// Downloader opens an object of a work's spec at its first byte.
+// Downloader opens an object of a work's spec for reading from its first byte.
 type Downloader interface {
 	Download(ctx context.Context, key Key, object ObjectRef) (io.ReadCloser, error)
 }
@@ -27,6 +27,6 @@ type TokenMinter interface {
 	MintIngestToken(ctx context.Context, key Key) (Token, error)
 }
 
-// ErrPermanent marks a failure that a retry cannot fix. Implementations of Downloader
-// and TokenMinter join it to such errors.
+// ErrPermanent marks a failure that a retry cannot fix. Downloaders and TokenMinters join it to the errors
+// that they return for such failures.
 var ErrPermanent = errors.New("permanent failure")

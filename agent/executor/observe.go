@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Phase is the progress of an execution. It never goes back.
+// Phase is the progress of an execution. It never returns to an earlier phase.
 type Phase string
 
 // The phases, in order.
@@ -20,10 +20,10 @@ const (
 	PhaseGone       Phase = "gone"
 )
 
-// Reason states why an execution ended, if not by its own exit code.
+// Reason states why an execution ended. It is empty if the process exited by itself.
 type Reason string
 
-// The closed list of reasons. The empty reason means that the process ended by itself.
+// The complete list of reasons.
 const (
 	ReasonEnvBuild Reason = "env_build"
 	ReasonFetch    Reason = "fetch"
@@ -50,7 +50,7 @@ type Exit struct {
 type Observation struct {
 	Key
 	Phase Phase `json:"phase"`
-	// Detail describes the current step for people.
+	// Detail describes the current step in words.
 	Detail      string        `json:"detail,omitempty"`
 	PreparingAt time.Time     `json:"preparing_at"`
 	RunningAt   time.Time     `json:"running_at"`

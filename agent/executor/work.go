@@ -20,7 +20,7 @@ const (
 // Desired is the state that the control plane wants a work to be in.
 type Desired string
 
-// The three desired states. Each one includes what the previous one ends.
+// The three desired states, in the order in which a work passes through them.
 const (
 	DesiredRunning Desired = "running"
 	DesiredStopped Desired = "stopped"
@@ -45,27 +45,28 @@ func (k Key) Before(o Key) bool {
 	return k.Generation < o.Generation
 }
 
-// Validate rejects keys that are not valid folder names.
+// Validate returns an error if the key cannot be used as a folder name.
 func (k Key) Validate() error {
 	if k.WorkID == "" || len(k.WorkID) > 128 || strings.Trim(k.WorkID, nameRunes) != "" || strings.HasPrefix(k.WorkID, "-") {
-		return fmt.Errorf("work id %q is not a plain name", k.WorkID)
+		return fmt.Errorf("work id %q must have 1 to 128 letters, digits, _ or -, and must not start with -", k.WorkID)
 	}
 	if k.Generation < 0 || k.Fence < 0 {
-		return fmt.Errorf("work %s: negative generation or fence", k.WorkID)
+		return fmt.Errorf("work %s: generation and fence must not be negative", k.WorkID)
 	}
 	return nil
 }
 
 const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-// Work is one thing that an executor must run. Only the spec of its kind is set.
+// Work is an attempt or an engine that an executor must run. Only the spec of its kind is set.
 type Work struct {
 	Key
 	Kind    Kind    `json:"kind"`
 	Desired Desired `json:"desired"`
 	// Force stops the work at once, without a grace period.
 	Force bool `json:"force,omitempty"`
-	// Deadline is the time by this node's clock when the work must have ended; it may change. Zero means none.
+	// Deadline is the time, by this node's clock, at which the work must have ended. It may change. Zero means
+	// that there is no deadline.
 	Deadline time.Time    `json:"deadline,omitzero"`
 	Attempt  *AttemptSpec `json:"attempt,omitempty"`
 	Engine   *EngineSpec  `json:"engine,omitempty"`
@@ -87,7 +88,7 @@ type EnvironmentSpec struct {
 	SDK          bool   `json:"sdk,omitempty"`
 }
 
-// Limits bound a work's processes; 0 means no limit.
+// Limits are the limits of a work's processes. 0 means no limit.
 type Limits struct {
 	CPUs        int   `json:"cpus,omitempty"`
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Apply sets the complete list of desired works.
+// Apply sets the complete list of desired works. It ignores the list once Shutdown has been called.
 func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,7 +34,7 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 		}
 	}
 	for key, w := range h.works {
-		// If the list names only an older execution of this work, the list is outdated.
+		// If the list contains only an older execution of this work, the list is outdated.
 		if newest, ok := named[key.WorkID]; !ok || key.Before(newest) {
 			w.want(ctx, executor.DesiredGone, false)
 		}
@@ -42,7 +42,7 @@ func (h *Host) Apply(ctx context.Context, desired []executor.Work) error {
 	return errors.Join(errs...)
 }
 
-// want applies one desired work; the caller holds the lock.
+// want applies one desired work. The caller holds the lock.
 func (h *Host) want(ctx context.Context, d executor.Work) error {
 	for key := range h.works {
 		if key.WorkID == d.WorkID && d.Key.Before(key) {
@@ -56,7 +56,7 @@ func (h *Host) want(ctx context.Context, d executor.Work) error {
 		return nil
 	}
 	if d.Desired != executor.DesiredRunning {
-		// The work does not exist here and must not be created: report it as gone.
+		// The work does not exist on this host and must not be created. Report it as gone.
 		h.gone = append(h.gone, d.Key)
 		return nil
 	}
@@ -84,12 +84,12 @@ func check(d executor.Work) error {
 	}
 	if (d.Kind == executor.KindAttempt) != (d.Attempt != nil) || (d.Kind == executor.KindEngine) != (d.Engine != nil) ||
 		(d.Attempt == nil && d.Engine == nil) {
-		return fmt.Errorf("work %s: the spec does not fit kind %q", d.Key, d.Kind)
+		return fmt.Errorf("work %s: the spec does not match kind %q", d.Key, d.Kind)
 	}
 	return nil
 }
 
-// forget drops a removed work. It is reported as gone while the control plane lists it.
+// forget drops a removed work. The host reports the work as gone as long as the list contains it.
 func (h *Host) forget(w *work) {
 	h.mu.Lock()
 	delete(h.works, w.key)
@@ -100,7 +100,7 @@ func (h *Host) forget(w *work) {
 	h.changed()
 }
 
-// until sets the deadline. A deadline may change until it has passed.
+// until sets the deadline. The deadline may change as long as it has not passed.
 func (w *work) until(ctx context.Context, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,8 +109,8 @@ func (w *work) until(ctx context.Context, at time.Time) {
 	}
 	w.assignment.Work.Deadline = at
 	if err := w.saveAssignment(); err != nil {
-		// The next list contains the deadline again; until then it is kept in memory.
-		w.host.deps.Log.WarnContext(ctx, "deadline not saved", "work", w.key.String(), "error", err.Error())
+		// The next list contains the deadline again. Until then it is only in memory.
+		w.host.deps.Log.WarnContext(ctx, "cannot save the deadline; keeping it in memory", "work", w.key.String(), "error", err.Error())
 	}
 	select {
 	case w.moved <- struct{}{}:
@@ -118,21 +118,21 @@ func (w *work) until(ctx context.Context, at time.Time) {
 	}
 }
 
-// deadline returns the time when the work must have ended; zero if there is none.
+// deadline returns the time at which the work must have ended, or zero if there is no deadline.
 func (w *work) deadline() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.assignment.Work.Deadline
 }
 
-// late reports whether the deadline has passed by this host's clock.
+// late reports whether the deadline has passed, by this host's clock.
 func (w *work) late() bool {
 	at := w.deadline()
 	return !at.IsZero() && !w.host.deps.Clock.Now().Before(at)
 }
 
-// withDeadlineReason changes the reason of a stop to deadline if the deadline has passed: such a work
-// must not be started again elsewhere.
+// withDeadlineReason changes the reason of a stop to ReasonDeadline if the deadline has passed. The control
+// plane must not start such a work again on another node.
 func (w *work) withDeadlineReason(exit executor.Exit) executor.Exit {
 	if exit.Reason == executor.ReasonStopped && w.late() {
 		exit.Reason, exit.Message = executor.ReasonDeadline, "the deadline has passed"
@@ -150,8 +150,7 @@ func (w *work) expire(ctx context.Context) {
 	w.want(ctx, executor.DesiredStopped, false)
 }
 
-// wait waits until the deadline passes or changes. It returns false if the work or ctx ends
-// first.
+// wait waits until the deadline passes or changes. It returns false if the work or ctx ends first.
 func (w *work) wait(ctx context.Context) bool {
 	var over <-chan time.Time
 	if at := w.deadline(); !at.IsZero() {

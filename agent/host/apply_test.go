@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// site is a host executor for tests with several works.
+// site is a host executor for tests that run several works.
 type site struct {
 	*testing.T
 	dir   string
@@ -43,7 +43,7 @@ func (s *site) apply(works ...executor.Work) {
 	require.NoError(s, s.host.Apply(context.Background(), works))
 }
 
-// until waits until the condition holds.
+// until waits until holds returns true. It fails the test after a minute.
 func (s *site) until(what string, holds func() bool) {
 	s.Helper()
 	guard := time.NewTimer(time.Minute)
@@ -87,7 +87,7 @@ func TestHost_Apply_invalidWorkDoesNotBlockOthers(t *testing.T) {
 		bad   executor.Work
 		words string
 	}{
-		"parent folder":       {executor.Work{Key: executor.Key{WorkID: "../x"}, Desired: executor.DesiredRunning}, "plain name"},
+		"parent folder":       {executor.Work{Key: executor.Key{WorkID: "../x"}, Desired: executor.DesiredRunning}, "must have 1 to 128 letters"},
 		"negative fence":      {executor.Work{Key: executor.Key{WorkID: "x", Fence: -1}, Desired: executor.DesiredRunning}, "negative"},
 		"missing spec":        {executor.Work{Key: executor.Key{WorkID: "x"}, Kind: executor.KindAttempt, Desired: executor.DesiredRunning}, "does not fit"},
 		"spec of other kind":  {engineWithAttempt, "does not fit"},
@@ -106,7 +106,7 @@ func TestHost_Apply_worksRunConcurrently(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	meet := t.TempDir()
-	// Each script waits for the other: run in sequence they would never end.
+	// Each script waits for the other. If the works ran in sequence, neither would end.
 	script := func(mine, other string) string {
 		return fmt.Sprintf("touch %s/%s; while [ ! -e %s/%s ]; do sleep 0.01; done", meet, mine, meet, other)
 	}
@@ -146,7 +146,7 @@ func TestHost_Apply_stoppedIsFinal(t *testing.T) {
 	stopped := w
 	stopped.Desired = executor.DesiredStopped
 	s.apply(stopped)
-	s.apply(w) // An outdated list arrives late.
+	s.apply(w) // Apply receives an outdated list.
 	s.until("the work ends", func() bool { return s.phase("a") == executor.PhaseExited })
 	require.Equal(t, executor.ReasonStopped, s.host.Observed()[0].Exit.Reason)
 	s.apply(w)
@@ -229,7 +229,7 @@ func TestHost_Shutdown_canceledNamesRunningWork(t *testing.T) {
 	err := s.host.Shutdown(ctx, true)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "a.1.1")
-	// After Shutdown the executor ignores lists, so the cleanup needs another one.
+	// After Shutdown the executor ignores lists. The cleanup applies an empty list, so start another executor.
 	s.stop()
 	s.host, s.stop = open(t, s.dir, s.plane, nil)
 }
@@ -293,6 +293,6 @@ func TestHost_inputPathsOutsideFolderRejected(t *testing.T) {
 	})
 	for _, o := range s.host.Observed() {
 		require.Equal(t, executor.ReasonFetch, o.Exit.Reason, "%s: %+v", o.WorkID, o.Exit)
-		require.True(t, strings.Contains(o.Exit.Message, "plain name") || strings.Contains(o.Exit.Message, "leaves its folder"), o.Exit.Message)
+		require.True(t, strings.Contains(o.Exit.Message, "must be a file name") || strings.Contains(o.Exit.Message, "is outside the work's folder"), o.Exit.Message)
 	}
 }

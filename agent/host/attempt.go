@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// keepAttempt advances an attempt from its current state to exited.
+// keepAttempt continues an attempt from its current state until it has exited.
 func (w *work) keepAttempt(ctx context.Context) error {
 	dir := w.path("run")
 	state, err := w.host.control.State(dir)
@@ -35,11 +35,11 @@ func (w *work) keepAttempt(ctx context.Context) error {
 	return w.attend(ctx, dir)
 }
 
-// attend follows the running attempt. Its log is shipped while it runs; the rest is
-// delivered afterwards.
+// attend follows the running attempt and ships its log. After the attempt has ended, it delivers the
+// remaining reports and the rest of the log.
 func (w *work) attend(ctx context.Context, dir string) error {
 	s := w.ship(ctx)
-	// This function must not return before the shipper has ended.
+	// attend must not return before the shipper has ended.
 	defer s.join()
 	exit, err := w.await(ctx, dir, w.assignment.Work.Attempt.Grace)
 	if errors.Is(err, shim.ErrNotStarted) {
@@ -61,11 +61,11 @@ func (w *work) attend(ctx context.Context, dir string) error {
 	return w.collect(ctx, exit, s)
 }
 
-// collect delivers the remaining reports and log within the time limit, then records the
-// exit.
+// collect delivers the remaining reports and the rest of the log within the time limit, and then records
+// the exit.
 func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) error {
 	if err := w.deliverSpool(ctx); err != nil && ctx.Err() == nil {
-		w.host.deps.Log.WarnContext(ctx, "reports not delivered", "work", w.key.String(), "error", err.Error())
+		w.host.deps.Log.WarnContext(ctx, "cannot deliver the remaining reports", "work", w.key.String(), "error", err.Error())
 	}
 	w.markQuiet()
 	close(s.ended)
@@ -81,20 +81,20 @@ func (w *work) collect(ctx context.Context, exit executor.Exit, s *shipment) err
 			return ctx.Err()
 		}
 		if s.err != nil {
-			w.host.deps.Log.WarnContext(ctx, "log not delivered", "work", w.key.String(), "error", s.err.Error())
+			w.host.deps.Log.WarnContext(ctx, "cannot deliver the rest of the log", "work", w.key.String(), "error", s.err.Error())
 		}
 	case <-timeout.C():
-		w.host.deps.Log.WarnContext(ctx, "log not delivered in time", "work", w.key.String())
+		w.host.deps.Log.WarnContext(ctx, "the time to deliver the rest of the log has passed", "work", w.key.String())
 	case <-w.leaving:
 	}
 	s.join()
 	return w.exited(exit)
 }
 
-// shipment is a running shipper.
+// shipment is a running delivery of a log.
 type shipment struct {
-	// ended is closed when the log is complete; done is closed when the shipper has
-	// returned err.
+	// ended is closed when the log is complete. done is closed when the shipper has returned; err is then its
+	// error.
 	ended, done chan struct{}
 	err         error
 	cancel      context.CancelFunc
@@ -110,7 +110,7 @@ func (w *work) ship(ctx context.Context) *shipment {
 	return s
 }
 
-// join cancels the shipper if it still runs, and waits for it.
+// join cancels the shipper if it is still running, and waits until it has returned.
 func (s *shipment) join() {
 	s.cancel()
 	<-s.done
@@ -125,8 +125,8 @@ func (w *work) log() logship.Log {
 	}
 }
 
-// prepareAttempt prepares everything and starts the shim. It returns an exit if the
-// attempt ended before it started.
+// prepareAttempt fetches the inputs, builds the environment and starts the shim. It returns an exit if the
+// attempt ended before it was started.
 func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, error) {
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
@@ -143,7 +143,7 @@ func (w *work) prepareAttempt(ctx context.Context, dir string) (*executor.Exit, 
 	return nil, w.host.control.Launch(dir, start)
 }
 
-// whileWanted returns a context that ends with ctx, or when the work or the agent must stop.
+// whileWanted returns a context that ends when ctx ends or when the work or the agent must stop.
 func (w *work) whileWanted(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -157,7 +157,7 @@ func (w *work) whileWanted(ctx context.Context) (context.Context, context.Cancel
 	return ctx, cancel
 }
 
-// readyAttempt fetches the inputs, builds the environment and returns what to start.
+// readyAttempt fetches the inputs, builds the environment and returns what the shim must start.
 func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
 	spec := w.assignment.Work.Attempt
 	err := w.see(func(o *executor.Observation) {
@@ -188,7 +188,7 @@ func (w *work) readyAttempt(ctx context.Context) (shim.Start, error) {
 	return w.attemptStart(*spec, env)
 }
 
-// mint requests the attempt's ingest token once and saves it.
+// mint requests the attempt's ingest token and saves it, unless an earlier call has done so.
 func (w *work) mint(ctx context.Context) error {
 	if w.assignment.Token != "" {
 		return nil
@@ -207,7 +207,7 @@ func (w *work) mint(ctx context.Context) error {
 	return w.saveAssignment()
 }
 
-// attemptStart returns the command and its environment.
+// attemptStart returns the command of the attempt with its environment and limits.
 func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment) (shim.Start, error) {
 	if len(spec.Command) == 0 {
 		return shim.Start{}, ended(executor.ReasonStart, errors.New("the attempt has no command"))
@@ -228,7 +228,7 @@ func (w *work) attemptStart(spec executor.AttemptSpec, env pyenv.Environment) (s
 	}, nil
 }
 
-// nowRunning records that the processes run.
+// nowRunning records that the command is running, unless the work is already past that phase.
 func (w *work) nowRunning(dir string) error {
 	if w.observed().Phase != executor.PhasePending && w.observed().Phase != executor.PhasePreparing {
 		return nil
@@ -243,5 +243,5 @@ func (w *work) nowRunning(dir string) error {
 	})
 }
 
-// mark identifies this execution among all agents of the machine.
+// mark returns a name that identifies this execution among the executions of all agents on the machine.
 func (w *work) mark() string { return filepath.Base(w.groupName()) }

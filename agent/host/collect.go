@@ -21,12 +21,12 @@ type collecting struct {
 	Since time.Time `json:"since"`
 }
 
-// lastTry is the minimum time that each executor has to deliver the rest of a log, even if the
-// machine was off for longer than the whole limit.
+// lastTry is the minimum time that each agent has to deliver the rest of a log. It applies even if the
+// machine was off for longer than CollectTimeout.
 const lastTry = time.Minute
 
-// collectTime returns the time left to deliver the rest of the log. It counts from the first
-// call, across restarts, so restarts extend it only by lastTry.
+// collectTime returns the time left to deliver the rest of the log. CollectTimeout counts from the first
+// call, even if the agent was restarted since. Each restart may extend it by up to lastTry.
 func (w *work) collectTime() (time.Duration, error) {
 	var c collecting
 	err := localfile.ReadJSON(w.path("collecting.json"), &c)
@@ -39,10 +39,10 @@ func (w *work) collectTime() (time.Duration, error) {
 	return min(whole, max(left, lastTry)), err
 }
 
-// deliverSpool delivers the reports that the attempt left in its spool because its process was
-// killed or the control plane was unreachable. The Python reporter does it, with the attempt's
-// environment and limits; its output goes into the log. It is stopped when the work is gone, the
-// agent shuts down with its works, or the time to collect is over.
+// deliverSpool delivers the reports that are still in the attempt's spool because the attempt was killed or
+// the control plane was unreachable. It runs the Python reporter with the attempt's environment and limits;
+// the reporter's output goes into the log. The reporter is stopped when the work must be removed, when
+// Shutdown is called or when the time to collect has passed.
 func (w *work) deliverSpool(ctx context.Context) error {
 	dir := w.path("flush")
 	state, err := w.host.control.State(dir)
@@ -79,7 +79,7 @@ func (w *work) deliverSpool(ctx context.Context) error {
 	}
 	err = w.host.control.Stop(dir, 0)
 	if err != nil {
-		cancel() // the reporter cannot be stopped, so do not wait for it
+		cancel() // do not wait for a reporter that cannot be stopped
 	}
 	return errors.Join(err, <-ended)
 }
@@ -91,8 +91,8 @@ func (w *work) leftReports() bool {
 	return spec.Environment.SDK && w.host.deps.SDK != nil && len(locks) > 0
 }
 
-// launchFlush starts the reporter with the attempt's environment and limits but without its
-// GPUs, which other works may use by now.
+// launchFlush starts the reporter with the attempt's environment and limits, but without its GPUs, because
+// other works may be using them.
 func (w *work) launchFlush(dir string) error {
 	start, err := shim.ReadStart(w.path("run"))
 	if err != nil {

@@ -20,7 +20,7 @@ func (s *site) exit(id string) executor.Exit {
 	return executor.Exit{}
 }
 
-// The host ends the work by its own clock, without another list.
+// TestDeadline_endsWork checks that the host ends the work by its own clock, without a new list.
 func TestDeadline_endsWork(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -30,7 +30,7 @@ func TestDeadline_endsWork(t *testing.T) {
 	s.apply(w, endless)
 	s.until("the work has ended", func() bool { return s.phase("wrk_1") == executor.PhaseExited })
 	require.False(t, time.Now().Before(w.Deadline), "the work ended before its deadline")
-	require.Equal(t, executor.ReasonDeadline, s.exit("wrk_1").Reason, "the reason must not be stopped")
+	require.Equal(t, executor.ReasonDeadline, s.exit("wrk_1").Reason, "the reason must be the deadline, not a stop")
 	s.until("the other work runs", func() bool { return s.phase("wrk_2") == executor.PhaseRunning })
 	s.apply(w, endless)
 	require.Equal(t, executor.PhaseExited, s.phase("wrk_1"), "the repeated list must not restart the work")

@@ -20,10 +20,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// maxFailures is the number of starts of an engine that never becomes ready.
+// maxFailures is the number of failed starts after which an engine that was never ready is given up.
 const maxFailures = 3
 
-// keepEngine keeps an engine running until it must end.
+// keepEngine keeps the engine running and restarts it after a failure, until the work must end or the
+// engine is given up.
 func (w *work) keepEngine(ctx context.Context) error {
 	for failures := 0; ; {
 		e, exit, err := w.currentStart(ctx)
@@ -52,7 +53,7 @@ func (w *work) keepEngine(ctx context.Context) error {
 			return w.engineFailed(end)
 		}
 		if end.Reason == executor.ReasonStopped && !e.hopeless {
-			failures = 0 // An earlier agent stopped it at shutdown; restart without delay.
+			failures = 0 // An earlier agent stopped the engine at its shutdown: restart it without delay.
 		}
 		if err := w.nextStart(ctx, failures); err != nil {
 			return err
@@ -71,13 +72,14 @@ type engineStart struct {
 	hopeless bool
 }
 
-// address is the content of the file address.json, read by agents that adopt the start.
+// address is the content of the file address.json. An agent that adopts a start reads the engine's address
+// from it.
 type address struct {
 	Address string `json:"address"`
 }
 
-// currentStart adopts the running process or starts one. It returns an exit if the engine
-// ended before it started.
+// currentStart adopts the running process, or starts a process if none is running. It returns an exit if
+// the engine ended before it was started.
 func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, error) {
 	n := 0
 	if r := w.observed().Engine; r != nil {
@@ -109,7 +111,8 @@ func (w *work) currentStart(ctx context.Context) (*engineStart, *executor.Exit, 
 	return e, nil, w.nowRunning(dir)
 }
 
-// launchEngine prepares everything and starts the shim.
+// launchEngine fetches the model, builds the environment and starts the shim. It returns an exit if the
+// engine cannot be started.
 func (w *work) launchEngine(ctx context.Context, dir string) (*executor.Exit, error) {
 	prepared, cancel := w.whileWanted(ctx)
 	defer cancel()
@@ -156,7 +159,7 @@ func (w *work) readyEngine(ctx context.Context, dir string) (shim.Start, error) 
 	return w.engineCommand(ctx, spec, driver, env, dir)
 }
 
-// engineCommand plans one start. Each start uses a new port.
+// engineCommand plans one start of the engine. Each start uses a new port.
 func (w *work) engineCommand(
 	ctx context.Context, spec executor.EngineSpec, driver engine.Driver, env pyenv.Environment, dir string,
 ) (shim.Start, error) {
@@ -191,8 +194,8 @@ func (w *work) engineCommand(
 	}, nil
 }
 
-// fetchModel links the model's files into the work's folder. It also links the served names
-// to that folder, because some engines use the model's name as a path.
+// fetchModel links the model's files into the folder `model` of the work. Some engines use the name of the
+// model as a path, so fetchModel also creates a link to that folder for each served name.
 func (w *work) fetchModel(ctx context.Context, spec executor.EngineSpec) error {
 	if len(spec.Model) == 1 && spec.ModelDigest != "" && spec.ModelDigest != "sha256:"+spec.Model[0].SHA256 {
 		return errors.Join(objcache.ErrMismatch, fmt.Errorf("the model's file does not match the digest %s", spec.ModelDigest))
@@ -230,7 +233,7 @@ func (w *work) makeKey() error {
 	return localfile.Write(w.path("key"), []byte(w.assignment.Key+"\n"), localfile.PrivateMode)
 }
 
-// nextStart waits, longer after each failure, and counts the restart.
+// nextStart waits longer after each failure, and then counts the restart.
 func (w *work) nextStart(ctx context.Context, failures int) error {
 	wanted, cancel := w.whileWanted(ctx)
 	defer cancel()
@@ -246,13 +249,13 @@ func (w *work) nextStart(ctx context.Context, failures int) error {
 		return err
 	}
 	if err := os.RemoveAll(old); err != nil {
-		return fmt.Errorf("remove an old start: %w", err)
+		return fmt.Errorf("remove the folder of the previous start: %w", err)
 	}
 	return nil
 }
 
-// suspend waits for the shutdown of an agent that stops its engines. The next agent starts
-// this engine again.
+// suspend waits until the work must be removed or ctx ends. It is used when the agent stops its engines at
+// shutdown; the next agent starts this engine again.
 func (w *work) suspend(ctx context.Context) error {
 	w.markQuiet()
 	select {

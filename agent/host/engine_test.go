@@ -33,7 +33,7 @@ func TestEngine_llamacpp(t *testing.T) {
 	})
 }
 
-// TestEngine_command runs mlx-lm, which has no API key and no support for this platform.
+// TestEngine_command runs mlx-lm, an engine that checks no API key and has no driver of its own.
 func TestEngine_command(t *testing.T) {
 	t.Parallel()
 	lock, err := os.ReadFile("../engine/locks/mlxlm.lock")
@@ -53,14 +53,15 @@ func TestEngine_command(t *testing.T) {
 	})
 }
 
-// withIndex opens an executor that uses the user's package index.
+// withIndex opens an executor whose environments are installed from the user's package index.
 func withIndex(t *testing.T, dir string, p *executortest.Plane) executortest.Opened {
 	t.Helper()
 	h, stop := open(t, dir, p, func(cfg *host.Config) { cfg.Environ = withUV(t) })
 	return executortest.Opened{Executor: h, Close: stop}
 }
 
-// withUV is the test's environment with the pinned uv in front, which fills an environment in a tenth of the time of pip.
+// withUV returns the test's environment with the pinned uv first in PATH. uv installs packages about ten
+// times faster than pip.
 func withUV(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "../../scripts/tools/uv.sh").Output()
@@ -68,8 +69,8 @@ func withUV(t *testing.T) []string {
 	return append(os.Environ(), "PATH="+filepath.Dir(strings.TrimSpace(string(out)))+":"+os.Getenv("PATH"))
 }
 
-// tinyModel returns a folder with a small model of random weights in the formats model.gguf
-// and hf/, written by the recipe's exporters.
+// tinyModel returns a folder with a small model of random weights, which the recipe's exporters have
+// written as model.gguf and in the folder hf.
 func tinyModel(t *testing.T) string {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(recipe, "requirements.lock"))

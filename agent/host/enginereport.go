@@ -47,7 +47,7 @@ func (w *work) beginEngine() error {
 	})
 }
 
-// follow watches one start until its process has ended.
+// follow watches one start of the engine until its process has ended.
 func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 	type end struct {
 		exit executor.Exit
@@ -80,7 +80,7 @@ func (e *engineStart) follow(ctx context.Context) (executor.Exit, error) {
 	return got.exit, e.reportEnd(got.exit, hopeless)
 }
 
-// engineGrace is the time that an engine has to end; its requests are already drained.
+// engineGrace is the time that an engine gets to end. Its requests are already drained.
 const engineGrace = 5 * time.Second
 
 // probeError reports that a running engine has failed its probes.
@@ -88,7 +88,8 @@ type probeError struct{ result engine.Result }
 
 func (p *probeError) Error() string { return string(p.result.Code) + ": " + p.result.Message }
 
-// watch probes the engine and then checks its port until ctx ends.
+// watch probes the engine and then checks its port at each interval. If the port is closed, it probes the
+// engine again. It returns when ctx ends or the probes fail.
 func (e *engineStart) watch(ctx context.Context) error {
 	if !e.adopted() {
 		if err := e.probe(ctx); err != nil {
@@ -119,7 +120,7 @@ func (e *engineStart) watch(ctx context.Context) error {
 	}
 }
 
-// adopted reports whether an earlier agent has seen this same process pass its probes.
+// adopted reports whether an earlier agent has already seen this process pass its probes.
 func (e *engineStart) adopted() bool {
 	r := e.observed().Engine
 	running, err := e.host.control.Running(e.dir)
@@ -147,7 +148,8 @@ func (e *engineStart) probe(ctx context.Context) error {
 	return err
 }
 
-// probingStarted waits until the shim has recorded the process, and reports the process.
+// probingStarted waits until the shim has recorded the process. It then reports the process and the
+// address.
 func (e *engineStart) probingStarted(ctx context.Context) error {
 	runs, err := e.host.control.Running(e.dir)
 	for err != nil || runs.Command.PID == 0 {
@@ -162,7 +164,7 @@ func (e *engineStart) probingStarted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// RunningAt is the start of this process, not of the work's first one.
+	// RunningAt is the start of this process, not of the first process of the work.
 	return e.see(func(o *executor.Observation) { o.RunningAt = runs.StartedAt })
 }
 
@@ -191,7 +193,7 @@ func exitWords(exit executor.Exit) string {
 	case exit.Message != "":
 		return exit.Message
 	case exit.Signal != 0:
-		return fmt.Sprintf("the engine was ended by signal %d", exit.Signal)
+		return fmt.Sprintf("the engine was killed by signal %d", exit.Signal)
 	default:
 		return fmt.Sprintf("the engine exited with status %d", exit.Code)
 	}
@@ -203,7 +205,7 @@ func (w *work) hasServed() bool {
 	return r != nil && !r.ReadyAt.IsZero()
 }
 
-// engineEnded records an end that was requested or that came before the start.
+// engineEnded records the end of an engine that was stopped or that could not be started.
 func (w *work) engineEnded(exit executor.Exit) error {
 	err := w.report(func(r *executor.EngineReport) { r.Ready, r.PID, r.Address = false, 0, "" })
 	if err != nil {
@@ -212,7 +214,7 @@ func (w *work) engineEnded(exit executor.Exit) error {
 	return w.exited(exit)
 }
 
-// engineFailed gives up on an engine that was never ready.
+// engineFailed records the end of an engine that was never ready.
 func (w *work) engineFailed(exit executor.Exit) error {
 	err := w.report(func(r *executor.EngineReport) { r.Phase = executor.EngineFailed })
 	if err != nil {
@@ -264,12 +266,12 @@ func logTail(path string) string {
 	return executor.Tail(string(data[:n]), excerpt)
 }
 
-// freePort returns a port on loopback that is not in use.
+// freePort returns a loopback port that is not in use at the moment.
 func (h *Host) freePort(ctx context.Context) (int, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
+	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // the listener is a TCP listener
 	return port, l.Close()
 }

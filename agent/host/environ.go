@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// systemPath follows the environment's own programs in PATH.
+// systemPath is the part of PATH after the environment's own programs.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// attemptEnv returns the complete environment of an attempt. It contains nothing of the
-// agent's own environment.
+// attemptEnv returns all environment variables of an attempt. None of them comes from the agent's own
+// environment.
 func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]string, error) {
 	v := w.baseEnv(env)
 	if spec.Environment.SDK && w.host.deps.SDK != nil {
@@ -56,14 +56,15 @@ func (w *work) attemptEnv(spec executor.AttemptSpec, env pyenv.Environment) ([]s
 	return flat(v), nil
 }
 
-// gang reports whether the control plane uses the name to describe a rank's place in its gang.
+// gang reports whether name is a variable that the control plane sets to describe the rank of a process in
+// its gang.
 func gang(name string) bool {
 	place := []string{"ROLE", "NODE_RANK", "NNODES", "GPUS_PER_NODE", "MASTER_ADDR", "MASTER_PORT"}
 	rest, ok := strings.CutPrefix(name, "SERVICE_JOB_")
 	return ok && slices.Contains(place, rest)
 }
 
-// baseEnv returns the variables that every process of a work gets.
+// baseEnv returns the variables that every process of a work receives.
 func (w *work) baseEnv(env pyenv.Environment) map[string]string {
 	return map[string]string{
 		"PATH": env.Bin() + ":" + systemPath, "VIRTUAL_ENV": env.Dir,
@@ -80,8 +81,8 @@ func flat(v map[string]string) []string {
 	return list
 }
 
-// allowed rejects variables that the loader, the interpreter or the platform reads. The
-// control plane rejects them too, but the node does not rely on that.
+// allowed rejects variables that the dynamic loader, the interpreter or the platform reads. The control
+// plane rejects them as well, but the node does not rely on it.
 func allowed(name, value string) error {
 	reserved := []string{"SERVICE_", "LD_", "DYLD_", "NVIDIA_", "PYTHON", "GLIBC_", "MALLOC_", "VIRTUAL_ENV"}
 	exact := []string{"PATH", "HOME", "TMPDIR", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CUDA_VISIBLE_DEVICES"}
@@ -103,7 +104,7 @@ func (w *work) endpoint() string {
 	return w.ingest()
 }
 
-// ingest is endpoint for callers that hold the lock.
+// ingest is endpoint for callers that hold w.mu.
 func (w *work) ingest() string {
 	if w.assignment.Ingest != "" {
 		return w.assignment.Ingest
@@ -114,15 +115,16 @@ func (w *work) ingest() string {
 	return w.assignment.Work.Attempt.IngestEndpoint
 }
 
-// reportTo sets the current ingest endpoint. After the control plane has moved, the agent and
-// the running attempt report to the new address.
+// reportTo stores a new ingest endpoint, so that the agent and the running attempt send their reports to
+// the new address of the control plane.
 func (w *work) reportTo(ctx context.Context, attempt *executor.AttemptSpec) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if attempt == nil || attempt.IngestEndpoint == "" || attempt.IngestEndpoint == w.ingest() {
 		return
 	}
-	// Write the file first: if the agent is killed before the save, the next list repeats both.
+	// Write the file first. If the agent is killed before it saves the assignment, the next list repeats both
+	// steps.
 	err := writeEndpoint(w.endpointFile(), attempt.IngestEndpoint)
 	if err == nil {
 		w.assignment.Ingest = attempt.IngestEndpoint
@@ -130,12 +132,12 @@ func (w *work) reportTo(ctx context.Context, attempt *executor.AttemptSpec) {
 	}
 	if err != nil {
 		// The next list contains the address again.
-		w.host.deps.Log.WarnContext(ctx, "ingest endpoint not saved", "work", w.key.String(), "error", err.Error())
+		w.host.deps.Log.WarnContext(ctx, "cannot save the new ingest endpoint", "work", w.key.String(), "error", err.Error())
 	}
 }
 
-// endpointFile contains the current URL of the ingest routes for the running training, whose
-// environment has only the URL at its start.
+// endpointFile returns the path of the file that contains the current URL of the ingest routes. A running
+// training reads it, because its environment variable keeps the URL from its start.
 func (w *work) endpointFile() string { return w.path("endpoint") }
 
 func (w *work) saveEndpoint() error {

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// The engines in this file are a few lines of Python, so that they can fail in ways that a
-// real engine does not show on demand.
+// serveOpenAI is the source of a fake engine. It can fail in ways that a real engine does not fail on
+// demand.
 const serveOpenAI = `
 import http.server, json, os, sys
 mode, host, port, key = sys.argv[1], sys.argv[2], int(sys.argv[3]), open(sys.argv[4]).read().strip()
@@ -198,7 +198,7 @@ func TestEngine_killedWithoutExecutorIsDetected(t *testing.T) {
 	f := newFake(t, "good")
 	f.apply(f.work)
 	first := f.ready(0)
-	// Killed while no executor runs: the next one must not trust the saved report.
+	// Kill the engine while no executor is running. The next executor must not trust the saved report.
 	f.stop()
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGKILL))
 	f.open()

@@ -16,8 +16,8 @@ func CountGPUs() int {
 	return len(found)
 }
 
-// takeGPUs assigns devices that no other running work has and returns their numbers in the
-// format of CUDA_VISIBLE_DEVICES. An empty value hides all devices.
+// takeGPUs assigns devices that no other running work uses. It returns their numbers in the format of
+// CUDA_VISIBLE_DEVICES. An empty value hides all devices.
 func (w *work) takeGPUs(count int) (string, error) {
 	w.host.mu.Lock()
 	defer w.host.mu.Unlock()
@@ -33,7 +33,7 @@ func (w *work) takeGPUs(count int) (string, error) {
 			}
 		}
 		if len(free) < count {
-			return "", ended(executor.ReasonStart, fmt.Errorf("needs %d GPUs, %d are free on this node", count, len(free)))
+			return "", ended(executor.ReasonStart, fmt.Errorf("the work needs %d GPUs, but only %d are free on this node", count, len(free)))
 		}
 		w.mu.Lock()
 		w.assignment.GPUs = free[:count]
@@ -50,8 +50,7 @@ func (w *work) takeGPUs(count int) (string, error) {
 	return strings.Join(numbers, ","), nil
 }
 
-// takenGPUs returns the devices of works whose processes may be running; the caller holds
-// the lock.
+// takenGPUs returns the devices of works whose processes may be running. The caller holds h.mu.
 func (h *Host) takenGPUs() []int {
 	var taken []int
 	for _, w := range h.works {

@@ -1,8 +1,8 @@
-// Package host owns the executor of one machine. It fetches what a work needs, builds its
-// Python environment, runs it under a shim, ships its log and probes engines. It also
-// delivers the reports that a killed attempt left behind. Its state is on disk in one
-// folder, so after an agent is killed the next one continues every work: nothing is
-// started twice, and no exit status and no log line is lost.
+// Package host owns the executor of one machine. It downloads the inputs of a work, builds the work's
+// Python environment, runs the work under a shim, ships its log and probes engines. It also delivers the
+// reports that a killed attempt left behind. All state is in one folder on disk. After an agent was killed,
+// the next agent therefore continues every work: nothing is started twice, and no exit status or log line
+// is lost.
 package host
 
 import (
@@ -32,23 +32,23 @@ import (
 
 // Config is the configuration of a host executor.
 type Config struct {
-	// Data is the folder of all state. Environments is the folder of the Python
-	// environments; Data/envs if empty.
+	// Data is the folder that contains all state. Environments is the folder of the Python environments;
+	// Data/envs if empty.
 	Data         string
 	Environments string
 	// Exec is the command line that runs shim.Main.
 	Exec []string
-	// CacheBytes bounds the objects kept between works; 0 keeps all.
+	// CacheBytes is the maximum size of the objects cached between works; 0 means no limit.
 	CacheBytes int64
-	// FetchTimeout bounds the retries of a download; 10 minutes if 0.
+	// FetchTimeout limits the retries of a download; 10 minutes if 0.
 	FetchTimeout time.Duration
-	// CollectTimeout bounds the delivery of the rest of a log, counted from the end of the
-	// work across restarts of the agent; 15 minutes if 0.
+	// CollectTimeout limits the delivery of the rest of a log. It counts from the end of the work, even if the
+	// agent is restarted; 15 minutes if 0.
 	CollectTimeout time.Duration
 	// ProbeInterval is the time between two probes of a ready engine; 10 seconds if 0.
 	ProbeInterval time.Duration
-	// Environ is the environment of the agent's process: PATH and the user's settings of
-	// pip, uv and proxies. Works do not get any of it.
+	// Environ is the environment of the agent's process. It has PATH and the user's settings for pip, uv and
+	// proxies. Works receive none of it.
 	Environ []string
 }
 
@@ -65,7 +65,7 @@ type Deps struct {
 	Log    *slog.Logger
 }
 
-// Host is the executor. New starts nothing; Run works until its context ends.
+// Host is the executor. New starts nothing; Run runs until its context ends.
 type Host struct {
 	cfg     Config
 	deps    Deps
@@ -83,10 +83,10 @@ type Host struct {
 
 	mu    sync.Mutex
 	works map[executor.Key]*work
-	// listed are the keys in the last list; gone are those of them that do not exist here.
+	// listed contains the keys of the last list. gone contains those that do not exist on this host.
 	listed  map[executor.Key]bool
 	gone    []executor.Key
-	ctx     context.Context //nolint:containedctx // of Run, for works that Apply adds later
+	ctx     context.Context //nolint:containedctx // the context of Run, for works that Apply adds later
 	keepers sync.WaitGroup
 	down    bool
 }
@@ -134,14 +134,14 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
-// Limits returns how this machine enforces limits, for the inventory.
+// Limits returns the way in which this machine enforces limits. The node reports it in its inventory.
 func (h *Host) Limits() string { return string(h.holder.Mode()) }
 
 func (h *Host) worksDir() string { return filepath.Join(h.cfg.Data, "works") }
 
 const removing = ".removing-"
 
-// load reads the works that an earlier executor left.
+// load reads the works that an earlier executor left on disk.
 func (h *Host) load() error {
 	if err := os.MkdirAll(h.worksDir(), 0o700); err != nil {
 		return fmt.Errorf("create the folder of works: %w", err)
@@ -154,9 +154,9 @@ func (h *Host) load() error {
 		dir := filepath.Join(h.worksDir(), e.Name())
 		w, err := loadWork(h, dir)
 		if strings.HasPrefix(e.Name(), removing) || errors.Is(err, fs.ErrNotExist) {
-			// The work was not completely created or removed: nothing runs in it.
+			// The work was only partly created or partly removed: none of its processes is running.
 			if err := os.RemoveAll(dir); err != nil {
-				return fmt.Errorf("remove an incomplete work: %w", err)
+				return fmt.Errorf("remove the folder of an incomplete work: %w", err)
 			}
 			continue
 		}
@@ -168,8 +168,8 @@ func (h *Host) load() error {
 	return nil
 }
 
-// Run works until ctx ends. Running works continue under their shims, and the next executor
-// over the same folder adopts them.
+// Run runs the works until ctx ends. The processes of works keep running under their shims, and the next
+// executor with the same folder adopts them.
 func (h *Host) Run(ctx context.Context) error {
 	h.holder.Clean(h.deps.Clock.Now())
 	h.mu.Lock()
@@ -186,7 +186,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// start starts the goroutines of the work; the caller holds the lock.
+// start starts the goroutines of the work. The caller holds the lock.
 func (h *Host) start(w *work) {
 	if h.ctx == nil || h.down || w.started {
 		return
@@ -221,9 +221,9 @@ func (h *Host) Observed() []executor.Observation {
 	return all
 }
 
-// Shutdown ends every process within about two seconds if stopWorks is set. Attempts end
-// with the reason `stopped`; the next executor starts the engines again. Run must still be
-// running, so that the ends are recorded and reported.
+// Shutdown does nothing if stopWorks is false. Otherwise it ends every process within about two seconds.
+// Attempts then end with the reason `stopped`, and the next executor starts the engines again. Run must
+// still be running, so that the executor records and reports these ends.
 func (h *Host) Shutdown(ctx context.Context, stopWorks bool) error {
 	if !stopWorks {
 		return nil

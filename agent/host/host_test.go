@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// TestMain lets the test binary act as the shim.
+// TestMain runs the shim instead of the tests if the first argument is `shim`.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
@@ -36,7 +36,8 @@ func TestExecutorConformance(t *testing.T) {
 	})
 }
 
-// open runs a host executor over the folder. stop ends it as if its agent were killed.
+// open starts a host executor with the folder dir. The returned function ends it as if its agent had been
+// killed.
 func open(t *testing.T, dir string, p *executortest.Plane, change func(*host.Config)) (*host.Host, func()) {
 	t.Helper()
 	cfg := host.Config{
@@ -68,7 +69,7 @@ func open(t *testing.T, dir string, p *executortest.Plane, change func(*host.Con
 	}
 }
 
-// envCache returns a folder that all tests share and that is kept between runs; git ignores it.
+// envCache returns a folder for environments that all tests and later runs share. Git ignores the folder.
 func envCache(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../../.cache/agent-envs")

@@ -27,7 +27,7 @@ type endError struct {
 func (e *endError) Error() string { return e.cause.Error() }
 func (e *endError) Unwrap() error { return e.cause }
 
-// ended adds a reason to an error, unless it already has one.
+// ended adds a reason to an error that has none.
 func ended(reason executor.Reason, err error) error {
 	var own *endError
 	if err == nil || errors.As(err, &own) {
@@ -36,8 +36,8 @@ func ended(reason executor.Reason, err error) error {
 	return &endError{reason: reason, cause: err}
 }
 
-// refusal returns the exit for an error of the preparation. It returns nil if the agent is
-// ending, because the next one continues, and for errors of the node itself.
+// refusal returns the exit for an error of the preparation. It returns nil if the agent is ending, because
+// the next agent continues the work. It also returns nil for errors of the node itself.
 func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 	if ctx.Err() != nil {
 		return nil
@@ -58,7 +58,7 @@ func (w *work) refusal(ctx context.Context, err error) *executor.Exit {
 	return &exit
 }
 
-// retry calls fn until it succeeds, fails permanently, or the time is over.
+// retry calls fn until it succeeds, fails permanently, or FetchTimeout has passed.
 func (w *work) retry(ctx context.Context, fn func(context.Context) error) error {
 	deadline := w.host.deps.Clock.Now().Add(w.host.cfg.FetchTimeout)
 	for try := 0; ; try++ {
@@ -72,18 +72,18 @@ func (w *work) retry(ctx context.Context, fn func(context.Context) error) error 
 	}
 }
 
-// fetchInputs fetches the recipe's package and the inputs, and writes the files that describe
-// them to the training.
+// fetchInputs downloads the recipe's package and the inputs. It also writes the files that describe the
+// inputs to the training.
 func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error {
 	for _, dir := range []string{"package", "inputs"} {
 		// A killed agent may have left incomplete folders.
 		if err := os.RemoveAll(w.path(dir)); err != nil {
-			return fmt.Errorf("clear %s: %w", dir, err)
+			return fmt.Errorf("remove the folder %s: %w", dir, err)
 		}
 	}
 	for _, dir := range []string{"package", "inputs", "work", "tmp", "spool", "run"} {
 		if err := os.MkdirAll(w.path(dir), 0o700); err != nil {
-			return fmt.Errorf("create %s: %w", dir, err)
+			return fmt.Errorf("create the folder %s: %w", dir, err)
 		}
 	}
 	if spec.Package != nil {
@@ -94,7 +94,7 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 	bound := bindings{Datasets: map[string]binding{}}
 	for _, d := range spec.Datasets {
 		if !plain(d.Name) {
-			return fmt.Errorf("dataset input %q is not a plain name", d.Name)
+			return fmt.Errorf("dataset input %q must be a file name without path separators", d.Name)
 		}
 		dir := w.path("inputs", "datasets", d.Name)
 		bound.Datasets[d.Name] = binding{Ref: d.Ref, Digest: d.Digest, Path: dir}
@@ -127,7 +127,7 @@ func (w *work) fetchInputs(ctx context.Context, spec executor.AttemptSpec) error
 	return w.saveEndpoint()
 }
 
-// plain reports whether name is a single path element inside its folder.
+// plain reports whether name is a valid file name: a single path element other than . and ..
 func plain(name string) bool {
 	return filepath.IsLocal(name) && filepath.Base(name) == name && name != "."
 }
@@ -147,8 +147,8 @@ type binding struct {
 // resumeDir is the folder of the checkpoint that the training resumes from.
 func (w *work) resumeDir() string { return w.path("inputs", "resume") }
 
-// resumeFrom returns the value of SERVICE_JOB_RESUME_FROM: the folder if the checkpoint is
-// unpacked, otherwise its file.
+// resumeFrom returns the value of SERVICE_JOB_RESUME_FROM: the folder if the checkpoint is unpacked,
+// otherwise the path of its file.
 func (w *work) resumeFrom(r *executor.ResumePoint) string {
 	if r.File.Unpack {
 		return w.resumeDir()
@@ -161,10 +161,10 @@ func (w *work) hparamsFile() string  { return w.path("inputs", "hparams.json") }
 
 type placeFunc func(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error
 
-// fetch puts the objects into the folder and retries temporary failures.
+// fetch puts the objects into the folder. It retries temporary failures.
 func (w *work) fetch(ctx context.Context, refs []executor.ObjectRef, dir string, put placeFunc) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the folder: %w", err)
+		return fmt.Errorf("create the folder of the objects: %w", err)
 	}
 	for _, ref := range refs {
 		err := w.retry(ctx, func(ctx context.Context) error { return put(ctx, w.key, ref, dir) })
@@ -175,12 +175,12 @@ func (w *work) fetch(ctx context.Context, refs []executor.ObjectRef, dir string,
 	return nil
 }
 
-// sdkDir returns the folder of the Python reporter; each version is written once.
+// sdkDir returns the folder of the Python reporter. Each version is written only once.
 func (w *work) sdkDir() (string, error) {
 	return objcache.WriteTree(w.host.deps.SDK, filepath.Join(w.host.cfg.Data, "sdk"))
 }
 
-// groupName identifies the work among all agents of this machine.
+// groupName returns a name that identifies the work among the works of all agents on this machine.
 func (w *work) groupName() string {
 	sum := sha256.Sum256([]byte(w.host.cfg.Data))
 	return w.key.String() + "-" + hex.EncodeToString(sum[:4])

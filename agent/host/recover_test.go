@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-// attempt is a work that runs a script on its own host.
+// attempt is a work that runs a shell script. It has its own host executor.
 type attempt struct {
 	*testing.T
 	dir   string
@@ -155,7 +155,7 @@ func TestNew_folderOfAnotherWorkRejected(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "assignment.json"), []byte(`{"work":{"work_id":"wrk_a"}}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "state.json"), []byte(`{}`), 0o600))
 	_, err := host.New(host.Config{Data: dir, Exec: []string{"x"}}, host.Deps{HTTP: &http.Client{}})
-	require.ErrorContains(t, err, "names work")
+	require.ErrorContains(t, err, "the assignment of another work")
 }
 
 func TestTokenFilesArePrivate(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// fakeIngest is a fake ingest service. It accepts all requests, or only logs while away is set, and
-// records the bodies of each route.
+// fakeIngest is a fake ingest service that records the request bodies of each route. If away is set, it
+// accepts only logs.
 type fakeIngest struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -61,7 +61,7 @@ func (d *fakeIngest) setAway(away bool) {
 	d.away = away
 }
 
-// killedReporter reports a metric and is killed before it is delivered.
+// killedReporter is a training that reports a metric and is killed before the metric is delivered.
 const killedReporter = `
 import os, signalbox
 run = signalbox.init()
@@ -69,8 +69,8 @@ run.log({"mine/value": 2.5}, step=7)
 os.kill(os.getpid(), 9)
 `
 
-// reporter starts an attempt whose process is killed while the ingest service is away, so that
-// its reports stay in the spool.
+// reporter starts an attempt whose process is killed while the ingest service is unavailable. Its reports
+// therefore stay in the spool.
 func reporter(t *testing.T) (*attempt, *fakeIngest) {
 	t.Helper()
 	d := newFakeIngest(t)

@@ -23,10 +23,11 @@ type work struct {
 	key     executor.Key
 	dir     string
 	started bool
-	// before are closed when the older executions of the work are removed.
+	// before contains a channel for each older execution of the work, closed when that execution is removed.
 	before []<-chan struct{}
-	// stopping is closed when the work must end, killing when it must end at once, leaving when
-	// it must be removed, quiet when no process of it is left, removed when its folder is gone.
+	// Each channel is closed when its condition becomes true. stopping: the work must end. killing: it must end
+	// at once. leaving: it must be removed. quiet: none of its processes is left. removed: its folder was
+	// removed.
 	stopping, killing, leaving, quiet, removed chan struct{}
 	// moved receives a value when the deadline has changed.
 	moved   chan struct{}
@@ -37,10 +38,10 @@ type work struct {
 	seen       executor.Observation
 }
 
-// assignment is the work as desired, with its secrets. Its file is private.
+// assignment is the desired work with its secrets. Only the agent's user can read its file.
 type assignment struct {
 	Work executor.Work `json:"work"`
-	// Ingest is the current ingest endpoint if it differs from the spec's.
+	// Ingest is the current ingest endpoint if it differs from the endpoint in the spec.
 	Ingest string `json:"ingest,omitempty"`
 	// Token is the attempt's ingest token; Key is the engine's API key.
 	Token string `json:"token,omitempty"`
@@ -60,7 +61,7 @@ func bareWork(h *Host, key executor.Key, dir string) *work {
 	}
 }
 
-// newWork creates the folder of a new work. Nothing may run before it is on disk.
+// newWork creates the folder of a new work. No process of the work may start before the folder is on disk.
 func newWork(h *Host, d executor.Work) (*work, error) {
 	w := bareWork(h, d.Key, filepath.Join(h.worksDir(), d.Key.String()))
 	w.assignment = assignment{Work: d}
@@ -89,7 +90,7 @@ func loadWork(h *Host, dir string) (*work, error) {
 	}
 	w.key = w.assignment.Work.Key
 	if w.key.String() != filepath.Base(dir) {
-		return nil, fmt.Errorf("the assignment names work %s", w.key)
+		return nil, fmt.Errorf("the folder contains the assignment of another work, %s", w.key)
 	}
 	if w.seen.Engine != nil {
 		w.seen.Engine.APIKey = secret.New(w.assignment.Key)
@@ -102,7 +103,7 @@ func (w *work) saveAssignment() error {
 	return localfile.WriteJSON(w.path("assignment.json"), w.assignment, localfile.PrivateMode)
 }
 
-// want sets the desired state. It changes only from running to stopped to gone, and Force only from
+// want sets the desired state. The state changes only from running to stopped to gone, and Force only from
 // false to true.
 func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	w.mu.Lock()
@@ -118,14 +119,14 @@ func (w *work) want(ctx context.Context, d executor.Desired, force bool) {
 	}
 	now.Force = now.Force || force
 	if err := w.saveAssignment(); err != nil {
-		// The next list contains the state again; the work must end now in any case.
-		w.host.deps.Log.WarnContext(ctx, "desired state not saved", "work", w.key.String(), "error", err.Error())
+		// The next list contains the state again. The work must end now in any case.
+		w.host.deps.Log.WarnContext(ctx, "cannot save the desired state", "work", w.key.String(), "error", err.Error())
 	}
 	w.signalDesire()
 }
 
-// signalDesire closes the channels that match the desired state. The caller holds the lock or is
-// the only user of the work.
+// signalDesire closes the channels that correspond to the desired state. The caller holds w.mu or is the
+// only user of the work.
 func (w *work) signalDesire() {
 	d := w.assignment.Work.Desired
 	if d != executor.DesiredRunning && !closed(w.stopping) {
@@ -150,7 +151,7 @@ func (w *work) observed() executor.Observation {
 	return seen
 }
 
-// see changes the observation, first on disk.
+// see changes the observation on disk and then in memory.
 func (w *work) see(change func(*executor.Observation)) error {
 	w.mu.Lock()
 	next := w.seen
@@ -172,7 +173,7 @@ func (w *work) detail(words string) error {
 	return w.see(func(o *executor.Observation) { o.Detail = words })
 }
 
-// keep carries the work through to its removal, or until ctx ends.
+// keep runs the work until it is removed or ctx ends.
 func (w *work) keep(ctx context.Context) {
 	defer w.markQuiet()
 	for _, removed := range w.before {
@@ -186,7 +187,7 @@ func (w *work) keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.host.deps.Log.ErrorContext(ctx, "work failed on this node", "work", w.key.String(), "error", err.Error())
+		w.host.deps.Log.ErrorContext(ctx, "cannot continue the work on this node; ending it", "work", w.key.String(), "error", err.Error())
 		w.abandon(ctx, err)
 	}
 	w.markQuiet()
@@ -196,7 +197,7 @@ func (w *work) keep(ctx context.Context) {
 	case <-w.leaving:
 	}
 	if err := w.remove(); err != nil {
-		w.host.deps.Log.ErrorContext(ctx, "work folder not removed", "work", w.key.String(), "error", err.Error())
+		w.host.deps.Log.ErrorContext(ctx, "cannot remove the folder of the work", "work", w.key.String(), "error", err.Error())
 		return
 	}
 	close(w.removed)
@@ -225,11 +226,11 @@ func (w *work) abandon(ctx context.Context, cause error) {
 	}
 	err := w.exited(executor.Exit{Code: -1, Reason: executor.ReasonLost, Message: executor.Tail(cause.Error(), executor.MaxMessage)})
 	if err != nil {
-		w.host.deps.Log.ErrorContext(ctx, "end of work not saved", "work", w.key.String(), "error", err.Error())
+		w.host.deps.Log.ErrorContext(ctx, "cannot save the end of the work", "work", w.key.String(), "error", err.Error())
 	}
 }
 
-// exited records the exit; exited is the last phase before gone.
+// exited records the exit. The phase exited is the last one before gone.
 func (w *work) exited(exit executor.Exit) error {
 	exit = w.withDeadlineReason(exit)
 	return w.see(func(o *executor.Observation) {
@@ -243,10 +244,11 @@ func (w *work) exited(exit executor.Exit) error {
 	})
 }
 
-// remove deletes the folder. It is renamed first, so that an incompletely removed folder is not
-// loaded as a work.
+// remove deletes the folder. It renames the folder first, so that a partly deleted folder is not loaded as
+// a work.
 func (w *work) remove() error {
-	// Usually the shim has removed the cgroup. If it is still busy, a later executor cleans it up.
+	// Usually the shim has removed the cgroup. If the cgroup still contains processes, a later executor removes
+	// it.
 	_ = w.host.holder.Plan(w.groupName(), executor.Limits{}).Remove()
 	trash := filepath.Join(filepath.Dir(w.dir), removing+filepath.Base(w.dir))
 	if err := os.RemoveAll(trash); err != nil {
@@ -267,14 +269,14 @@ func (w *work) runDirs() []string {
 	return append(starts, w.path("run"), w.path("flush"))
 }
 
-// shutdownGrace is the grace period when the agent stops its works; goneGrace is the one when the
-// work is removed.
+// shutdownGrace is the grace period if the agent stops its works. goneGrace is the grace period if the work
+// must be removed.
 const (
 	shutdownGrace = time.Second
 	goneGrace     = 3 * time.Second
 )
 
-// await waits for the end of the command in the folder, and stops it when the work must end.
+// await waits until the command in the folder has ended. It stops the command when the work must end.
 func (w *work) await(ctx context.Context, dir string, grace time.Duration) (executor.Exit, error) {
 	stopped, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
@@ -288,7 +290,7 @@ func (w *work) await(ctx context.Context, dir string, grace time.Duration) (exec
 	return w.outcome(dir, exit, found), nil
 }
 
-// passOnStops passes each reason to stop on to the shim.
+// passOnStops requests a stop from the shim each time a reason to stop arises.
 func (w *work) passOnStops(ctx context.Context, dir string, grace time.Duration) {
 	stopping, killing, leaving, shutdown := w.stopping, w.killing, w.leaving, w.host.shutdown
 	for {
@@ -306,14 +308,14 @@ func (w *work) passOnStops(ctx context.Context, dir string, grace time.Duration)
 			shutdown, within = nil, min(grace, shutdownGrace)
 		}
 		if err := w.host.control.Stop(dir, within); err != nil {
-			w.host.deps.Log.WarnContext(ctx, "stop request not written", "work", w.key.String(), "error", err.Error())
+			w.host.deps.Log.WarnContext(ctx, "cannot request the stop from the shim; trying again", "work", w.key.String(), "error", err.Error())
 			_ = clock.Sleep(ctx, w.host.deps.Clock, w.host.retry.Wait(0))
 			stopping, killing, leaving, shutdown = w.stopping, w.killing, w.leaving, w.host.shutdown
 		}
 	}
 }
 
-// outcome converts the shim's exit.
+// outcome converts the shim's exit to an exit of the work.
 func (w *work) outcome(dir string, exit shim.Exit, found bool) executor.Exit {
 	e := executor.Exit{Code: exit.Code, Signal: exit.Signal}
 	switch {

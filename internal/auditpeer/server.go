@@ -1,6 +1,6 @@
-// Package auditpeer serves a service's own part of the audit to auth, which merges all parts: its rows in
-// list order, and the result of verifying its chain. It promises that every service reports these in the same
-// form, and that a response never exceeds the maximum message size.
+// Package auditpeer serves a service's own part of the audit to auth, which merges the parts of all services. It
+// returns rows in list order and the result of verifying the service's hash chain. It promises that the responses of
+// all services have the same format and stay below the maximum message size.
 package auditpeer
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Server implements AuditPeerService for one schema.
@@ -25,19 +26,19 @@ type Server struct {
 
 	Service string
 	Pool    *pgxpool.Pool
-	// Keys verify signed heads, by ID: the current key and its predecessors.
+	// Keys are the public keys that verify signed heads, by key ID: the current key and all earlier ones.
 	Keys map[string]ed25519.PublicKey
-	// Heads is the file with the signed heads outside the database.
+	// Heads is the file, outside the database, that stores the signed heads.
 	Heads *audit.File
 	Clock clock.Clock
 }
 
-// sealedWithin is how long a row may wait until it is sealed and its head is kept: the sealer's few seconds plus
-// the longest transaction that writes a row.
+// sealedWithin is how long it may take until a row is sealed and its signed head is stored: the interval of the
+// sealer plus the duration of the longest transaction that writes a row.
 const sealedWithin = 2 * time.Minute
 
-// maxRows limits the whole rows in a response and maxStates the bytes of their states. Together with all other
-// fields they stay well below the maximum message size.
+// maxRows limits the number of complete rows in a response, and maxStates the total size of their states in bytes.
+// With both limits a response stays well below the maximum message size.
 const (
 	maxRows   = 1000
 	maxStates = 2 << 20
@@ -47,14 +48,14 @@ const (
 func (s *Server) ListAudit(ctx context.Context, in *commonpeerv1.ListAuditRequest) (*commonpeerv1.ListAuditResponse, error) {
 	f := audit.Filter{
 		Actor: in.GetActor(), Action: in.GetAction(), TargetKind: in.GetTargetKind(), TargetID: in.GetTargetId(),
-		From: moment(in.GetSince()), To: moment(in.GetUntil()),
+		From: request.TimeOrZero(in.GetSince()), To: request.TimeOrZero(in.GetUntil()),
 	}
-	after := audit.Point{At: moment(in.GetBeforeAt()), ID: in.GetBeforeId()}
+	after := audit.Point{At: request.TimeOrZero(in.GetBeforeAt()), ID: in.GetBeforeId()}
 	if in.GetKeys() {
 		return s.points(ctx, f, after, int(in.GetLimit()))
 	}
 	if in.GetLimit() > maxRows {
-		return nil, fault.InvalidFields(fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be at most %d for whole rows", maxRows), "limit"))
+		return nil, fault.InvalidFields(fault.At(fault.TypeLessThanEqual, fmt.Sprintf("Input should be at most %d unless keys is set", maxRows), "limit"))
 	}
 	rows, err := audit.After(ctx, s.Pool, f, after, int(in.GetLimit()))
 	if err != nil {
@@ -80,30 +81,30 @@ func (s *Server) points(ctx context.Context, f audit.Filter, after audit.Point, 
 	return out, nil
 }
 
-// namedBreaks is how many breaks are listed individually.
+// namedBreaks is the maximum number of breaks that a response describes individually.
 const namedBreaks = 20
 
 // VerifyAudit implements AuditPeerService.
 func (s *Server) VerifyAudit(ctx context.Context, _ *commonpeerv1.VerifyAuditRequest) (*commonpeerv1.AuditChain, error) {
-	// Read the clock and the kept heads before the database: a head that is kept while the verification starts
+	// Read the clock and the stored heads before the database: a head that is stored after the database was read
 	// would look as if the end of the log had been cut off.
 	due := s.Clock.Now().Add(-sealedWithin)
 	outside, err := s.Heads.Checkpoints()
 	if err != nil {
-		return nil, fmt.Errorf("read the heads of the audit of %s: %w", s.Service, err)
+		return nil, fmt.Errorf("read the signed audit heads of %s: %w", s.Service, err)
 	}
 	report, err := audit.Verify(ctx, s.Pool, audit.Trust{
 		Service: s.Service, Keys: s.Keys, Outside: outside, Due: due,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("verify the audit of %s: %w", s.Service, err)
+		return nil, fmt.Errorf("verify the audit log of %s: %w", s.Service, err)
 	}
 	return &commonpeerv1.AuditChain{
 		Ok: report.Broken() == nil, Rows: report.Sealed, Checkpoints: int64(report.Heads), Fault: words(report),
 	}, nil
 }
 
-// words describes all breaks in one text. Without breaks the text is empty.
+// words describes all breaks in one text, which is empty if there are none.
 func words(r audit.Report) string {
 	named := r.Breaks[:min(len(r.Breaks), namedBreaks)]
 	all := make([]string, 0, len(named)+1)
@@ -116,24 +117,10 @@ func words(r audit.Report) string {
 	return strings.Join(all, "; ")
 }
 
-func moment(t *timestamppb.Timestamp) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.AsTime()
-}
-
 func toProto(r *audit.Row) *commonpeerv1.AuditRow {
 	return &commonpeerv1.AuditRow{
-		Id: r.ID, At: timestamppb.New(r.At), ActorKind: r.Actor.Kind, ActorId: given(r.Actor.ID), ActorName: given(r.Actor.Name),
-		SessionId: given(r.Actor.SessionID), ClientAddress: given(r.Actor.ClientAddr), Action: r.Action, TargetKind: r.TargetKind,
-		TargetId: r.TargetID, Before: r.Before, After: r.After, RequestId: given(r.Actor.RequestID),
+		Id: r.ID, At: timestamppb.New(r.At), ActorKind: r.Actor.Kind, ActorId: request.NonEmpty(r.Actor.ID), ActorName: request.NonEmpty(r.Actor.Name),
+		SessionId: request.NonEmpty(r.Actor.SessionID), ClientAddress: request.NonEmpty(r.Actor.ClientAddr), Action: r.Action, TargetKind: r.TargetKind,
+		TargetId: r.TargetID, Before: r.Before, After: r.After, RequestId: request.NonEmpty(r.Actor.RequestID),
 	}
-}
-
-func given(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -108,7 +108,8 @@ func TestServer_ListAudit(t *testing.T) {
 	require.Equal(t, got.GetId(), rest.GetRows()[0].GetId())
 }
 
-// A response with the longest possible states fits into a message and marks the states that it left out.
+// A response whose states have the maximum size fits into a message. States that do not fit are replaced and marked
+// as truncated.
 func TestServer_ListAudit_limitsResponseSize(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -149,7 +150,7 @@ func TestServer_VerifyAudit_brokenRows(t *testing.T) {
 	require.True(t, strings.HasSuffix(chain.GetFault(), "; and 5 more"), chain.GetFault())
 }
 
-// If the database's administrator removes all rows, seals and heads, the kept heads reveal it.
+// If a database administrator removes all rows, seals and heads, the heads stored outside the database reveal it.
 func TestServer_VerifyAudit_truncatedDatabase(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -185,7 +186,7 @@ func TestServer_VerifyAudit_unreadableHeads(t *testing.T) {
 	p := open(t)
 	p.server.Heads = audit.NewFile(t.TempDir())
 	_, err := p.client.VerifyAudit(t.Context(), &commonpeerv1.VerifyAuditRequest{})
-	require.ErrorContains(t, err, "read the heads")
+	require.ErrorContains(t, err, "read the signed audit heads")
 }
 
 func TestServer_VerifyAudit_overdueSeals(t *testing.T) {

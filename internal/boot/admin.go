@@ -21,8 +21,8 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// HTTPWorker returns a worker that serves HTTP on listener until it is stopped. Open requests have until the
-// deadline of the stop to finish; then their connections are closed.
+// HTTPWorker returns a worker that serves HTTP on listener until it is stopped. Requests that are open then may
+// finish until the deadline of the stop. After the deadline their connections are closed.
 func HTTPWorker(name string, listener net.Listener, handler http.Handler) process.Worker {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
@@ -31,13 +31,13 @@ func HTTPWorker(name string, listener net.Listener, handler http.Handler) proces
 	return process.Worker{
 		Name: name,
 		Run: func(ctx context.Context) error {
-			// The context ends only after Stop. Connections that are still open then are closed.
+			// ctx ends only after Stop. Close the connections that are still open then.
 			defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve HTTP: %w", err)
 			}
 			<-ctx.Done()
-			_ = server.Close() // errors only report listeners that are closed already
+			_ = server.Close() // fails only if the listener is already closed
 			return nil
 		},
 		Stop: server.Shutdown,
@@ -53,8 +53,8 @@ type Admin struct {
 	clock clock.Clock
 }
 
-// OpenAdmin opens the admin listener. delay is how long Drain waits for load balancers to notice that the
-// process drains.
+// OpenAdmin opens the admin listener. delay is how long Drain waits, so that load balancers notice that the process
+// is draining.
 func OpenAdmin(ctx context.Context, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration, workers ...process.Worker) (*Admin, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -75,13 +75,14 @@ func checks(workers []process.Worker) []obs.Check {
 	return all
 }
 
-// Drain makes /readyz respond with 503 and waits until load balancers have had time to notice.
+// Drain makes /readyz respond with 503 and then waits, so that load balancers stop sending requests.
 func (a *Admin) Drain(ctx context.Context) {
 	a.admin.Drain()
 	_ = clock.Sleep(ctx, a.clock, a.delay) // fails only if ctx ends
 }
 
-// AddAdmin adds an admin listener to the host unless addr is empty. It starts first and stops last.
+// AddAdmin adds an admin listener to the host unless addr is empty. The listener starts before all other workers and
+// stops after them.
 func AddAdmin(ctx context.Context, host *process.Host, addr string, o *obs.Obs, clk clock.Clock, loaded *conf.Loaded, delay time.Duration) error {
 	if addr == "" {
 		return nil

@@ -50,7 +50,7 @@ func get(ctx context.Context, url string) (int, string, error) {
 // started runs a worker in a host until stop is called.
 func started(t *testing.T, w process.Worker, stopTimeout time.Duration) (stop func() error) {
 	t.Helper()
-	ready := make(chan struct{}) // a host that is stopped before it is ready stops no worker
+	ready := make(chan struct{}) // a host that is stopped before it is ready may never start the worker
 	host := &process.Host{
 		Log: slog.New(slog.DiscardHandler), Workers: []process.Worker{w}, StopTimeout: stopTimeout,
 		Ready: func(context.Context) error { close(ready); return nil },
@@ -62,7 +62,7 @@ func started(t *testing.T, w process.Worker, stopTimeout time.Duration) (stop fu
 	return func() error { cancel(); return <-done }
 }
 
-// slow is a handler that closes entered and blocks until release.
+// slow is a handler that closes entered and blocks until release is closed.
 type slow struct{ entered, release chan struct{} }
 
 func (s slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -184,7 +184,7 @@ func TestAdmin_readyz(t *testing.T) {
 	require.Contains(t, body, "draining")
 	select {
 	case <-drained:
-		require.Fail(t, "Drain did not wait for the balancer")
+		require.Fail(t, "Drain returned without waiting for the load balancer")
 	default:
 	}
 	clk.Advance(5 * time.Second)

@@ -8,7 +8,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// OpenBlobs opens the object store. If the store needs an HTTP handler, the gateway serves the result's Handler.
+// OpenBlobs opens the object store and sets e.Blobs. If the store needs an HTTP handler, the gateway must serve the
+// Handler of the result.
 func (e *Env) OpenBlobs(closers *process.Closers, c conf.Blob) (objectstore.Opened, error) {
 	opened, err := objectstore.Open(c, objectstore.Deps{PublicURL: e.PublicURL, Clock: e.Clock, IDs: e.IDs, Log: e.Log})
 	if err != nil {

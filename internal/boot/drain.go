@@ -12,18 +12,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// Drainer is a service that writes its own refusals: after Drain it refuses new requests.
+// Drainer is a service that refuses requests itself: after Drain its handler refuses every new request.
 type Drainer interface{ Drain() }
 
-// Waiter is a service with requests that wait for an event: EndWaits ends the waits, and later requests do not wait.
+// Waiter is a service whose requests may wait for an event. EndWaits ends these waits; later requests do not wait.
 type Waiter interface{ EndWaits() }
 
 // codeDraining is the error code with which a stopping process refuses requests.
 const codeDraining = "draining"
 
-// holding serves a service's own HTTP until its process stops. From then on it refuses new requests with 503,
-// and its listeners stay open until the running requests are finished. New callers so receive a response that
-// sends them to another instance, instead of finding a closed port.
+// holding serves a service's HTTP routes until its process stops. From then on it refuses new requests with 503, but
+// its listeners stay open until the running requests have finished. New callers therefore receive a response that
+// sends them to another instance, and not a refused connection.
 type holding struct {
 	next http.Handler
 	// refuse handles new requests while draining.
@@ -53,7 +53,8 @@ func (e *Env) refuseDraining(w http.ResponseWriter, _ *http.Request) {
 	fault.Write(w, fault.New(fault.Unavailable, codeDraining, "the server is shutting down"), e.newRequestID())
 }
 
-// worker returns a worker that serves on listener. The first worker to stop drains all of them.
+// worker returns a worker that serves on listener. When the first of these workers stops, all of them refuse new
+// requests.
 func (h *holding) worker(name string, listener net.Listener) process.Worker {
 	w := HTTPWorker(name, httpguard.JSONErrors(listener, h.newID), h)
 	shutdown := w.Stop
@@ -64,13 +65,13 @@ func (h *holding) worker(name string, listener net.Listener) process.Worker {
 	return w
 }
 
-// finish drains and waits until no request is open.
+// finish refuses new requests from now on and waits until no request is open.
 func (h *holding) finish(ctx context.Context) error {
 	h.drain()
 	select {
 	case <-h.empty:
 		return nil
-	default: // if ctx has ended too, report that all requests are finished
+	default: // this check comes first, so that success is reported even if ctx has ended too
 	}
 	select {
 	case <-h.empty:
@@ -80,8 +81,9 @@ func (h *holding) finish(ctx context.Context) error {
 	}
 }
 
-// Hold returns a service's own HTTP for a process in which the edge serves it. Stopping the worker ends it as in
-// a separate process: new requests are refused, and running ones are finished.
+// Hold returns the handler of a service's HTTP routes, for a process in which the gateway serves these routes, and a
+// worker. When the worker stops, the handler refuses new requests and finishes the running ones, as it would in a
+// process of its own.
 func (e *Env) Hold(svc Service, name string, handler http.Handler) (http.Handler, process.Worker) {
 	h := e.holding(svc, handler)
 	return h, process.Worker{Name: name, Stop: h.finish, Run: func(ctx context.Context) error {
@@ -118,7 +120,7 @@ func (h *holding) leave() {
 }
 
 func (h *holding) drain() {
-	// Notify the service first: it soon refuses any request that enters in between.
+	// Notify the service first: a request that enters before draining is set then ends soon.
 	if h.onDrain != nil {
 		h.onDrain()
 	}
@@ -130,7 +132,8 @@ func (h *holding) drain() {
 	}
 }
 
-// settle closes empty if the process drains and no request is open. None can enter after that. The caller holds mu.
+// settle closes empty if the process is draining and no request is open. No request can enter after that. The caller
+// holds mu.
 func (h *holding) settle() {
 	if h.draining && h.open == 0 {
 		close(h.empty)

@@ -29,7 +29,7 @@ import (
 // patience bounds every wait in these tests. Tests that pass do not wait this long.
 const patience = time.Minute
 
-// gate is a handler that holds each request until release.
+// gate is a handler that blocks each request until the test sends a body on release.
 type gate struct {
 	entered chan string
 	release chan string // response bodies
@@ -46,7 +46,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// worded is a service that writes its own refusals, as inference does.
+// worded is a service that refuses requests with a response of its own, as inference does.
 type worded struct {
 	*keys
 	*gate
@@ -72,7 +72,7 @@ func (s *worded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // plain is a service without Drain, as ingest is.
 type plain struct{ *keys }
 
-// bare is an Env without a database.
+// bare returns an Env without a database.
 func bare(t *testing.T) *Env {
 	t.Helper()
 	clk := clock.Real()
@@ -93,7 +93,7 @@ func getLater(t *testing.T, url string) <-chan string {
 	return out
 }
 
-// refusedSoon repeats a request until it is refused, and returns the body of the refusal.
+// refusedSoon repeats a request until the response is 503, and returns its body.
 func refusedSoon(t *testing.T, url string) string {
 	t.Helper()
 	var body string
@@ -193,8 +193,8 @@ func TestHolding_drain_isIdempotent(t *testing.T) {
 	h.drain()
 }
 
-// TestProcess_drainsBothListeners stops a whole process with one open request on each of its two listeners: the mutual TLS
-// listener for the gateway and the public plain HTTP listener.
+// TestProcess_drainsBothListeners stops a process that has one open request on each of its two listeners: the mutual
+// TLS listener for the gateway and the public plain HTTP listener.
 func TestProcess_drainsBothListeners(t *testing.T) {
 	t.Parallel()
 	ca, vars := installation(t, "auth")
@@ -235,18 +235,18 @@ func TestProcess_drainsBothListeners(t *testing.T) {
 	require.Equal(t, "503 Service Unavailable in its own words", getRelayed(), "both listeners drain at once")
 	_, ready, err := get(t.Context(), "http://"+adminAddr+"/readyz")
 	require.NoError(t, err)
-	require.Contains(t, ready, "draining", "/readyz reported it before")
+	require.Contains(t, ready, "draining", "/readyz already reports it")
 	svc.release <- "finished"
 	svc.release <- "finished"
 	require.Equal(t, []string{"finished", "200 OK finished"}, []string{<-first, <-second})
 	require.NoError(t, <-stopped)
 	for _, addr := range []string{openAddr, httpAddr} {
 		_, _, err := get(t.Context(), "http://"+addr)
-		require.Error(t, err, "closed")
+		require.Error(t, err, "the listener is closed")
 	}
 }
 
-// gatewayOf creates an HTTP client for the service auth that has the gateway's certificate.
+// gatewayOf returns an HTTP client that calls the service auth with the certificate of the gateway.
 func gatewayOf(t *testing.T, ca *pki.CA) *http.Client {
 	t.Helper()
 	pair, err := ca.IssueService("gateway", clock.Real().Now(), pki.DefaultServiceLife)
@@ -260,7 +260,7 @@ func gatewayOf(t *testing.T, ca *pki.CA) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// If the edge serves a service's HTTP, the service has no listener of its own to close.
+// If the gateway serves a service's HTTP routes, the service has no listener of its own to close.
 func TestEnv_Hold_drainsBeforeEdgeStops(t *testing.T) {
 	t.Parallel()
 	e := bare(t)
@@ -284,7 +284,7 @@ func TestEnv_Hold_drainsBeforeEdgeStops(t *testing.T) {
 	svc.release <- "finished"
 	require.Equal(t, "finished", <-held)
 	require.NoError(t, <-stopped)
-	require.Equal(t, "in its own words", refusedSoon(t, url), "the edge still serves")
+	require.Equal(t, "in its own words", refusedSoon(t, url), "the gateway still serves")
 	require.NoError(t, edge())
 
 	_, w = e.Hold(&plain{newKeys(t)}, "calls", http.NotFoundHandler())

@@ -1,6 +1,6 @@
-// Package boot owns how every process of Signalbox starts: settings, logs, the network, the database pool,
-// the object store, and then the service's own New. One service per process and all services in one process
-// differ only in the Env that the services receive.
+// Package boot starts every Signalbox process: it reads the settings, sets up logs and the network, opens the
+// database pool and the object store, and calls the service's New. A process with one service and a process with all
+// services differ only in the Env that they pass to the services.
 package boot
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Env is what a service is built from.
+// Env holds what all services need to be created.
 type Env struct {
 	Name    string
 	Log     *slog.Logger
@@ -47,7 +47,7 @@ type Env struct {
 	conns map[string]*grpc.ClientConn
 }
 
-// Service is what each service's New returns.
+// Service is one of the services that a process can run.
 type Service interface {
 	Name() string
 	Register(r grpc.ServiceRegistrar)
@@ -63,8 +63,8 @@ func NewEnv(name string, o *obs.Obs, clk clock.Clock, ids *id.Source, network rp
 	}
 }
 
-// Dial returns the connection to a service. It is created at the first call and shared. It connects at the first
-// use, so services that need each other can start in any order.
+// Dial returns the shared connection to a service. The first call creates it. It connects when it is first used, so
+// services that need each other can start in any order.
 func (e *Env) Dial(closers *process.Closers, name string) (*grpc.ClientConn, error) {
 	if c, ok := e.conns[name]; ok {
 		return c, nil
@@ -78,7 +78,7 @@ func (e *Env) Dial(closers *process.Closers, name string) (*grpc.ClientConn, err
 	return c, nil
 }
 
-// DialAll is Dial for several services.
+// DialAll calls Dial for each name and returns the connections by name.
 func (e *Env) DialAll(closers *process.Closers, names ...string) (map[string]*grpc.ClientConn, error) {
 	out := make(map[string]*grpc.ClientConn, len(names))
 	for _, name := range names {
@@ -100,7 +100,7 @@ func Peers(dialled map[string]*grpc.ClientConn) map[string]grpc.ClientConnInterf
 	return out
 }
 
-// OpenPool opens the service's schema.
+// OpenPool opens the connection pool of the service's schema and sets e.Pool.
 func (e *Env) OpenPool(ctx context.Context, closers *process.Closers, c conf.Postgres, unsafe bool) error {
 	pool, err := pg.Open(ctx, pg.Config{
 		URL: c.URL, MaxConns: c.MaxConns, StatementTimeout: c.StatementTimeout, AllowUnsafe: unsafe, Tracer: e.Obs.Tracer,
@@ -113,7 +113,7 @@ func (e *Env) OpenPool(ctx context.Context, closers *process.Closers, c conf.Pos
 	return nil
 }
 
-// AuthKeys returns a function that fetches from auth the keys with which caller identities are signed.
+// AuthKeys returns a function that fetches the public keys of caller tokens from auth.
 func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
 	client := authpeerv1.NewCredentialServiceClient(conn)
 	return func(ctx context.Context) ([]authn.PublicKey, error) {
@@ -129,13 +129,14 @@ func AuthKeys(conn grpc.ClientConnInterface) authn.FetchKeys {
 	}
 }
 
-// RoleKeeper is the service that knows every project role of an account: auth.
+// RoleKeeper is a service that stores the project roles of accounts. Only auth implements it.
 type RoleKeeper interface {
 	ProjectRoles(ctx context.Context, accountID string) ([]authn.ProjectRole, error)
 }
 
-// roles returns where a service looks up the roles of an account that has more of them than a caller identity
-// holds: the service itself if it is auth, else auth over the existing connection. It is nil without a connection.
+// roles returns the function that fetches all project roles of an account, for an account with more roles than fit
+// into a caller token. If svc is auth, the function reads them from svc, otherwise it calls auth. Without a
+// connection to auth the result is nil.
 func (e *Env) roles(svc Service) authn.FetchRoles {
 	if keeper, ok := svc.(RoleKeeper); ok {
 		return keeper.ProjectRoles
@@ -158,7 +159,8 @@ func (e *Env) roles(svc Service) authn.FetchRoles {
 	}
 }
 
-// Serve turns a service into the workers of its process: its gRPC server on the listeners, and its loops.
+// Serve returns the workers of a service: its gRPC server on the listeners, its background loops, the sealer of its
+// audit log and, if it stores secrets, the worker that re-encrypts them.
 func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listener) ([]process.Worker, error) {
 	server := rpc.NewServer(rpc.ServerOptions{
 		Service: svc.Name(), Log: e.Log, Clock: e.Clock,
@@ -194,7 +196,7 @@ func (e *Env) Serve(svc Service, keys authn.FetchKeys, listeners ...*rpc.Listene
 	}
 	if keeper, ok := svc.(SecretKeeper); ok {
 		if e.Keyring == nil {
-			return nil, fmt.Errorf("SERVICE_KEYRING must be set: %s seals secrets with it", svc.Name())
+			return nil, fmt.Errorf("SERVICE_KEYRING must be set: %s encrypts secrets with it", svc.Name())
 		}
 		workers = append(workers, e.rewrapper(keeper))
 	}

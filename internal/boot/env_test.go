@@ -75,7 +75,7 @@ func newKeys(t *testing.T) *keys {
 	return &keys{key: key}
 }
 
-// env creates the Env of a service on a bus, with its own database.
+// env returns the Env of a service on an in-memory network, with a database of its own.
 func env(t *testing.T) (*Env, *rpc.Bus, *process.Closers) {
 	t.Helper()
 	clk := clock.Real()
@@ -91,7 +91,8 @@ func env(t *testing.T) (*Env, *rpc.Bus, *process.Closers) {
 	return e, bus, closers
 }
 
-// hosted runs workers until the test ends, and waits until they are ready.
+// hosted starts workers and waits until they are ready or the start has failed. The workers run until stop is called
+// or the test ends.
 func hosted(t *testing.T, workers []process.Worker, readyTimeout time.Duration) (stop func() error) {
 	t.Helper()
 	ready := make(chan struct{})
@@ -150,7 +151,7 @@ func TestServe(t *testing.T) {
 		raw, err := os.ReadFile(heads)
 		return err == nil && bytes.Contains(raw, []byte(e.Sealing.Key.ID))
 	},
-		patience, 20*time.Millisecond, "signed heads are kept outside the database")
+		patience, 20*time.Millisecond, "signed heads are stored outside the database")
 
 	require.NoError(t, stop())
 	require.Zero(t, svc.looping.Load(), "stop waits for the loops")

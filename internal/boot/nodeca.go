@@ -13,7 +13,7 @@ type NodeCA struct {
 	Clock clock.Clock
 }
 
-// SignNode returns the node's certificate and that of the CA.
+// SignNode signs a certificate request and returns the node's certificate and that of the CA.
 func (n NodeCA) SignNode(requestPEM []byte, nodeID string) (certPEM, caPEM []byte, err error) {
 	certPEM, err = n.CA.SignNode(requestPEM, nodeID, n.Clock.Now(), pki.DefaultNodeLife)
 	if err != nil {

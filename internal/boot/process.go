@@ -29,8 +29,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Process is one service in its own process. It has three sets of settings: those that all processes share,
-// those that each service has under its own prefix, and the service's Config.
+// Process is a process that runs one service. It has three sets of settings: those that all processes share, those
+// that each service has under its own prefix, and the service's Config.
 type Process struct {
 	*Env
 
@@ -42,7 +42,7 @@ type Process struct {
 	Loaded   *conf.Loaded
 }
 
-// Spec describes a service to Main.
+// Spec describes the service that Main runs.
 type Spec struct {
 	Name string
 	// Config is a pointer to the service's own settings.
@@ -53,7 +53,8 @@ type Spec struct {
 	Build func(ctx context.Context, p *Process) ([]process.Worker, error)
 }
 
-// Main runs a service's process and exits.
+// Main runs the process of a service. It returns if the process stops without an error and otherwise exits with a
+// non-zero status.
 func Main(spec Spec) {
 	err := realMain(context.Background(), spec, conf.OS(), os.Args[1:], os.Stdout, os.Stderr)
 	switch {
@@ -68,7 +69,8 @@ func Main(spec Spec) {
 	}
 }
 
-// commandMigrate migrates the schema to this version instead of serving.
+// commandMigrate is the command-line argument for migrating the schema to the version of this program. The process
+// does not serve then.
 const commandMigrate = "migrate"
 
 func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string, out, errOut io.Writer) error {
@@ -103,7 +105,7 @@ func realMain(ctx context.Context, spec Spec, from conf.Lookuper, args []string,
 }
 
 // load reads the settings that all processes share, those that each service has under its own prefix, and the
-// service's Config. It reports all faults together, so that they can be fixed at once.
+// service's Config. It reports all invalid settings together, so that they can be corrected at once.
 func (p *Process) load(ctx context.Context, spec Spec, from conf.Lookuper) (*conf.Loaded, error) {
 	return conf.LoadAll(ctx, from, []conf.Part{
 		{Config: &p.Settings},
@@ -160,7 +162,7 @@ func (p *Process) serve(ctx context.Context, spec Spec, log io.Writer) (err erro
 // closeTimeout limits how long a failed start may take to close what it has opened.
 const closeTimeout = 10 * time.Second
 
-// Close closes what a failed start has opened. After a run there is nothing left to close: the host has closed all.
+// Close closes what a failed start has opened. After Host.Run it does nothing, because Run has called the closers.
 func Close(ctx context.Context, closers *process.Closers) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -192,7 +194,7 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 	}
 	if !p.Settings.Keyring.IsZero() {
 		if p.Keyring, err = secret.ParseKeyring(p.Settings.Keyring); err != nil {
-			return fmt.Errorf("SERVICE_KEYRING: %w", err)
+			return fmt.Errorf("parse SERVICE_KEYRING: %w", err)
 		}
 	}
 	if p.Objects, err = p.OpenBlobs(p.Closers, p.Settings.Blob); err != nil {
@@ -213,7 +215,7 @@ func (p *Process) open(ctx context.Context, spec Spec, log io.Writer) error {
 func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.TCPNetwork, error) {
 	files, err := pki.OpenFiles(p.Settings.TLS.Cert, p.Settings.TLS.Key, p.Settings.TLS.CA)
 	if err != nil {
-		return nil, fmt.Errorf("SERVICE_TLS_*: %w", err)
+		return nil, fmt.Errorf("open the files of SERVICE_TLS_CERT, _KEY and _CA: %w", err)
 	}
 	peers, err := p.Settings.addresses()
 	if err != nil {
@@ -225,7 +227,7 @@ func (p *Process) wire(clk clock.Clock, o *obs.Obs) (*rpc.TCPNetwork, error) {
 	})
 }
 
-// ServeOn is Serve on the process's own listeners.
+// ServeOn opens the process's own listeners and calls Serve with them.
 func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]process.Worker, error) {
 	listener, err := p.Wire.Listen(svc.Name())
 	if err != nil {
@@ -242,18 +244,18 @@ func (p *Process) ServeOn(svc Service, keys authn.FetchKeys) ([]process.Worker, 
 	return p.Serve(svc, keys, listeners...)
 }
 
-// NodeCA loads the internal CA, for jobs, which signs the certificates of nodes.
+// NodeCA loads the internal CA, with which jobs signs the certificates of nodes.
 func (p *Process) NodeCA() (NodeCA, error) {
 	ca, err := pki.LoadCA(p.Own.CADir)
 	if err != nil {
-		return NodeCA{}, fmt.Errorf("SERVICE_JOBS_CA_DIR: %w", err)
+		return NodeCA{}, fmt.Errorf("load the CA from SERVICE_JOBS_CA_DIR: %w", err)
 	}
 	return NodeCA{CA: ca, Clock: p.Clock}, nil
 }
 
-// ServeBoth is ServeOn for a service that also serves HTTP itself: to the gateway over mutual TLS, and over plain
-// HTTP if a public listener for a balancer is set. When the process stops, both refuse new requests and finish
-// the running ones.
+// ServeBoth calls ServeOn and also serves the service's HTTP routes: to the gateway over mutual TLS and, if a public
+// listener is set, to a load balancer over plain HTTP. When the process stops, both listeners refuse new requests and
+// finish the running ones.
 func (p *Process) ServeBoth(ctx context.Context, svc Service, keys authn.FetchKeys, handler http.Handler) ([]process.Worker, error) {
 	workers, err := p.ServeOn(svc, keys) //nolint:contextcheck // the internal listeners take no context.
 	if err != nil {

@@ -48,7 +48,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// call runs realMain to its end and returns its output.
+// call runs realMain until it returns, and returns its output.
 func call(t *testing.T, spec Spec, env map[string]string, args ...string) (out, errOut string, err error) {
 	t.Helper()
 	o, e := &output{}, &output{}
@@ -59,7 +59,7 @@ func call(t *testing.T, spec Spec, env map[string]string, args ...string) (out, 
 	return o.String(), e.String(), err
 }
 
-// installation creates a folder of certificates and returns the CA and the settings of a process that uses them.
+// installation creates a folder with certificates. It returns the CA and the settings of a process that uses them.
 func installation(t *testing.T, name string) (*pki.CA, map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -193,7 +193,7 @@ func TestProcess_servesOnAllListeners(t *testing.T) {
 	svc := newKeys(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "relayed") })
 	log, stop := startProcess(t, Spec{Name: "auth", Config: &struct{}{}, Build: func(ctx context.Context, p *Process) ([]process.Worker, error) {
-		// The tests' server runs without fsync, which OpenPool refuses unless it is allowed.
+		// The Postgres server of the tests runs without fsync. OpenPool rejects such a server unless unsafe is true.
 		if err := p.OpenPool(ctx, p.Closers, conf.Postgres{URL: db.URL("auth"), MaxConns: 4, StatementTimeout: patience}, true); err != nil {
 			return nil, err
 		}
@@ -236,7 +236,8 @@ func TestProcess_servesOnAllListeners(t *testing.T) {
 	require.Error(t, err)
 }
 
-// handshake reads one byte over TLS, because a refused client certificate shows only then.
+// handshake connects over TLS and reads one byte, because the error for a rejected client certificate occurs only
+// then.
 func handshake(t *testing.T, addr string, cfg *tls.Config) error {
 	t.Helper()
 	conn, err := (&tls.Dialer{Config: cfg}).DialContext(t.Context(), "tcp", addr)

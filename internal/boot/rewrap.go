@@ -8,23 +8,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// SecretKeeper is a service with columns whose values are sealed with the installation's keyring.
+// SecretKeeper is a service with columns that are encrypted with the keyring of the installation.
 type SecretKeeper interface{ Sealed() []pg.SealedColumn }
 
-// How often a process looks for values under a former key. They occur only after a start with another keyring,
-// or if a process with the former keyring was still writing.
+// How often a process looks for values that are encrypted with a former key. Such values occur only after the keyring
+// was changed, or while another process still writes with the former keyring.
 const (
 	rewrapEvery  = time.Hour
 	rewrapJitter = 10 * time.Minute
 )
 
-// rewrapper returns the worker that moves sealed values to the first key of the keyring.
+// rewrapper returns the worker that re-encrypts values with the first key of the keyring.
 func (e *Env) rewrapper(keeper SecretKeeper) process.Worker {
 	name := e.Name + ".rewrap"
 	round := func(ctx context.Context) error {
 		moved, err := pg.Reseal(ctx, e.Pool, e.Keyring, keeper.Sealed()...)
 		if moved > 0 {
-			e.Log.InfoContext(ctx, "moved sealed values to the first key of the keyring", "moved", moved)
+			e.Log.InfoContext(ctx, "re-encrypted values with the first key of the keyring", "moved", moved)
 		}
 		return err
 	}

@@ -13,14 +13,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// keeping is a service with a sealed column. It uses audit_seal.hash, which holds no valid sealed value.
+// keeping is a service with an encrypted column. The column is audit_seal.hash, which contains no valid encrypted
+// value.
 type keeping struct{ *keys }
 
 func (keeping) Sealed() []pg.SealedColumn {
 	return []pg.SealedColumn{{Table: "audit_seal", Name: "hash", Key: "audit_id"}}
 }
 
-// A process looks for values under a former key when it starts and logs those that it cannot open.
+// When a process starts, it looks for values that are encrypted with a former key, and logs those that it cannot
+// decrypt.
 func TestProcess_rewrapsAtStart(t *testing.T) {
 	t.Parallel()
 	e, _, _ := env(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// members stands in for auth, with the RPC that other services call for roles and the method that auth itself uses.
+// members is a fake auth service. It has the RPC with which other services fetch roles, and the method that auth
+// itself uses.
 type members struct {
 	*keys
 	authpeerv1.UnimplementedAccountPeerServiceServer

@@ -16,17 +16,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Sealing holds the keys and the folder with which the audit of a process's schemas is sealed.
+// Sealing holds the keys that sign the audit log of a process's schemas, and the folder that stores the signed heads.
 type Sealing struct {
 	Key authn.SigningKey
-	// Keys verify the signed heads: the public keys of Key and of its predecessors, by ID.
+	// Keys are the public keys of Key and of all earlier keys, by ID. They verify the signed heads.
 	Keys map[string]ed25519.PublicKey
-	// Dir holds the signed heads, one file per service.
+	// Dir is the folder of the signed heads. It has one file per service.
 	Dir string
 }
 
-// OpenSealing reads the settings. Both are required: an audit that the database's administrator can rewrite
-// proves nothing.
+// OpenSealing parses the settings and creates the folder. Both settings are required: without them a database
+// administrator could change the audit log unnoticed.
 func OpenSealing(a Audit) (Sealing, error) {
 	if a.Key.IsZero() || a.Dir == "" {
 		return Sealing{}, errors.New("SERVICE_AUDIT_KEY and SERVICE_AUDIT_DIR must be set")
@@ -48,14 +48,14 @@ func OpenSealing(a Audit) (Sealing, error) {
 	return s, nil
 }
 
-// sealingKey reads one seed. It rejects example keys, because anyone may know them.
+// sealingKey parses one seed. It rejects seeds that do not look random, such as those copied from an example.
 func sealingKey(text string) (authn.SigningKey, error) {
 	seed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(seed) != ed25519.SeedSize {
-		return authn.SigningKey{}, fmt.Errorf("SERVICE_AUDIT_KEY: want base64 of %d bytes", ed25519.SeedSize)
+		return authn.SigningKey{}, fmt.Errorf("SERVICE_AUDIT_KEY: each key must be the base64 of %d bytes", ed25519.SeedSize)
 	}
 	if !secret.LooksRandom(seed) {
-		return authn.SigningKey{}, errors.New("SERVICE_AUDIT_KEY is not random; it looks like an example key")
+		return authn.SigningKey{}, errors.New("SERVICE_AUDIT_KEY looks like an example key; replace it with random bytes")
 	}
 	key, err := authn.SigningKeyFromSeed(seed)
 	if err != nil {
@@ -64,15 +64,15 @@ func sealingKey(text string) (authn.SigningKey, error) {
 	return key, nil
 }
 
-// AuditPeer returns the server for the audit of the Env's schema.
+// AuditPeer returns the server that serves the audit log of the Env's schema to auth.
 func (e *Env) AuditPeer() *auditpeer.Server {
 	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Heads: e.kept(), Clock: e.Clock}
 }
 
-// kept returns the file with the signed heads, which is outside the database.
+// kept returns the file that stores the signed heads outside the database.
 func (e *Env) kept() *audit.File { return audit.NewFile(filepath.Join(e.Sealing.Dir, e.Name+".jsonl")) }
 
-// sealer returns the worker that seals the audit of the Env's schema.
+// sealer returns the worker that seals the audit log of the Env's schema.
 func (e *Env) sealer() (process.Worker, error) {
 	s, err := audit.NewSealer(audit.SealerConfig{
 		Service: e.Name, Pool: e.Pool, Clock: e.Clock, Log: e.Log, Key: e.Sealing.Key.Private, KeyID: e.Sealing.Key.ID,

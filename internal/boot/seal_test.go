@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// seed returns 32 random-looking bytes in the encoding of the settings.
+// seed returns 32 bytes that look random, encoded as in the settings.
 func seed(b byte) secret.String {
 	sum := sha256.Sum256([]byte{b})
 	return secret.New(base64.StdEncoding.EncodeToString(sum[:]))
@@ -52,10 +52,10 @@ func TestOpenSealing_invalidSettings(t *testing.T) {
 	}{
 		"no key":     {Audit{Dir: dir}, "must be set"},
 		"no folder":  {Audit{Key: seed('a')}, "must be set"},
-		"not base64": {Audit{Key: secret.New("!!!"), Dir: dir}, "want base64 of 32 bytes"},
-		"too short":  {Audit{Key: secret.New(base64.StdEncoding.EncodeToString([]byte("short-secret"))), Dir: dir}, "want base64 of 32 bytes"},
+		"not base64": {Audit{Key: secret.New("!!!"), Dir: dir}, "must be the base64 of 32 bytes"},
+		"too short":  {Audit{Key: secret.New(base64.StdEncoding.EncodeToString([]byte("short-secret"))), Dir: dir}, "must be the base64 of 32 bytes"},
 		"example":    {Audit{Key: secret.New(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32)))), Dir: dir}, "looks like an example key"},
-		"old key":    {Audit{Key: secret.New(seed('a').Reveal() + "\nshort-secret"), Dir: dir}, "want base64 of 32 bytes"},
+		"old key":    {Audit{Key: secret.New(seed('a').Reveal() + "\nshort-secret"), Dir: dir}, "must be the base64 of 32 bytes"},
 		"file":       {Audit{Key: seed('a'), Dir: filepath.Join(file, "audit")}, "create SERVICE_AUDIT_DIR"},
 	} {
 		_, err := OpenSealing(tc.a)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// typed returns a key of 32 bytes that is not random.
+// typed returns the base64 of a key of 32 bytes that repeats word.
 func typed(word string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(word, 32))[:32])
 }
@@ -34,7 +34,7 @@ func badSecrets() map[string][]string {
 	}
 }
 
-// Every secret setting must be in the table, so that examples of a new one are rejected too.
+// Every secret setting must be in the table, so that example values of new settings are rejected too.
 func TestBadSecrets_coverEverySecretSetting(t *testing.T) {
 	t.Parallel()
 	shared, err := conf.Describe(Settings{})
@@ -69,7 +69,7 @@ func TestProcess_rejectsDefaultAndEmptySecrets(t *testing.T) {
 				args = []string{"migrate"}
 			}
 			if name == "SERVICE_KEYRING" && value == "" {
-				continue // not every service needs one: see TestServe_secretKeeperNeedsKeyring
+				continue // only some services need a keyring: see TestServe_secretKeeperNeedsKeyring
 			}
 			_, _, err := call(t, spec, one, args...)
 			want := strings.TrimPrefix(name, "SERVICE_BLOB_")

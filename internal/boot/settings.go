@@ -15,16 +15,16 @@ type Settings struct {
 	Public conf.Public `env:", prefix=SERVICE_"`
 	TLS    conf.TLS    `env:", prefix=SERVICE_"`
 	Blob   conf.Blob   `env:", prefix=SERVICE_"`
-	// Peers is parsed by addresses.
+	// Peers maps services to addresses; the method addresses parses it.
 	Peers   string        `env:"SERVICE_PEERS" doc:"addresses of the services, as auth=host:port,jobs=host:port,..."`
-	Keyring secret.String `env:"SERVICE_KEYRING" doc:"key-encryption keys, a line <id> <base64 of 32 bytes> each, the sealing one first"`
+	Keyring secret.String `env:"SERVICE_KEYRING" doc:"key-encryption keys, one line <id> <base64 of 32 bytes> per key; the first one encrypts"`
 	Audit   Audit         `env:", prefix=SERVICE_"`
 }
 
-// Audit holds the settings for sealing the audit.
+// Audit holds the settings with which the audit log is sealed.
 type Audit struct {
-	Key secret.String `env:"AUDIT_KEY" doc:"seeds of the Ed25519 keys of the audit's heads, base64 of 32 bytes each, the signing one first, then those whose signatures still count"`
-	Dir string        `env:"AUDIT_DIR" doc:"folder outside the database that keeps the signed heads"`
+	Key secret.String `env:"AUDIT_KEY" doc:"seeds of the Ed25519 keys that sign the audit's heads, each the base64 of 32 bytes; the first one signs, the others only verify"`
+	Dir string        `env:"AUDIT_DIR" doc:"folder outside the database that stores the signed heads"`
 }
 
 // ServiceSettings are the settings that each service has under its own prefix.
@@ -48,7 +48,7 @@ func (s *Settings) Validate() error {
 	return err
 }
 
-// addresses parses SERVICE_PEERS.
+// addresses returns the address of each service in SERVICE_PEERS.
 func (s *Settings) addresses() (map[string]string, error) {
 	peers := map[string]string{}
 	for pair := range strings.SplitSeq(s.Peers, ",") {
@@ -60,7 +60,7 @@ func (s *Settings) addresses() (map[string]string, error) {
 			return nil, conf.Errorf("SERVICE_PEERS", "want name=host:port, got %q", pair)
 		}
 		if _, twice := peers[name]; twice {
-			return nil, conf.Errorf("SERVICE_PEERS", "%s is given twice", name)
+			return nil, conf.Errorf("SERVICE_PEERS", "service %s appears twice", name)
 		}
 		peers[name] = addr
 	}

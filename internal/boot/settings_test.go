@@ -24,7 +24,7 @@ func TestPeers(t *testing.T) {
 		"no name":        {"=a:1", nil, `got "=a:1"`},
 		"no port":        {"auth=host", nil, `got "auth=host"`},
 		"URL":            {"auth=http://a:1", nil, "SERVICE_PEERS"},
-		"duplicate name": {"auth=a:1,auth=b:2", nil, "auth is given twice"},
+		"duplicate name": {"auth=a:1,auth=b:2", nil, "service auth appears twice"},
 	} {
 		s := &Settings{Peers: tc.text}
 		got, err := s.addresses()

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ChatRequest is the part of a chat completion that the loop needs: one question, greedy decoding.
+// ChatRequest holds the fields of a chat completion request that the demo and the tests use.
 type ChatRequest struct {
 	Model       string        `json:"model"`
 	Messages    []ChatMessage `json:"messages"`
@@ -19,7 +19,7 @@ type ChatRequest struct {
 	Stream      bool          `json:"stream,omitempty"`
 }
 
-// ChatMessage is one turn.
+// ChatMessage is one message of a conversation.
 type ChatMessage struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
@@ -81,7 +81,7 @@ func (c *Client) ChatStream(ctx context.Context, deployment, question string) (t
 		}
 		return nil
 	})
-	// Not every engine sends [DONE]; a clean end of the stream counts too.
+	// Some engines do not send [DONE]; a stream that ends without an error is then complete too.
 	if done || errors.Is(err, ErrUnexpectedEnd) {
 		err = nil
 	}

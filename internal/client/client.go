@@ -1,5 +1,5 @@
-// Package client speaks the REST API as any client would: JSON over HTTP, bearer credentials, signed
-// uploads and Server-Sent Events. The command line, the demo and the test suites use only this client.
+// Package client calls the REST API as any external client would: JSON over HTTP, bearer credentials, signed uploads
+// and Server-Sent Events. The command line, the demo and the test suites use only this client.
 package client
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// maxBody is the number of bytes that are read from a response body at most.
+// maxBody is the maximum number of bytes that are read from a response body.
 const maxBody = 32 << 20
 
-// Client is one caller of one installation.
+// Client calls one installation with one credential.
 type Client struct {
 	base  string
 	http  *http.Client
@@ -33,13 +33,13 @@ func New(base string, transport http.RoundTripper) *Client {
 	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport}}
 }
 
-// With returns a client that sends the token.
+// With returns a client that authenticates with the token.
 func (c *Client) With(token secret.String) *Client {
 	return &Client{base: c.base, http: c.http, token: token}
 }
 
-// WithIdempotencyKey returns a client whose requests carry an Idempotency-Key, so that a creation whose response was
-// lost can be sent again.
+// WithIdempotencyKey returns a client whose requests carry an Idempotency-Key. If the response to a creation is lost,
+// the request can be sent again without creating a second object.
 func (c *Client) WithIdempotencyKey(key string) *Client {
 	return &Client{base: c.base, http: c.http, token: c.token, key: key}
 }
@@ -59,14 +59,15 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
 
-// Response holds a whole response.
+// Response is a response whose body has been read.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Call sends a request and reads the whole response, whatever its status. If body is nil the request has no body.
+// Call sends a request with body as JSON and reads the response, whatever its status. If body is nil, the request has
+// no body.
 func (c *Client) Call(ctx context.Context, method, path string, body any) (*Response, error) {
 	var reader io.Reader
 	if body != nil {
@@ -95,12 +96,12 @@ func (c *Client) send(req *http.Request) (*Response, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)
+		return nil, fmt.Errorf("send %s %s: %w", req.Method, req.URL.Path, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
-		return nil, fmt.Errorf("read %s %s: %w", req.Method, req.URL.Path, err)
+		return nil, fmt.Errorf("read the response to %s %s: %w", req.Method, req.URL.Path, err)
 	}
 	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: raw}, nil
 }
@@ -119,12 +120,12 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any) err
 		return nil
 	}
 	if err := json.Unmarshal(a.Body, out); err != nil {
-		return fmt.Errorf("decode %s %s: %w", method, path, err)
+		return fmt.Errorf("decode the response to %s %s: %w", method, path, err)
 	}
 	return nil
 }
 
-// Get is Do with GET and a query.
+// Get calls Do with the method GET and a query.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) error {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -132,7 +133,7 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	return c.Do(ctx, http.MethodGet, path, nil, out)
 }
 
-// Post is Do with POST.
+// Post calls Do with the method POST.
 func (c *Client) Post(ctx context.Context, path string, body, out any) error {
 	return c.Do(ctx, http.MethodPost, path, body, out)
 }
@@ -154,7 +155,7 @@ func (a *Response) fault() *Error {
 	return e
 }
 
-// Upload PUTs bytes to a signed URL with the headers that it was signed for.
+// Upload sends bytes to a signed URL with the method and the headers that the URL was signed for.
 func (c *Client) Upload(ctx context.Context, method, target string, headers map[string]string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()

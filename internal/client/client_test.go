@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// serving starts a server with the handler and returns a client of it.
+// serving starts a server with the handler and returns a client that calls it.
 func serving(t *testing.T, h http.HandlerFunc) *Client {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -78,7 +78,7 @@ func TestClient_Upload_noBearer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// events returns a handler that writes lines as a stream and ends it.
+// events returns a handler that sends lines as an event stream and then ends the stream.
 func events(lines string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -61,9 +61,9 @@ func TestClient_Get_invalidResponses(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"not JSON":         {200, "<html>", "decode GET /x"},
-		"wrong type":       {200, `{"id":3}`, "decode GET /x"},
-		"truncated JSON":   {200, `{"id":"a"`, "decode GET /x"},
+		"not JSON":         {200, "<html>", "decode the response to GET /x"},
+		"wrong type":       {200, `{"id":3}`, "decode the response to GET /x"},
+		"truncated JSON":   {200, `{"id":"a"`, "decode the response to GET /x"},
 		"not modified":     {304, "", "304: "},
 		"empty body":       {500, "", "500: "},
 		"null body":        {500, "null", "500: null"},
@@ -89,7 +89,7 @@ func TestClient_Do_successStatuses(t *testing.T) {
 		c := serving(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		var out struct{ ID string }
 		require.NoError(t, c.Post(t.Context(), "/x", map[string]int{}, &out), status)
-		require.Empty(t, out.ID, "a response without a body leaves out unchanged")
+		require.Empty(t, out.ID, "out is unchanged if the response has no body")
 	}
 }
 
@@ -189,7 +189,7 @@ func TestClient_chatErrors(t *testing.T) {
 		stream     bool
 	}{
 		"no choices":    {`{"choices":[]}`, "has no choices", false},
-		"not JSON":      {`ok`, "decode POST", false},
+		"not JSON":      {`ok`, "decode the response to POST", false},
 		"invalid chunk": {"data: {\n\n", "decode a chunk", true},
 		"error event":   {`data: {"error":{"message":"engine connection lost"}}` + "\n\ndata: x\n\n", "decode a chunk", true},
 	} {

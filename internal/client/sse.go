@@ -20,15 +20,15 @@ type Event struct {
 // EventEOF is the name of a stream's last event.
 const EventEOF = "eof"
 
-// ErrUnexpectedEnd reports that a stream ended cleanly but before its event `eof`.
-var ErrUnexpectedEnd = errors.New("the stream ended before eof")
+// ErrUnexpectedEnd means that a stream ended without a read error but before its event `eof`.
+var ErrUnexpectedEnd = errors.New("the stream ended before its eof event")
 
 // maxLine is the maximum length of one line of a stream, in bytes.
 const maxLine = 8 << 20
 
-// Follow reads a stream and calls on for each event until the event `eof`, the end of ctx, or an error
-// of on. It returns the ID of the last event, from which the next call resumes. The error is ErrCut if the
-// stream ended before `eof`.
+// Follow reads a stream and calls on for each event. It returns after the event `eof`, when ctx ends, or when on
+// returns an error. It returns the ID of the last event, which the next call passes as lastID to resume. The error is
+// ErrUnexpectedEnd if the stream ended before `eof`.
 func (c *Client) Follow(ctx context.Context, path, lastID string, on func(Event) error) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {

@@ -8,26 +8,29 @@ import (
 	"strconv"
 )
 
-// Lesson is what a loop trains: additions of numbers with the given number of digits, with hparams that
-// suffice to learn them.
+// Lesson is a training task: adding two numbers with the given number of digits. Pairs is the size of the dataset.
+// Hparams suffice to learn the task.
 type Lesson struct {
 	Digits  int
 	Pairs   int
 	Hparams map[string]any
 }
 
-// TwoDigits is the demo's lesson: it takes half a minute to reach an exact match of 0.99 on the held-out fifth.
+// TwoDigits is the demo's lesson. Training takes half a minute and reaches an exact match of 0.99 on the 20% of the
+// pairs that are held out.
 func TwoDigits() Lesson { return Lesson{Digits: 2, Pairs: 4000, Hparams: map[string]any{}} }
 
-// OneDigit is the lesson of the test suites: it takes about 4 s and gets a third of the held-out fifth right. It
-// ends after its steps, even on a slow machine; the time is only an upper limit.
+// OneDigit is the lesson of the test suites. Training takes about 4 s and reaches an exact match of about 0.33 on the
+// 20% of the pairs that are held out. It ends after max_steps even on a slow machine; max_seconds is only an upper
+// limit.
 func OneDigit() Lesson {
 	return Lesson{Digits: 1, Pairs: 100, Hparams: map[string]any{
 		"train.batch": 20, "train.max_steps": 500, "optim.lr": 0.002, "train.max_seconds": 60,
 	}}
 }
 
-// Rows returns the lesson's dataset as JSON lines of question and answer. The seed determines the choice of pairs.
+// Rows returns the lesson's dataset as JSON lines with the fields question and answer. The seed determines which
+// pairs are chosen.
 func (l Lesson) Rows(seed uint64) ([]byte, error) {
 	limit := 1
 	for range l.Digits {
@@ -36,7 +39,7 @@ func (l Lesson) Rows(seed uint64) ([]byte, error) {
 	if l.Pairs > limit*limit {
 		return nil, fmt.Errorf("%d digits give %d pairs, but %d are required", l.Digits, limit*limit, l.Pairs)
 	}
-	draw := rand.New(rand.NewPCG(seed, 0)) // pairs to train on need no secrecy
+	draw := rand.New(rand.NewPCG(seed, 0)) // the choice need not be unpredictable
 	var b bytes.Buffer
 	for _, n := range draw.Perm(limit * limit)[:l.Pairs] {
 		x, y := n/limit, n%limit

@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// Dataset is a dataset version that was pushed.
+// Dataset is a dataset version that PushDataset has created.
 type Dataset struct {
 	ID  string
 	Ref string
@@ -20,7 +20,8 @@ type uploadTarget struct {
 	Headers map[string]string `json:"headers"`
 }
 
-// PushDataset uploads one file as a version of the loop's dataset, through a signed URL.
+// PushDataset creates a version with one file, which it uploads to a signed URL. It creates the dataset l.Name if it
+// is missing.
 func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byte) (Dataset, error) {
 	id, err := l.ensure(ctx, "/api/datasets", map[string]any{"name": l.Name, "format": "jsonl"})
 	if err != nil {
@@ -57,7 +58,7 @@ func (l *Loop) PushDataset(ctx context.Context, version, file string, data []byt
 	return Dataset{ID: id, Ref: committed.Ref}, nil
 }
 
-// ensure returns the ID of the loop's own resource at path and creates the resource if it is missing.
+// ensure returns the ID of the object l.Name in the list at path. It creates the object if it is missing.
 func (l *Loop) ensure(ctx context.Context, path string, body map[string]any) (string, error) {
 	type named struct {
 		ID   string `json:"id"`

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// Job holds the fields of a job that the loop needs.
+// Job holds the fields of a job that the stages use.
 type Job struct {
 	ID        string  `json:"id"`
 	RunID     string  `json:"run_id"`
@@ -25,7 +25,7 @@ type Job struct {
 	RunningAt         *time.Time `json:"running_at"`
 }
 
-// update copies the fields that change from now. It does not write ID and RunID, because other goroutines may be
+// update copies the fields of now that can change. It does not write ID and RunID, because other goroutines may be
 // reading them.
 func (j *Job) update(now Job) {
 	j.State, j.EndReason, j.Message, j.Attempt = now.State, now.EndReason, now.Message, now.Attempt
@@ -37,10 +37,10 @@ func (j Job) Terminal() bool {
 	return j.State == "succeeded" || j.State == "failed" || j.State == "stopped"
 }
 
-// Recipe is the recipe of the demo.
+// Recipe is the name of the demo's recipe.
 const Recipe = "demo/chat-tiny"
 
-// Lock fetches recipe.lock.json of the newest version of a recipe.
+// Lock returns the recipe.lock.json of a recipe's newest version, and that version.
 func (l *Loop) Lock(ctx context.Context, recipe string) (lock map[string]any, version string, err error) {
 	var r struct {
 		Version string `json:"version"`
@@ -49,7 +49,7 @@ func (l *Loop) Lock(ctx context.Context, recipe string) (lock map[string]any, ve
 		return nil, "", fmt.Errorf("look up the recipe: %w", err)
 	}
 	if err := l.get(ctx, "/api/recipes/"+recipe+"/versions/"+r.Version+"/lock", &lock); err != nil {
-		return nil, "", fmt.Errorf("fetch the lock: %w", err)
+		return nil, "", fmt.Errorf("fetch recipe.lock.json: %w", err)
 	}
 	return lock, r.Version, nil
 }
@@ -73,12 +73,12 @@ func (l *Loop) Spec(ctx context.Context, dataset Dataset, hparams map[string]any
 // Submit creates a job and stores it in l.Job.
 func (l *Loop) Submit(ctx context.Context, spec map[string]any) error {
 	if err := l.create(ctx, "/api/jobs", spec, &l.Job); err != nil {
-		return fmt.Errorf("submit: %w", err)
+		return fmt.Errorf("submit the job: %w", err)
 	}
 	return nil
 }
 
-// AwaitState waits until the job is in one of the states, or has ended.
+// AwaitState waits until the job is in one of the states or has ended.
 func (l *Loop) AwaitState(ctx context.Context, states ...string) error {
 	err := l.await(ctx, func(ctx context.Context) (bool, error) {
 		var now Job
@@ -92,7 +92,7 @@ func (l *Loop) AwaitState(ctx context.Context, states ...string) error {
 		return l.Job.Terminal(), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the job to be %v; it is %s: %w", states, l.Job.State, err)
+		return fmt.Errorf("wait until the job is %v; it is %s: %w", states, l.Job.State, err)
 	}
 	return nil
 }

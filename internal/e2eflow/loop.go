@@ -1,7 +1,7 @@
-// Package e2eflow runs the whole loop through the REST API: sign in, push a dataset, submit a job, follow
-// the training, register the model, deploy it, chat with it. Each stage is a method, so that the demo can
-// report progress and the test suites can break things between stages. Temporary failures, such as a server
-// that restarts, are retried. Every creation carries an idempotency key, so that it happens once.
+// Package e2eflow runs the complete workflow through the REST API: sign in, push a dataset, submit a job, follow the
+// training, register the model, deploy it, chat with it. Each stage is a method, so that the demo can report progress
+// and tests can inject failures between stages. Temporary failures, such as a restart of the server, are retried.
+// Every creation carries an idempotency key, so that a retry does not create a second object.
 package e2eflow
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Loop is one run of the loop. The stages fill the fields after the settings and must run one after the other.
-// Only FollowLogs and FollowMetrics may run at the same time as AwaitState, because a job's ID never changes.
+// Loop is one run of the workflow. The stages set the fields from Job on and must run one after the other. Only
+// FollowLogs and FollowMetrics may run at the same time as AwaitState, because a job's ID never changes.
 type Loop struct {
 	Client *client.Client
 	Clock  clock.Clock
-	// Name distinguishes the resources of this loop from those of others.
+	// Name is the name of the dataset, the job and the model that the stages create.
 	Name string
-	// Timeout is how long one stage may take.
+	// Timeout is the maximum duration of one stage.
 	Timeout time.Duration
 
 	Job        Job
@@ -38,16 +38,16 @@ type Loop struct {
 	TokenID    string
 }
 
-// ErrTimeout reports that a stage took longer than the loop's patience.
+// ErrTimeout means that a stage took longer than Loop.Timeout.
 var ErrTimeout = errors.New("timed out")
 
 // pollEvery is the pause between two reads of a state that has no stream.
 const pollEvery = 100 * time.Millisecond
 
-// again is the backoff between attempts of a request.
+// again returns the pauses between the attempts of a request.
 func again() process.Backoff { return process.Backoff{Min: pollEvery, Max: time.Second, Jitter: 0.5} }
 
-// Login signs in and keeps the access token.
+// Login signs in. Later requests of l.Client send the access token.
 func (l *Loop) Login(ctx context.Context, username string, password secret.String) error {
 	var out struct {
 		Token string `json:"token"`
@@ -65,7 +65,7 @@ func (l *Loop) Login(ctx context.Context, username string, password secret.Strin
 func (l *Loop) create(ctx context.Context, path string, body, out any) error {
 	var key [16]byte
 	if _, err := rand.Read(key[:]); err != nil {
-		return fmt.Errorf("generate a key: %w", err)
+		return fmt.Errorf("generate an idempotency key: %w", err)
 	}
 	keyed := l.Client.WithIdempotencyKey(hex.EncodeToString(key[:]))
 	return l.retry(ctx, func(ctx context.Context) error { return keyed.Post(ctx, path, body, out) })
@@ -76,7 +76,7 @@ func (l *Loop) get(ctx context.Context, path string, out any) error {
 	return l.retry(ctx, func(ctx context.Context) error { return l.Client.Get(ctx, path, nil, out) })
 }
 
-// within limits a stage to the loop's patience. The caller must call end.
+// within returns a context that ends after l.Timeout. The caller must call end.
 func (l *Loop) within(ctx context.Context) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancel(ctx)
 	timer, over := l.Clock.NewTimer(l.Timeout), make(chan struct{})
@@ -92,11 +92,11 @@ func (l *Loop) within(ctx context.Context) (limited context.Context, end func())
 	return limited, func() { cancel(); <-over }
 }
 
-// retry calls fn again as long as it fails with a temporary error.
+// retry calls fn until it succeeds, fails with an error that is not temporary, or l.Timeout has passed.
 func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) error {
 	limited, end := l.within(ctx)
 	defer end()
-	var last error // the error of the attempt before the one that was cancelled
+	var last error // the error of the last attempt that was not cancelled
 	for n := 0; ; n++ {
 		err := fn(limited)
 		if err != nil && limited.Err() != nil {
@@ -112,7 +112,7 @@ func (l *Loop) retry(ctx context.Context, fn func(ctx context.Context) error) er
 	}
 }
 
-// ended returns why a stage gave up: because the caller's context ended, or because it timed out.
+// ended returns the error of an interrupted stage: the cause if the caller's context ended, otherwise ErrTimeout.
 func ended(caller context.Context, last error) error {
 	switch {
 	case caller.Err() != nil:
@@ -124,19 +124,19 @@ func ended(caller context.Context, last error) error {
 	}
 }
 
-// passing reports whether err is temporary: the server cannot be reached for now, but has not refused the request.
+// passing reports whether err is temporary: the connection failed, or the server or the gateway was unavailable.
 func passing(err error) bool {
 	if failed, ok := errors.AsType[*client.Error](err); ok {
 		return failed.Status == http.StatusBadGateway || failed.Status == http.StatusServiceUnavailable
 	}
-	// Do not test for net.Error: a *url.Error always implements it, whatever it wraps.
+	// Do not test for net.Error: every *url.Error implements it, whatever its cause.
 	if _, isCut := errors.AsType[*net.OpError](err); isCut {
 		return true
 	}
 	return errors.Is(err, client.ErrUnexpectedEnd) || isEOF(err)
 }
 
-// await calls look until it returns true or an error, or the loop's patience ends.
+// await calls look until it returns true or an error, or l.Timeout has passed.
 func (l *Loop) await(ctx context.Context, look func(ctx context.Context) (done bool, err error)) error {
 	limited, end := l.within(ctx)
 	defer end()

@@ -54,7 +54,7 @@ func newAPI(t *testing.T) *api {
 	return a
 }
 
-// respond adds a route that returns the responses one after the other, and then repeats the last one.
+// respond adds a route that returns the responses one after the other and then repeats the last one.
 func (a *api) respond(route string, responses ...response) {
 	var mu sync.Mutex
 	n := 0
@@ -110,10 +110,10 @@ func (a *api) loop(patience time.Duration) *Loop {
 	}
 }
 
-// long is a patience that tests only use up if they fail.
+// long is a Timeout that only failing tests reach.
 const long = time.Minute
 
-// patient is the real clock, except that the timer for the patience of stages runs on a fake clock.
+// patient is the real clock, except that the timer of Loop.Timeout runs on a fake clock.
 type patient struct {
 	clock.Clock
 	fake *clock.Fake
@@ -126,8 +126,8 @@ func (p patient) NewTimer(d time.Duration) clock.Timer {
 	return p.Clock.NewTimer(d)
 }
 
-// late runs a stage whose patience runs out when the server has received that many requests. By then the stage has
-// read all responses but the last.
+// late runs a stage and lets Loop.Timeout pass when the server has received the given number of requests. By then the
+// stage has read all responses but the last.
 func late(t *testing.T, a *api, requests int, stage func(l *Loop) error) error {
 	t.Helper()
 	l, fake := a.loop(long), clock.NewFake(clock.Real().Now())
@@ -266,7 +266,7 @@ func TestLoop_cancelledContextIsNotTimeout(t *testing.T) {
 			ctx, giveUp := context.WithCancelCause(t.Context())
 			why, done := errors.New("the user pressed Ctrl-C"), make(chan error, 1)
 			go func() { done <- stage(ctx, l) }()
-			require.NoError(t, clk.Await(t.Context(), 2), "it pauses between two attempts")
+			require.NoError(t, clk.Await(t.Context(), 2), "the stage pauses between two attempts")
 			giveUp(why)
 			err := <-done
 			require.ErrorIs(t, err, why)

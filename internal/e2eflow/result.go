@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Round is one validation round.
+// Round is a validation round as the API returns it.
 type Round struct {
 	Step      int64    `json:"step"`
 	AvgReward *float64 `json:"avg_reward"`
@@ -25,7 +25,7 @@ type Sample struct {
 	Reward   float64
 }
 
-// Artifact is one registered output.
+// Artifact is an output that the run has registered.
 type Artifact struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`
@@ -92,7 +92,7 @@ func (l *Loop) Artifacts(ctx context.Context) ([]Artifact, error) {
 	return list, nil
 }
 
-// FindArtifact returns the last artifact of that kind and format.
+// FindArtifact returns the run's last artifact of the given kind and format.
 func (l *Loop) FindArtifact(ctx context.Context, kind, format string) (Artifact, error) {
 	list, err := l.Artifacts(ctx)
 	if err != nil {

@@ -20,14 +20,14 @@ type ModelVersion struct {
 	Reason  string `json:"status_reason"`
 }
 
-// Deployment is the loop's deployment.
+// Deployment is the deployment that Deploy creates.
 type Deployment struct {
 	ID       string `json:"id"`
 	URL      string `json:"url"`
 	Promoted *int   `json:"promoted_revision"`
 }
 
-// Revision is a revision of the loop's deployment.
+// Revision is a revision of that deployment.
 type Revision struct {
 	ID     string `json:"id"`
 	Number int    `json:"number"`
@@ -39,7 +39,7 @@ type Revision struct {
 	} `json:"reason"`
 }
 
-// Register creates a version of the loop's model from an artifact of its run.
+// Register creates a version of the model l.Name from an artifact of the run.
 func (l *Loop) Register(ctx context.Context, a Artifact) (ModelVersion, error) {
 	model, err := l.ensure(ctx, "/api/models", map[string]any{"name": l.Name, "task": "chat"})
 	if err != nil {
@@ -64,7 +64,7 @@ func (l *Loop) Deploy(ctx context.Context, name string, v ModelVersion, serving 
 	return l.Revise(ctx, v, serving)
 }
 
-// Revise adds a revision to the loop's deployment.
+// Revise adds a revision to the deployment.
 func (l *Loop) Revise(ctx context.Context, v ModelVersion, serving map[string]any) error {
 	body := map[string]any{"source": map[string]any{"model_id": v.ModelID, "version": v.Version}}
 	if serving != nil {
@@ -114,18 +114,18 @@ func (l *Loop) PromoteTooEarly(ctx context.Context) error {
 	return fmt.Errorf("promoting a revision that is not ready: want 409, got %v", err) //nolint:errorlint // err may be nil.
 }
 
-// Promote makes the revision the one that serves calls.
+// Promote promotes the revision: the deployment's calls now go to it.
 func (l *Loop) Promote(ctx context.Context) error {
 	err := l.retry(ctx, func(ctx context.Context) error {
 		return l.Client.Post(ctx, l.revisionPath()+"/promote", nil, &l.Deployment)
 	})
 	if err != nil {
-		return fmt.Errorf("promote: %w", err)
+		return fmt.Errorf("promote the revision: %w", err)
 	}
 	return nil
 }
 
-// StopRevision stops the engines of a revision of the loop's deployment that is not promoted.
+// StopRevision stops the engines of a revision that is not promoted.
 func (l *Loop) StopRevision(ctx context.Context, r Revision) error {
 	path := fmt.Sprintf("/api/model-deployments/%s/revisions/%d/stop", l.Deployment.ID, r.Number)
 	if err := l.retry(ctx, func(ctx context.Context) error { return l.Client.Post(ctx, path, nil, nil) }); err != nil {
@@ -134,11 +134,11 @@ func (l *Loop) StopRevision(ctx context.Context, r Revision) error {
 	return nil
 }
 
-// maxLost is how often the response to a creation may be lost before MakeToken gives up.
+// maxLost is how many responses to a creation may be lost before MakeToken gives up.
 const maxLost = 5
 
-// MakeToken creates a deployment token and stores it in l. The secret is shown only once, so if the response with it
-// was lost, MakeToken revokes the token and creates another one.
+// MakeToken creates a deployment token and stores it in l. The secret is returned only once. If that response is
+// lost, MakeToken revokes the token and creates another one.
 func (l *Loop) MakeToken(ctx context.Context, name string) error {
 	path := "/api/model-deployments/" + l.Deployment.ID + "/tokens"
 	for range maxLost {
@@ -175,7 +175,7 @@ func (l *Loop) Chat(ctx context.Context, question string) (string, error) {
 	return text, err
 }
 
-// ChatStream is Chat with streaming. It also returns the number of events with text, and does not retry.
+// ChatStream is like Chat, but streams and does not retry. It also returns the number of events with text.
 func (l *Loop) ChatStream(ctx context.Context, question string) (text string, events int, err error) {
 	limited, end := l.within(ctx)
 	defer end()
@@ -186,7 +186,7 @@ func (l *Loop) ChatStream(ctx context.Context, question string) (text string, ev
 	return text, events, err
 }
 
-// Call is one row of the traffic record.
+// Call is one call in a deployment's traffic record.
 type Call struct {
 	RequestID      string `json:"request_id"`
 	Path           string `json:"path"`
@@ -197,7 +197,7 @@ type Call struct {
 	RevisionNumber int    `json:"revision_number"`
 }
 
-// AwaitTraffic waits until the record shows at least n calls of the deployment.
+// AwaitTraffic waits until the traffic record shows at least n calls of the deployment.
 func (l *Loop) AwaitTraffic(ctx context.Context, n int) ([]Call, error) {
 	var calls []Call
 	err := l.await(ctx, func(ctx context.Context) (bool, error) {

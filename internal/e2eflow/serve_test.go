@@ -138,9 +138,9 @@ func TestPromoteAndStop(t *testing.T) {
 	require.ErrorContains(t, l.StopRevision(t.Context(), Revision{Number: 2}), "stop revision 2: 409: it is promoted")
 }
 
-// tokens adds the routes for deployment tokens. As in the real API, a repeat with the same Idempotency-Key returns
-// no secret. The responses whose numbers are in lost are cut after the token is created. The first away revocations
-// fail with 502.
+// tokens adds the routes for deployment tokens. As in the real API, a repeat with the same Idempotency-Key returns no
+// secret. The responses whose numbers are in lost are aborted after the token was created. The first away revocations
+// fail with 502. live returns the ids of the tokens that are not revoked.
 func (a *api) tokens(away int, lost ...int) (live func() []string) {
 	var mu sync.Mutex
 	made, kept := map[string]string{}, map[string]bool{}

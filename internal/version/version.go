@@ -1,13 +1,14 @@
-// Package version owns the name of the build: the one that `make build` links in (scripts/version.sh), else the
-// commit that the go command recorded, else dev. The same commit always gives the same name.
+// Package version provides the name of the running build. `make build` links the name in (scripts/version.sh). A
+// build without it is named after the commit that the go command recorded, or dev if there is none. The same commit
+// always has the same name.
 package version
 
 import "runtime/debug"
 
-// API is the JobSpec dialect that this control plane speaks.
+// API is the version of the JobSpec format that this control plane accepts.
 const API = "service/v1"
 
-// Core is the version of the semantics of JobSpecs and recipes.
+// Core is the version of the JobSpec and recipe semantics.
 const Core = "1"
 
 // build is set by the linker: -X .../internal/version.build=v1.2.3.
@@ -25,7 +26,7 @@ func Server() string {
 	return ofCommit(info.Settings)
 }
 
-// unknown is the name of a build without a commit: from an archive, or of a test.
+// unknown is the name of a build that records no commit, such as one from a source archive or a test binary.
 const unknown = "dev"
 
 // revisionLength is the length of an abbreviated commit, the same as in scripts/version.sh.

@@ -71,7 +71,7 @@ func (c checkout) commit(text string) {
 	c.git("commit", "--quiet", "-m", text)
 }
 
-// version returns the output of the script for a folder.
+// version returns the output of scripts/version.sh for a folder.
 func version(t *testing.T, dir string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join("..", "..", "scripts", "version.sh"), dir).Output()

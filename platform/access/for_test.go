@@ -72,18 +72,19 @@ func TestFor(t *testing.T) {
 		})
 	}
 	_, err := access.OwnerFor(adding(t, operator), known, "down")
-	require.ErrorContains(t, err, "find the project")
+	require.ErrorContains(t, err, "look up project down")
 	hidden, absent := fault.From(mustFail(t, operator, known, "team")), fault.From(mustFail(t, operator, known, "none"))
 	require.Equal(t, hidden.Code, absent.Code, "a hidden project looks like a missing one")
 }
 
-// adding returns the context of a call by caller to a method that needs edit permission.
+// adding returns the context of a call by caller to a method that requires the right to edit.
 func adding(t *testing.T, caller *authn.Caller) context.Context {
 	t.Helper()
 	return authn.WithNeed(authn.NewContext(t.Context(), caller), authn.NeedEdit)
 }
 
-// A method that needs only read permission lets viewers add. A method without a declared need lets no one add.
+// A viewer may add rows through a method that requires only the right to read. No caller may add rows through a
+// method that declares no need.
 func TestFor_usesNeedOfMethod(t *testing.T) {
 	t.Parallel()
 	known := projects{"team": {ID: "prj_1", Key: "team", Visibility: "team"}}

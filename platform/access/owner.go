@@ -8,10 +8,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// DefaultProject is the project of things created without one. Every user may add to it.
+// DefaultProject is the key of the project that is used if a request specifies none. Every user may add to it.
 const DefaultProject = "default"
 
-// Visible is the SQL ownership filter of every read. Its arguments are those returned by Args.
+// Visible is the WHERE condition of every read by a user. Args returns its arguments.
 const Visible = `($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
 // Args returns the arguments of Visible, followed by more.
@@ -24,37 +24,39 @@ func ServiceScope() authn.Scope { return authn.Scope{Admin: true, Projects: []st
 
 // Owner is the user and the project that own a row.
 type Owner struct {
-	UserID     string
-	UserName   string
+	UserID     string `db:"owner_id"`
+	UserName   string `db:"owner_name"`
 	ProjectID  string
-	Project    string // its key
+	Project    string // the project's key
 	Visibility string
 	// VisibilityVersion is the version of the project's visibility at the time the row is inserted.
-	VisibilityVersion int64
+	VisibilityVersion int64 `db:"-"`
 }
 
-// Seen reports whether the scope may read rows with this owner.
+// Seen reports whether a caller with the scope may read rows with this owner.
 func (o Owner) Seen(s authn.Scope) bool { return s.Sees(o.UserID, o.ProjectID, o.Visibility) }
 
-// Require returns an error if the called method needs more than the scope grants on the thing.
+// Require returns a 403 error if the scope does not permit the called method on a row with this owner. kind and id
+// identify the row in the error.
 func (o Owner) Require(s authn.Scope, kind, id string) error {
 	return s.Require(o.UserID, o.ProjectID, kind, id)
 }
 
-// Project is the project of a row.
+// Project is a project as auth reports it.
 type Project struct {
 	ID, Key, Visibility string
 	VisibilityVersion   int64
 	Archived            bool
 }
 
-// Projects finds projects by key. It returns nil for an unknown key.
+// Projects looks up projects by key. For an unknown key it returns nil and no error.
 type Projects interface {
 	Project(ctx context.Context, key string) (*Project, error)
 }
 
-// OwnerFor returns the owner of what the caller creates in the project. The caller must have the permission that the called
-// method needs, except in the default project. The project must not be archived.
+// OwnerFor returns the owner of a row that the caller creates in the project; an empty key means DefaultProject. In
+// any other project the caller must have the permission that the called method needs. The project must not be
+// archived.
 func OwnerFor(ctx context.Context, projects Projects, key string) (Owner, error) {
 	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {
@@ -65,7 +67,7 @@ func OwnerFor(ctx context.Context, projects Projects, key string) (Owner, error)
 	}
 	p, err := projects.Project(ctx, key)
 	if err != nil {
-		return Owner{}, fmt.Errorf("find the project: %w", err)
+		return Owner{}, fmt.Errorf("look up project %s: %w", key, err)
 	}
 	scope := authn.ScopeOf(ctx)
 	if p == nil || !scope.Sees("", p.ID, p.Visibility) {

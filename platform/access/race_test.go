@@ -31,7 +31,8 @@ func (b *bench) begin() pgx.Tx {
 	return tx
 }
 
-// A row whose insert is not committed yet was resolved before the change and is not visible to Set.
+// A row whose insert is not committed may have the old visibility, and Set cannot see it. Set therefore waits for the
+// commit.
 func TestRows_Set_waitsForUncommittedRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -50,7 +51,7 @@ func TestRows_Set_waitsForUncommittedRow(t *testing.T) {
 	require.Equal(t, 2, b.have("prj_1", "team", 1))
 }
 
-// A row that is inserted during the change waits for it and gets the new visibility.
+// A row that is inserted during the change waits for the change and gets the new visibility.
 func TestRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -80,7 +81,8 @@ func TestRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
 	require.Equal(t, 3, b.have("prj_1", "team", 1))
 }
 
-// Rows are inserted while the visibility of the project changes repeatedly: all end with the newest version.
+// Rows are inserted while the visibility of the project changes repeatedly. In the end all rows have the newest
+// version.
 func TestRows_Set_concurrentChangesAndInserts(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -88,7 +90,7 @@ func TestRows_Set_concurrentChangesAndInserts(t *testing.T) {
 	const changes, makers, each = 20, 4, 25
 	b.Changed = nil
 	seen := func(version int64) string { return []string{"all", "team"}[version%2] }
-	var now atomic.Int64 // the version that auth has
+	var now atomic.Int64 // the current version in auth
 	var wg sync.WaitGroup
 	for m := range makers {
 		wg.Go(func() {
@@ -105,7 +107,7 @@ func TestRows_Set_concurrentChangesAndInserts(t *testing.T) {
 	}
 	for range changes {
 		version := now.Add(1)
-		for range 2 { // the call, and its repeat
+		for range 2 { // each change is sent twice
 			wg.Go(func() {
 				if _, err := b.Set(t.Context(), access.VisibilityChange{ProjectID: "prj_1", Visibility: seen(version), Version: version}); err != nil {
 					t.Error(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lock waits for transactions that are inserting rows of the project and blocks new ones: their trigger holds
-// the same lock in shared mode. Later statements of tx see all rows that those transactions inserted.
+// lock waits for transactions that are inserting rows of the project and blocks new ones, because the trigger of
+// these inserts takes the same lock in shared mode. Later statements of tx therefore see all rows inserted before.
 func lock(ctx context.Context, tx pgx.Tx, projectID string) error {
 	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' project visibility ' || $1, 0))`, projectID)
 	if err != nil {
@@ -17,7 +17,7 @@ func lock(ctx context.Context, tx pgx.Tx, projectID string) error {
 	return nil
 }
 
-// note stores the change for future rows and returns the newest known change.
+// note stores the change, which applies to rows inserted later, and returns the newest known change.
 func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange, error) {
 	_, err := tx.Exec(ctx, `INSERT INTO project_visibility AS p (project_id, visibility, version) VALUES ($1, $2, $3)
 		ON CONFLICT (project_id) DO UPDATE SET visibility = excluded.visibility, version = excluded.version
@@ -34,7 +34,7 @@ func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange,
 	return newest, nil
 }
 
-// follow updates up to batch rows of a table that have an older version and returns their number.
+// follow sets the visibility of up to batch rows of the table that have an older version. It returns their number.
 func follow(ctx context.Context, tx pgx.Tx, table string, c VisibilityChange, batch int) (int, error) {
 	name := pgx.Identifier{table}.Sanitize()
 	tag, err := tx.Exec(ctx, `UPDATE `+name+` SET visibility = $2, visibility_version = $3 WHERE id IN (

@@ -1,12 +1,12 @@
-// Package access owns who may see a row. Owner is the rule for rows that have an owner and a project: a row that the
-// caller may not see looks exactly like a missing one. VisibilityRows keeps the copies that a service has of the
-// visibility of projects.
+// Package access decides who may see a row. Owner implements the rule for rows that have an owner and a project: for
+// a caller who may not see a row, the row looks exactly like a missing one. VisibilityRows updates the copies of
+// project visibility that a service stores.
 //
-// Auth owns projects; each row of a job, a dataset or a model holds a copy of the visibility (who besides the members
-// may read it), so that reads do not depend on auth. The schema of the service must have the table project_visibility
-// and the trigger follow_project_visibility on each table with copies. Then the package promises: after Set has
-// returned, every row of the project has that version of the visibility or a newer one, and so has every row that is
-// inserted later, even by a transaction that was already running and had read the project before. The trigger and Set
+// Auth owns projects. Each row of a job, a dataset or a model has a copy of the visibility of its project (who
+// besides the members may read it), so that reads do not depend on auth. The schema of the service must have the
+// table project_visibility, and the trigger follow_project_visibility on each table with copies. The package then
+// promises: after Set has returned, every row of the project has that version of the visibility or a newer one. This
+// includes rows that are inserted later, even by a transaction that had read the project before. The trigger and Set
 // use the same lock on the project: either Set sees the new row, or the trigger sees the change that Set stored.
 package access
 
@@ -18,22 +18,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// VisibilityChange is a new visibility of a project. Versions count the changes of one project.
+// VisibilityChange is a new visibility of a project. Version increases with each change of the project.
 type VisibilityChange struct {
 	ProjectID  string
 	Visibility string
 	Version    int64
 }
 
-// VisibilityRows updates the copies in one schema.
+// VisibilityRows updates the copies of project visibility in one schema.
 type VisibilityRows struct {
 	Pool pg.Beginner
-	// Tables have the columns id, project_id, visibility and visibility_version, and the trigger. They are in
-	// the order in which the service locks their rows.
+	// Tables are the tables with copies, in the order in which the service locks their rows. Each has the columns id,
+	// project_id, visibility and visibility_version, and the trigger.
 	Tables []string
 	// Changed is called at the end of each transaction that changed rows; it may be nil.
 	Changed func(ctx context.Context, tx pgx.Tx) error
-	// Batch is how many rows of a table one transaction updates; zero means a default that holds locks only briefly.
+	// Batch is the maximum number of rows of a table that one transaction updates. Zero means 2000, which holds locks
+	// only briefly.
 	Batch int
 }
 
@@ -46,9 +47,9 @@ func (r *VisibilityRows) batch() int {
 	return batchSize
 }
 
-// Set updates all rows of a project and returns the version that they have now, which is newer than c.Version
-// if a newer change was stored before. The first transaction also stores the change for later rows. If there
-// are more rows than Batch, further transactions update the rest; repeat an interrupted Set to complete it.
+// Set updates all rows of a project and returns the version that they have now. It is newer than c.Version if a newer
+// change was stored before. The first transaction also stores the change for rows inserted later. If there are more
+// rows than Batch, further transactions update the rest. An interrupted Set can be repeated.
 func (r *VisibilityRows) Set(ctx context.Context, c VisibilityChange) (version int64, err error) {
 	for more := true; more; {
 		err = pg.InTx(ctx, r.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -18,7 +18,7 @@ import (
 //go:embed testdata/*.sql
 var testdata embed.FS
 
-// bench is a schema with two tables that hold copies.
+// bench is a schema with two tables that have copies of the visibility of projects.
 type bench struct {
 	*access.VisibilityRows
 
@@ -51,7 +51,7 @@ func (b *bench) exec(tx pgx.Tx, sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// store inserts a job and its run with the given visibility.
+// store inserts a job and its run with the given visibility and version.
 func (b *bench) store(tx pgx.Tx, id, project, visibility string, version int64) {
 	b.t.Helper()
 	for _, table := range []string{"job", "run"} {

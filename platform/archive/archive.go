@@ -1,14 +1,15 @@
-// Package archive validates uploaded archives before anything unpacks them: tar files, plain or gzipped.
+// Package archive validates uploaded archives, which are tar files, plain or gzipped, before they are unpacked.
 //
 // It promises that in an archive that passes:
 //   - every member is a regular file or a folder, and its path stays inside the folder it is unpacked into,
 //     on case-sensitive and on case-insensitive file systems;
 //   - no file has a name that usually holds secrets;
-//   - the unpacked size is within the limit, including anything after the end of the tar, which some readers unpack.
+//   - the unpacked size is within the limit, including data after the end of the tar, which some readers unpack.
 //
-// It reads the bytes once and keeps none of them.
+// It reads the bytes once and stores none of them.
 //
-// A rejected archive is a fault whose code is the gate that rejected it: package or sensitive_file.
+// The error for a rejected archive is a fault. Its code is the admission gate that rejected the archive: package or
+// sensitive_file.
 package archive
 
 import (
@@ -22,13 +23,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// The gates that reject an archive.
+// The admission gates that can reject an archive. They are the codes of the errors.
 const (
 	GatePackage   = "package"
 	GateSensitive = "sensitive_file"
 )
 
-// Fixed bounds, not configurable.
+// Limits that are not configurable.
 const (
 	// MaxEntries is the maximum number of members.
 	MaxEntries = 100_000
@@ -45,8 +46,8 @@ type Facts struct {
 	Bytes   int64 // total size of all files
 }
 
-// Inspect reads an archive to its end and validates it. packed is its size in bytes as uploaded, limit the
-// maximum number of bytes its files may unpack to.
+// Inspect reads an archive to its end and validates it. packed is the size of the upload in bytes. limit is the
+// maximum total size of the unpacked files in bytes.
 func Inspect(r io.Reader, packed, limit int64) (Facts, error) {
 	in := bufio.NewReader(r)
 	w := &walk{limit: limit, names: map[string]bool{}}
@@ -57,7 +58,7 @@ func Inspect(r io.Reader, packed, limit int64) (Facts, error) {
 	if err := w.members(tar.NewReader(plain)); err != nil {
 		return Facts{}, w.classify(err)
 	}
-	// archive/tar stops at the end marker, but some readers continue, so the rest counts toward the limit too.
+	// archive/tar stops at the end marker. Some other readers continue, so the rest counts toward the limit too.
 	if _, err := io.Copy(io.Discard, plain); err != nil {
 		return Facts{}, w.classify(err)
 	}
@@ -73,7 +74,7 @@ type walk struct {
 	from  *counted
 }
 
-// open returns a reader of the plain tar, gunzipped if necessary, that limits how much can be read.
+// open returns a reader of the plain tar, gunzipped if necessary, that fails after too many bytes.
 func (w *walk) open(in *bufio.Reader, packed int64) (io.Reader, error) {
 	magic, err := in.Peek(2)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -116,7 +117,8 @@ func (w *walk) members(in *tar.Reader) error {
 	}
 }
 
-// classify turns an error in the archive itself into a fault. An error of the underlying reader is passed on.
+// classify turns an error in the archive itself into a fault. An error of the underlying reader does not become a
+// fault.
 func (w *walk) classify(err error) error {
 	var known *fault.Error
 	switch {

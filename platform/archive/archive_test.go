@@ -90,7 +90,7 @@ func TestInspect_rejections(t *testing.T) {
 	named := func(name string) []byte { return newTape(t).file(name, "x").end() }
 	good := newTape(t).file("a", strings.Repeat("x", 4096)).end()
 	flipped := packed(t, good)
-	flipped[len(flipped)-5] ^= 1 // in its checksum
+	flipped[len(flipped)-5] ^= 1 // a bit of the checksum
 	for name, c := range map[string]struct {
 		data []byte
 		gate string
@@ -140,7 +140,7 @@ func TestInspect_rejections(t *testing.T) {
 	}
 }
 
-// zeros is a reader of left zero bytes. It counts the bytes read.
+// zeros is a reader of left zero bytes. read counts the bytes that were read.
 type zeros struct{ left, read int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -182,7 +182,7 @@ func TestInspect_bytesAfterEndCountTowardLimit(t *testing.T) {
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 
-// broken returns errDisk at the end of from.
+// broken is a reader that returns errDisk at the end of from.
 type broken struct{ from io.Reader }
 
 var errDisk = errors.New("the disk is gone")

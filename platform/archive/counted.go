@@ -9,10 +9,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// overhead is how many bytes headers and padding may add to the bytes of the files.
+// overhead is the number of bytes that headers and padding may add to the total size of the files.
 const overhead = 256 << 20
 
-// counted reads unpacked bytes. It fails when there are more than most of them, or when the compression ratio
+// counted is a reader of unpacked bytes. It fails if there are more than most of them, or if the compression ratio
 // exceeds maxRatio.
 type counted struct {
 	from   io.Reader

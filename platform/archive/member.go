@@ -19,7 +19,7 @@ func (w *walk) member(h *tar.Header) error {
 	}
 	name := strings.TrimSuffix(strings.TrimPrefix(h.Name, "./"), "/")
 	if folder && (name == "" || name == ".") {
-		return nil // tar writes the top folder itself as "./"
+		return nil // tar lists the top folder itself as "./"
 	}
 	if name == "" || !inside(name) {
 		return refuse("%s is not a plain path inside the package", shown(h.Name))
@@ -71,14 +71,14 @@ func Sensitive(name string) bool {
 	return false
 }
 
-// patterns returns the name patterns of the specification, plus similar ones.
+// patterns returns the file name patterns of the specification, and similar ones.
 func patterns() []string {
 	return []string{
 		".env", ".env.*", "*.pem", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.p12", "*.pfx", ".netrc", ".pypirc", ".pgpass", ".htpasswd",
 	}
 }
 
-// harmless reports whether a name is that of a template without values, which packages may contain.
+// harmless reports whether a name is that of a template without values. Packages may contain templates.
 func harmless(base string) bool {
 	switch base {
 	case ".env.example", ".env.sample", ".env.template":
@@ -88,7 +88,7 @@ func harmless(base string) bool {
 	}
 }
 
-// shown makes a member's name safe for a message: printable and at most 128 characters.
+// shown returns a member's name in a form that is safe in a message: printable and at most 128 characters.
 func shown(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -1,9 +1,8 @@
-// Package audit owns the record of who changed what. Each row is written in the
-// transaction of the change, so every change has a row. A sealer links the
-// committed rows into a hash chain and signs the head of the chain; it is at most
-// a few seconds behind. Verify then reports every row that was edited, deleted,
-// moved, inserted or truncated. Signed heads are also kept outside the database,
-// because a database alone cannot prove that its end was not cut off.
+// Package audit owns the record of who changed what. Each row is written in the transaction of the change, so every
+// change has a row. A sealer links the committed rows into a hash chain and signs the head of the chain; it is at
+// most a few seconds behind. Verify then reports every row that was edited, deleted, moved, inserted or truncated.
+// Signed heads are also stored outside the database, because the database alone cannot prove that the end of the log
+// was not cut off.
 //
 // The server's database role may insert and read rows, but not edit or delete them.
 package audit
@@ -29,7 +28,7 @@ import (
 // is replaced by its length and its digest.
 const MaxState = 64 << 10
 
-// Actor is who made a change. Deferred work stores it and passes it in later.
+// Actor identifies who made a change. A background job stores the Actor and passes it to Record later.
 type Actor struct {
 	Kind       string `json:"kind"`
 	ID         string `json:"id"`
@@ -72,12 +71,12 @@ type Log struct {
 	service string
 }
 
-// NewLog returns a Log that records background work as done by service.
+// NewLog returns a Log. Changes that are made without a caller are recorded as made by service.
 func NewLog(clk clock.Clock, ids IDs, service string) *Log {
 	return &Log{clock: clk, ids: ids, service: service}
 }
 
-// Actor returns the actor recorded for a change made under ctx.
+// Actor returns the actor that Record stores for a change made under ctx.
 func (l *Log) Actor(ctx context.Context) Actor {
 	c, ok := authn.FromContext(ctx)
 	if !ok {
@@ -92,7 +91,8 @@ func (l *Log) Actor(ctx context.Context) Actor {
 const insert = `
 WITH written AS (
 	INSERT INTO audit (id, at, actor_kind, actor_id, actor_name, session_id, client_addr, action, target_kind, target_id, before, after, request_id)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING seq, id)
+	VALUES (@id, @at, @actor_kind, @actor_id, @actor_name, @session_id, @client_addr, @action, @target_kind, @target_id, @before, @after,
+		@request_id) RETURNING seq, id)
 INSERT INTO audit_pending (seq, audit_id) SELECT seq, id FROM written`
 
 // Record inserts the entry in tx, which must be the transaction of the change.
@@ -109,8 +109,11 @@ func (l *Log) Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 	if e.Actor != nil {
 		actor = *e.Actor
 	}
-	_, err = tx.Exec(ctx, insert, l.ids.New(id.Audit), l.clock.Now(), actor.Kind, actor.ID, actor.Name, actor.SessionID,
-		actor.ClientAddr, e.Action, e.TargetKind, e.TargetID, before, after, actor.RequestID)
+	_, err = tx.Exec(ctx, insert, pgx.StrictNamedArgs{
+		"id": l.ids.New(id.Audit), "at": l.clock.Now(), "actor_kind": actor.Kind, "actor_id": actor.ID, "actor_name": actor.Name,
+		"session_id": actor.SessionID, "client_addr": actor.ClientAddr, "action": e.Action, "target_kind": e.TargetKind,
+		"target_id": e.TargetID, "before": before, "after": after, "request_id": actor.RequestID,
+	})
 	if err != nil {
 		return fmt.Errorf("record %s of %s %s: %w", e.Action, e.TargetKind, e.TargetID, err)
 	}
@@ -135,7 +138,7 @@ func state(v any) (json.RawMessage, error) {
 	return digest(raw), nil
 }
 
-// digest replaces a state that is too long. With the digest the original can still be proven.
+// digest returns the replacement of a state that is too large. The SHA-256 still identifies the original.
 func digest(raw []byte) json.RawMessage {
 	sum := sha256.Sum256(raw)
 	return fmt.Appendf(nil, `{"bytes":%d,"sha256":"%s","truncated":true}`, len(raw), hex.EncodeToString(sum[:]))

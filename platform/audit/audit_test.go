@@ -105,7 +105,7 @@ func (b *bench) record(ctx context.Context, t *testing.T, entries ...audit.Entry
 	}))
 }
 
-// filled returns a bench with rounds of five sealed rows, each round with its own signed head.
+// filled returns a bench with five sealed rows per round. Each round has a signed head of its own.
 func filled(t *testing.T, rounds int) *bench {
 	t.Helper()
 	b := setup(t)
@@ -140,7 +140,7 @@ func TestLog_Record_rowContent(t *testing.T) {
 	b.clock.Advance(time.Second)
 	b.record(t.Context(), t, audit.Entry{Action: "job.reap", TargetKind: "job", TargetID: "job_1", Before: json.RawMessage(`{"a":1}`)})
 	b.clock.Advance(time.Second)
-	kept := b.log.Actor(user) // as a queued job stores it
+	kept := b.log.Actor(user) // as a background job stores it
 	b.record(t.Context(), t, audit.Entry{Action: "hardware.set", TargetKind: "config", TargetID: "1", Actor: &kept})
 
 	all, err := audit.List(t.Context(), b.pool, audit.Filter{}, request.Page{Limit: 10})
@@ -205,7 +205,7 @@ func TestLog_Record_rolledBack(t *testing.T) {
 func TestLog_Record_stateSizeLimit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for size, whole := range map[int]bool{audit.MaxState - 2: true, audit.MaxState - 1: false} { // and two quotes
+	for size, whole := range map[int]bool{audit.MaxState - 2: true, audit.MaxState - 1: false} { // encoding adds two quotes
 		text := strings.Repeat("x", size)
 		target := fmt.Sprint(size)
 		b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: target, Before: text, After: text})

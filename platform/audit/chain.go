@@ -13,8 +13,8 @@ const (
 	checkpointDomain = "signalbox audit checkpoint v1"
 )
 
-// encoding is an unambiguous encoding of a list of fields: each field carries its
-// length, and an absent field differs from an empty one.
+// encoding encodes a list of fields unambiguously: each field carries its length, and an absent field differs from an
+// empty one.
 type encoding []byte
 
 func (e encoding) bytes(b []byte) encoding {
@@ -68,7 +68,7 @@ func (c *Checkpoint) signed() []byte {
 	return encoding(nil).text(checkpointDomain).text(c.Service).number(c.Position).number(c.Previous).bytes(c.Hash).number(c.At.UnixMicro()).text(c.KeyID)
 }
 
-// Valid reports whether the checkpoint carries a valid signature of the key named by KeyID.
+// Valid reports whether the checkpoint has a valid signature by the key with the id KeyID.
 func (c *Checkpoint) Valid(keys map[string]ed25519.PublicKey) bool {
 	key, ok := keys[c.KeyID]
 	return ok && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, c.signed(), c.Signature)

@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// due returns the trust with Due set to now, so that everything written before now must be sealed and kept.
+// due returns the trust with Due set to now: rows written before now must be sealed, and heads signed before now must
+// be stored outside the database.
 func (b *bench) due(t *testing.T) audit.Trust {
 	t.Helper()
 	trust := b.trust(t)
@@ -20,7 +21,8 @@ func (b *bench) due(t *testing.T) audit.Trust {
 	return trust
 }
 
-// While no sealer runs, edits of unsealed rows go unnoticed, so overdue rows are reported.
+// While no sealer runs, changes of unsealed rows cannot be detected. Verify therefore reports rows that are not
+// sealed in time.
 func TestVerify_overdueUnsealedRow(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 1)
@@ -40,8 +42,8 @@ func TestVerify_overdueUnsealedRow(t *testing.T) {
 	require.Nil(t, report.Broken())
 }
 
-// After removing the kept heads an attacker could truncate the log, so missing heads are reported, even if newer
-// heads have been kept since.
+// An attacker who removes stored heads could truncate the log unnoticed. Verify therefore reports missing heads, even
+// if newer heads were stored later.
 func TestVerify_missingOutsideHeads(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -69,7 +71,7 @@ func TestVerify_missingOutsideHeads(t *testing.T) {
 			return
 		}
 		require.Len(t, report.Breaks, 1)
-		require.Equal(t, want+": the signed heads up to this row are not kept outside the database", report.Broken().String())
+		require.Equal(t, want+": the signed heads up to this row are not stored outside the database", report.Broken().String())
 	}
 	check(b.due(t), "")
 	lines := strings.SplitAfter(strings.TrimPrefix(string(whole), "\n"), "\n")

@@ -19,7 +19,7 @@ type File struct {
 	mu   sync.Mutex
 }
 
-// NewFile returns a File for path. The file is created with the first head.
+// NewFile returns a File for path. The first Put creates the file.
 func NewFile(path string) *File { return &File{path: path} }
 
 // Put implements Keeper. The heads are synced to disk when it returns.
@@ -30,21 +30,21 @@ func (f *File) Put(_ context.Context, heads ...Checkpoint) error {
 	for i := range heads {
 		line, err := json.Marshal(heads[i])
 		if err != nil {
-			return fmt.Errorf("encode a head: %w", err)
+			return fmt.Errorf("encode an audit head: %w", err)
 		}
 		// The line break comes first, so that it also ends a line truncated by a crash.
 		lines = append(append(lines, '\n'), line...)
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return fmt.Errorf("create the folder of the heads file: %w", err)
+		return fmt.Errorf("create the folder of the audit heads: %w", err)
 	}
 	out, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the heads file: %w", err)
+		return fmt.Errorf("open the file of audit heads: %w", err)
 	}
 	_, err = out.Write(lines)
 	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return fmt.Errorf("write the heads file: %w", err)
+		return fmt.Errorf("write the file of audit heads: %w", err)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (f *File) Checkpoints() ([]Checkpoint, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the heads file: %w", err)
+		return nil, fmt.Errorf("open the file of audit heads: %w", err)
 	}
 	defer func() { _ = in.Close() }()
 	var out []Checkpoint
@@ -79,7 +79,7 @@ func (f *File) Checkpoints() ([]Checkpoint, error) {
 			return out, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the heads file: %w", err)
+			return nil, fmt.Errorf("read the file of audit heads: %w", err)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Filter narrows a list. Zero fields match everything.
+// Filter selects rows. A zero field matches all rows.
 type Filter struct {
 	Actor                        string // an id or a name
 	Action, TargetKind, TargetID string
@@ -28,7 +28,8 @@ type Point struct {
 // IsZero reports whether p is the position before the newest row.
 func (p Point) IsZero() bool { return p.ID == "" && p.At.IsZero() }
 
-// Compare returns a negative number if p comes before o in a list.
+// Compare returns a negative number if p comes before o in a list, a positive number if it comes after o, and
+// otherwise 0.
 func (p Point) Compare(o Point) int {
 	if n := o.At.Compare(p.At); n != 0 {
 		return n
@@ -40,8 +41,8 @@ func (p Point) Compare(o Point) int {
 const columns = `a.id, a.seq, a.at, a.actor_kind, a.actor_id, a.actor_name, a.session_id, a.client_addr,
 	a.action, a.target_kind, a.target_id, a.before::text, a.after::text, a.request_id`
 
-// query builds a list statement. It contains only the conditions that are set, so that each combination gets its
-// own query plan.
+// query builds the statement of a list. It contains only the conditions that are set, so that Postgres plans each
+// combination separately.
 type query struct {
 	where []string
 	args  []any
@@ -65,7 +66,7 @@ func (q *query) bound(condition string, t time.Time) {
 	}
 }
 
-// newest returns the query of the rows that match f and come after a position.
+// newest returns the query of the rows that match f and come after a position in the list.
 func newest(f Filter, after Point) *query {
 	q := &query{}
 	if f.Actor != "" {
@@ -137,8 +138,8 @@ func Points(ctx context.Context, db pg.Querier, f Filter, after Point, limit int
 // Point returns the row's position in a list.
 func (r *Row) Point() Point { return Point{At: r.At, ID: r.ID} }
 
-// Shorten limits the total size of the states in a list. It replaces each state beyond the budget, counted in bytes
-// from the first row, with its length and digest.
+// Shorten limits the total size of the states in a list to about budget bytes. It adds up the sizes from the first
+// row on and replaces each state beyond the budget with its length and digest.
 func Shorten(list []Row, budget int) {
 	for i := range list {
 		for _, state := range []*[]byte{(*[]byte)(&list[i].Before), (*[]byte)(&list[i].After)} {

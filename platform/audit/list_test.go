@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Rows with the same time are ordered by id, so paging skips and repeats none of them.
+// Rows with the same time are ordered by id, so reading page by page neither skips nor repeats a row.
 func TestAfter_pagesThroughWholeList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -80,5 +80,5 @@ func TestShorten_replacesStatesBeyondBudget(t *testing.T) {
 	require.Nil(t, list[2].Before)
 	audit.Shorten(list, 0)
 	require.Less(t, len(list[0].Before), 130)
-	require.Equal(t, short, list[1].Before, "a state no longer than a digest is kept")
+	require.Equal(t, short, list[1].Before, "a state that is not longer than a digest is not replaced")
 }

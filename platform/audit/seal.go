@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// The sealer runs a round every 2 to 3 s and seals in batches until nothing is left.
+// The sealer runs every 2 to 3 s. Each run seals batches of rows until none is pending.
 const (
 	every  = 2 * time.Second
 	jitter = time.Second
 	batch  = 500
 )
 
-// Keeper stores signed heads out of reach of the database's administrators.
+// Keeper stores signed heads where the administrators of the database cannot change them.
 type Keeper interface {
 	Put(ctx context.Context, heads ...Checkpoint) error
 	// Last returns the highest position of a stored head, 0 if there is none.
@@ -41,8 +41,8 @@ type SealerConfig struct {
 	Keep    Keeper
 }
 
-// Sealer chains the committed rows of one schema and signs the head. Any number
-// of replicas may run one; a lock ensures that only one works at a time.
+// Sealer adds the committed rows of one schema to its hash chain and signs the head. Each replica may run a Sealer; a
+// lock ensures that only one of them works at a time.
 type Sealer struct {
 	cfg  SealerConfig
 	kept int64 // position of the newest head passed to Keep; negative until Keep.Last was read
@@ -56,8 +56,7 @@ func NewSealer(cfg SealerConfig) (*Sealer, error) {
 	return &Sealer{cfg: cfg, kept: -1}, nil
 }
 
-// Run seals until ctx is done. A failed round is logged and retried; the rows stay
-// pending meanwhile.
+// Run seals until ctx is done. A failed run is logged and retried; its rows stay pending.
 func (s *Sealer) Run(ctx context.Context) error {
 	return process.Loop(ctx, s.cfg.Clock, every, jitter, process.Logged(s.cfg.Log, "audit_sealer", func(ctx context.Context) error {
 		for {
@@ -87,12 +86,13 @@ func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("seal the audit log of %s: %w", s.cfg.Service, err)
 	}
-	// Keep the head only after the commit: an external head that the database does not have would look
-	// like a truncated log. After a crash in between, the next round keeps it.
+	// Store the head outside only after the commit: an external head that the database does not have would look like
+	// a truncated log. After a crash in between, the next run stores the head.
 	return sealed, s.keep(ctx)
 }
 
-// keep passes committed heads to Keep, including those signed by other replicas, so that every Keeper holds all heads.
+// keep passes committed heads to Keep, including those signed by other replicas, so that every Keeper stores all
+// heads.
 func (s *Sealer) keep(ctx context.Context) error {
 	for {
 		heads, err := checkpointsAfter(ctx, s.cfg.Pool, s.cfg.Service, s.kept)
@@ -100,7 +100,7 @@ func (s *Sealer) keep(ctx context.Context) error {
 			return err
 		}
 		if err := s.cfg.Keep.Put(ctx, heads...); err != nil {
-			return fmt.Errorf("keep the audit heads of %s: %w", s.cfg.Service, err)
+			return fmt.Errorf("store the audit heads of %s: %w", s.cfg.Service, err)
 		}
 		s.kept = heads[len(heads)-1].Position
 		if len(heads) < batch {
@@ -109,16 +109,16 @@ func (s *Sealer) keep(ctx context.Context) error {
 	}
 }
 
-// resume reads the last kept position, once. It does not read it again while the sealer runs, so that heads removed
-// in the meantime are not silently restored. If Keep has no heads, all of them are copied from the database. That
-// is logged, because a log that was truncated before then cannot be detected.
+// resume reads the position of the last stored head, once. The sealer does not read it again, so that heads that are
+// removed later are not silently restored. If Keep has no heads, all heads are copied from the database. A warning is
+// logged then, because a truncation before the copy cannot be detected.
 func (s *Sealer) resume(ctx context.Context) error {
 	if s.kept >= 0 {
 		return nil
 	}
 	last, err := s.cfg.Keep.Last(ctx)
 	if err != nil {
-		return fmt.Errorf("read the position of the last kept audit head of %s: %w", s.cfg.Service, err)
+		return fmt.Errorf("read the position of the last stored audit head of %s: %w", s.cfg.Service, err)
 	}
 	if last == 0 {
 		heads, err := checkpointsAfter(ctx, s.cfg.Pool, s.cfg.Service, 0)
@@ -126,7 +126,7 @@ func (s *Sealer) resume(ctx context.Context) error {
 			return err
 		}
 		if len(heads) > 0 {
-			s.cfg.Log.WarnContext(ctx, "no audit heads are kept outside the database yet; copying them from the database",
+			s.cfg.Log.WarnContext(ctx, "no audit heads are stored outside the database; copying them from the database",
 				"first_signed_at", heads[0].At)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Sealer) resume(ctx context.Context) error {
 	return nil
 }
 
-// lockSealing tries to take the sealer's lock, which is held until the end of the transaction.
+// lockSealing tries to take the sealer's lock until the end of the transaction. mine reports whether it got the lock.
 func lockSealing(ctx context.Context, tx pgx.Tx) (mine bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox audit ' || current_schema(), 0))`).Scan(&mine)
 	if err != nil {
@@ -148,8 +148,8 @@ type pending struct {
 	seq     int64
 	auditID string
 	row     *Row // nil if the row was deleted
-	// sealed is true if the row already has a seal. Only a forged pending entry can cause this. It is skipped,
-	// because a second seal would fail and block all entries after it.
+	// sealed is true if the row already has a seal, which only a forged pending entry can cause. Such an entry is
+	// skipped, because a second seal would fail and block all entries after it.
 	sealed bool
 }
 
@@ -182,7 +182,7 @@ func (s *Sealer) seal(ctx context.Context, tx pgx.Tx) (int, error) {
 	return len(waiting), nil
 }
 
-// head queues the insert of a signed head at position.
+// head adds the insert of a signed head at position to todo.
 func (s *Sealer) head(todo *pgx.Batch, previous, position int64, hash []byte) {
 	c := Checkpoint{Service: s.cfg.Service, Position: position, Previous: previous, Hash: hash, At: s.cfg.Clock.Now(), KeyID: s.cfg.KeyID}
 	c.Signature = ed25519.Sign(s.cfg.Key, c.signed())
@@ -215,7 +215,7 @@ func takePending(ctx context.Context, tx pgx.Tx) ([]pending, error) {
 	return waiting, fill(ctx, tx, ids, byID)
 }
 
-// fill reads the rows with these ids into the non-nil rows of into.
+// fill reads the rows with these ids. into maps each id to the Row to fill; ids with a nil Row are skipped.
 func fill(ctx context.Context, q pg.Querier, ids []string, into map[string]*Row) error {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM audit a WHERE a.id = ANY($1)`, ids)
 	if err != nil {
@@ -246,8 +246,8 @@ func lastSeal(ctx context.Context, q pg.Querier) (position int64, hash []byte, e
 	return position, hash, nil
 }
 
-// checkpointsAfter returns the heads after a position, at most one batch. It skips heads without a matching seal:
-// the server's role can insert such rows, but they are not heads of this chain and must not be kept.
+// checkpointsAfter returns up to one batch of heads after a position. It skips heads without a matching seal: the
+// server's role can insert such rows, but they are not heads of this chain and must not be stored outside.
 func checkpointsAfter(ctx context.Context, q pg.Querier, service string, position int64) ([]Checkpoint, error) {
 	rows, err := q.Query(ctx, `SELECT c.position, c.previous, c.hash, c.at, c.key_id, c.signature
 		FROM audit_checkpoint c JOIN audit_seal s ON s.position = c.position AND s.hash = c.hash

@@ -153,7 +153,8 @@ func TestNewSealer_incompleteConfig(t *testing.T) {
 	}
 }
 
-// The server's role can insert pending entries and heads. Forged ones neither block the sealer nor reach the kept heads.
+// The server's role can insert pending entries and heads. Forged entries do not block the sealer, and forged heads
+// are not stored outside the database.
 func TestSealer_ignoresForgedRows(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 1)
@@ -184,7 +185,7 @@ func TestSealer_ignoresForgedRows(t *testing.T) {
 	require.NotNil(t, b.tampered(t, b.trust(t)), "the forged head is reported")
 }
 
-// A keeper added later receives the earlier heads and those signed by other sealers.
+// A Keeper that is added later receives the earlier heads and the heads signed by other sealers.
 func TestSealer_backfillsNewKeeper(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 3)

@@ -14,15 +14,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Trust is what a verification relies on.
+// Trust holds what a verification relies on besides the database.
 type Trust struct {
 	Service string
 	Keys    map[string]ed25519.PublicKey // by key id, including retired keys
-	// Outside are the heads kept outside the database. Without them a truncated
-	// log cannot be detected.
+	// Outside are the heads stored outside the database. Without them a truncated log cannot be detected.
 	Outside []Checkpoint
-	// Due requires that rows written before it are sealed, and that all heads signed before it are kept outside.
-	// Otherwise the sealer is not running, or kept heads were removed. Zero disables both checks.
+	// Due is a time: rows written before it must be sealed, and heads signed before it must be stored outside.
+	// Otherwise the sealer is not running, or stored heads were removed. Zero disables both checks.
 	Due time.Time
 }
 
@@ -48,7 +47,7 @@ func (r Report) Broken() *Break {
 	return &r.Breaks[0]
 }
 
-// Break is a place where the log was tampered with.
+// Break describes one sign that the log was tampered with or is not being sealed.
 type Break struct {
 	// Position is the first affected position in the chain and Through the last. They differ only if several
 	// rows are affected or if the exact row is unknown. Both are 0 for a row that is not in the chain.
@@ -114,7 +113,7 @@ func ownHeads(ctx context.Context, q pg.Querier, service string) ([]Checkpoint, 
 	return heads, nil
 }
 
-// allHeads returns the heads of the database and those kept outside, in chain order.
+// allHeads returns the heads of the database and those stored outside, in chain order.
 func allHeads(own []Checkpoint, trust Trust) []Checkpoint {
 	heads := slices.Clone(own)
 	for _, c := range trust.Outside {
@@ -191,8 +190,8 @@ func (v *verifier) step(s seal) {
 	v.report.Sealed++
 }
 
-// expected returns the hashes that the link would have if it was not tampered with. fits is true if its own hash is
-// one of them, or if the previous link is missing, so that only a signed head can decide.
+// expected returns the hashes that the link would have if it were intact. fits is true if its stored hash is one of
+// them, or if the previous link is missing, so that only a signed head can decide.
 func (v *verifier) expected(s seal) (all [][]byte, fits bool) {
 	for _, previous := range v.follows {
 		hash := link(v.trust.Service, s.position, previous, s.auditID, s.row)
@@ -213,7 +212,7 @@ func (v *verifier) checkHeads(s seal) {
 		switch {
 		case !head.Valid(v.trust.Keys):
 			v.fail(Break{Position: head.Position, Reason: "the signature of the head is invalid: the key is unknown or the head was edited"})
-		case head.Position < s.position: // its row's seal is missing, which step has reported
+		case head.Position < s.position: // the seal of its row is missing; step has reported it
 		case !bytes.Equal(head.Hash, s.hash):
 			v.fail(Break{Position: v.signed + 1, Through: s.position, Reason: "rows and seals were rewritten: the signed head differs"})
 		case head.Position != v.signed && head.Previous != v.signed:
@@ -223,7 +222,7 @@ func (v *verifier) checkHeads(s seal) {
 	}
 }
 
-// tail checks the heads beyond the last link, and the rows beyond the last head.
+// tail checks the heads after the last link, and the rows after the last head.
 func (v *verifier) tail() {
 	last := v.position
 	for _, head := range v.heads {
@@ -241,8 +240,8 @@ func (v *verifier) tail() {
 	}
 }
 
-// kept checks that the heads kept outside range from the database's first head to its last one signed before Due.
-// Missing heads would hide a truncated log.
+// kept checks that the heads stored outside cover the range from the database's first head to its last head signed
+// before Due. A truncated log could not be detected without them.
 func (v *verifier) kept(own []Checkpoint) {
 	var first, last int64
 	for _, c := range v.trust.Outside {
@@ -255,7 +254,7 @@ func (v *verifier) kept(own []Checkpoint) {
 		return
 	}
 	oldest, newest := own[0].Position, own[len(own)-1].Position
-	const reason = "the signed heads up to this row are not kept outside the database"
+	const reason = "the signed heads up to this row are not stored outside the database"
 	switch {
 	case last < newest:
 		v.fail(Break{Position: last + 1, Through: newest, Reason: reason})
@@ -264,8 +263,8 @@ func (v *verifier) kept(own []Checkpoint) {
 	}
 }
 
-// loose looks for rows that are not in the chain: inserted around it, deleted before
-// they were sealed, or overdue.
+// loose reports rows that are not in the chain: they were inserted without the sealer, deleted before they were
+// sealed, or not sealed in time.
 func (v *verifier) loose(ctx context.Context, q pg.Querier) error {
 	if err := q.QueryRow(ctx, `SELECT count(*) FROM audit_pending`).Scan(&v.report.Pending); err != nil {
 		return fmt.Errorf("count the pending rows: %w", err)

@@ -19,8 +19,7 @@ import (
 
 var errUndo = errors.New("undo")
 
-// tampered runs the statements as the schema's owner, verifies the result, rolls
-// back, and returns the first break.
+// tampered runs the statements as the schema's owner, verifies the log and rolls back. It returns the first break.
 func (b *bench) tampered(t *testing.T, trust audit.Trust, statements ...string) *audit.Break {
 	t.Helper()
 	return b.tamperedReport(t, trust, statements...).Broken()
@@ -58,7 +57,7 @@ type tampering struct {
 	reason     string
 }
 
-// requireBreaks runs each case on a log of three rounds: rows 1 to 5, 6 to 10 and 11 to 15, with heads at 5, 10 and 15.
+// requireBreaks runs each case on a log with 15 rows and with heads at positions 5, 10 and 15.
 func requireBreaks(t *testing.T, cases map[string]tampering) {
 	t.Helper()
 	b := filled(t, 3)
@@ -126,7 +125,7 @@ func TestVerify_forgedChain(t *testing.T) {
 	})
 }
 
-// swapSeals exchanges two links, hashes and all.
+// swapSeals exchanges two links, including their hashes.
 func swapSeals(a, b int) []string {
 	move := func(from, to int) string {
 		return fmt.Sprintf(`UPDATE audit_seal SET position = %d WHERE position = %d`, to, from)
@@ -143,7 +142,7 @@ func swapRows(a, b int) []string {
 	}
 }
 
-// cut removes everything after position last, heads included.
+// cut deletes the rows, the seals and the heads after position last.
 func cut(last int) []string {
 	return []string{
 		fmt.Sprintf(`DELETE FROM audit_checkpoint WHERE position > %d`, last),
@@ -152,8 +151,8 @@ func cut(last int) []string {
 	}
 }
 
-// Without the outside heads, truncation at a head goes undetected. Truncation elsewhere is still
-// detected, because no head covers the remaining rows.
+// Without the outside heads, truncation at a head is not detected. Truncation elsewhere is still detected, because no
+// head covers the last remaining rows.
 func TestVerify_withoutOutsideHeads(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 3)
@@ -167,8 +166,8 @@ func TestVerify_withoutOutsideHeads(t *testing.T) {
 	require.Contains(t, gone.Reason, "head of this row was deleted")
 }
 
-// An attacker who controls the database and the code, but not the key, edits a row and
-// rebuilds the chain from there.
+// An attacker who controls the database and the code, but not the key, edits a row and rebuilds the chain from that
+// row on.
 func TestVerify_rewrittenChain(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 3)
@@ -210,8 +209,8 @@ func copyRows(t *testing.T, from, to *bench) {
 	}
 }
 
-// Each of a thousand random edits, deletions, moves, insertions and truncations is detected, and the first break is
-// at the first affected row.
+// The test makes a thousand random edits, deletions, moves, insertions and truncations. Each is detected, and the
+// first break is at the first affected row.
 func TestVerify_randomTampering(t *testing.T) {
 	t.Parallel()
 	const rounds = 6
@@ -261,7 +260,7 @@ func tamper(random *rand.Rand, at, last int) (statements []string, first int) {
 	}
 }
 
-// Several changes at once: each is reported, and intact rows are not.
+// After several changes at once, each change is reported and no intact row is.
 func TestVerify_multipleBreaks(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 4)

@@ -1,12 +1,12 @@
-// Package authn owns the caller's identity as services see it: the signed tokens that carry it
-// between processes, and its place in a context.
+// Package authn owns the caller's identity as services see it: the signed tokens that carry it between processes, and
+// the context values that carry it within a process.
 //
 // It promises:
-//   - a token is accepted only with the algorithm EdDSA, its exact typ, issuer and audience, a live
-//     key id, exp, iat and jti, a lifetime within its format's maximum, no other header, no duplicate
-//     name, and a size within the format's maximum;
-//   - every rejected token is a fault of kind unauthenticated; only if the keys cannot be fetched is
-//     the fault of kind unavailable;
+//   - a token is accepted only if it has the algorithm EdDSA, the exact typ, issuer and audience of its format, the
+//     id of a valid key, and the claims exp, iat and jti; if its lifetime and size are within the maximum of the
+//     format; and if it has no other header field and no duplicate field;
+//   - the error for a rejected token is a fault of kind unauthenticated; if the keys cannot be fetched, it is a fault
+//     of kind unavailable;
 //   - access is decided from the signed claims alone, never from other metadata.
 package authn
 
@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Kind is the kind of credential that a caller presents at the edge.
+// Kind is the kind of credential that a caller presents to the gateway.
 type Kind string
 
 // The kinds of callers.
 const (
-	// KindNone is a request without a credential, on a route that needs none.
+	// KindNone is a request without a credential, on a route that requires none.
 	KindNone Kind = "none"
 	// KindUser is a user with an access token.
 	KindUser Kind = "user"
@@ -58,16 +58,16 @@ type ProjectRole struct {
 	Role    string `json:"r"`
 }
 
-// Caller is the identity behind a request.
+// Caller is the identity that makes a request.
 type Caller struct {
 	Kind      Kind   `json:"kind"`
 	Subject   string `json:"-"` // the id of the user, node, run or deployment, or the service's name
 	Username  string `json:"name,omitempty"`
 	SessionID string `json:"sid,omitempty"`
 	Role      string `json:"role,omitempty"`
-	// PasswordDrawn is true until the user changes the generated temporary password.
+	// PasswordDrawn is true until the user replaces the generated temporary password.
 	PasswordDrawn bool `json:"drawn,omitempty"`
-	// ClientAddr is the client's address as determined by the edge.
+	// ClientAddr is the client's address as determined by the gateway.
 	ClientAddr string `json:"addr,omitempty"`
 	// Epoch is the user's credential epoch. The token is outdated once the database holds a higher one.
 	Epoch int64    `json:"epoch,omitempty"`
@@ -99,7 +99,7 @@ func (c *Caller) ProjectRole(project string) string {
 	return ""
 }
 
-// CanReadProject reports whether the caller may read what the project's members may read.
+// CanReadProject reports whether the caller may read the project and what belongs to it.
 func (c *Caller) CanReadProject(project string) bool {
 	return c.IsAdmin() || c.ProjectRole(project) != ""
 }
@@ -140,17 +140,17 @@ func (c *Caller) owns(ownerID string) bool {
 	return c.IsUser() && ownerID != "" && ownerID == c.Subject
 }
 
-// Scope is the set of rows that SQL filters on: all rows for Admin, otherwise rows of UserID or of Projects.
-// For a caller that is not a user it matches no owned row: UserID is empty, which no row has, and Projects is
-// empty but never nil, so that `project_id = ANY($1)` is false and not NULL.
+// Scope describes the rows that SQL filters select: all rows if Admin is true, otherwise the rows of UserID or of
+// Projects. For a caller that is not a user it selects no owned row: UserID is empty, and no row has an empty owner.
+// Projects is then empty but not nil, so that `project_id = ANY($1)` is false and not NULL.
 type Scope struct {
 	Admin    bool
 	UserID   string
 	Projects []string
 	// Granted is the subset of Projects in which the caller's role meets the method's need.
 	Granted []string
-	// TeamsRead are the caller's teams. TeamsLed is the subset in which the method's need is met: changing a team
-	// requires leading it. Neither is nil.
+	// TeamsRead are the caller's teams. TeamsLed are the teams for which the method's need is met: to change a team,
+	// the caller must lead it. Neither is nil.
 	TeamsRead []string
 	TeamsLed  []string
 
@@ -158,7 +158,7 @@ type Scope struct {
 }
 
 // Reads returns the scope of the rows that the caller may read. It is for internal methods that a service calls on
-// the caller's behalf; public methods use ScopeOf, which follows their access option.
+// the caller's behalf. Public methods use ScopeOf, which applies their access option.
 func (c *Caller) Reads() Scope { return c.scope(NeedRead) }
 
 func (c *Caller) scope(need Need) Scope {

@@ -1,18 +1,17 @@
 package authn
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
@@ -24,16 +23,16 @@ const (
 
 const maxDepth = 8
 
-// alphabet holds the characters allowed in a token. Base64 decoders skip line breaks, so without this check one token
-// would have many spellings, and revoking or caching one of them would miss the others.
+// alphabet holds the characters allowed in a token. Base64 decoders skip line breaks. Without this check the same
+// token could be written in several ways, and a revocation or a cache entry would match only one of them.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
-// Format describes one kind of signed token. Verify requires all of it to match.
+// Format describes one kind of signed token. Verify requires a token to match all fields.
 type Format struct {
 	Typ      string
 	Issuer   string
 	Audience string
-	// Lifetime is the lifetime of tokens made by Sign, and the maximum that Verify accepts.
+	// Lifetime is how long a token from Sign is valid. It is also the longest lifetime that Verify accepts.
 	Lifetime time.Duration
 	// Leeway is the tolerated clock difference between two hosts. Verify caps it at 30 s.
 	Leeway time.Duration
@@ -98,7 +97,7 @@ func (f Format) Sign(key SigningKey, now time.Time, subject, jti string, claims 
 	return text, nil
 }
 
-// Verify verifies a token and decodes its claims into the struct that claims points to.
+// Verify checks a token and decodes its claims into the struct that claims points to.
 func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token string, claims any) (Registered, error) {
 	var none Registered
 	payload, kid, err := f.open(token)
@@ -124,9 +123,9 @@ func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token
 	case std.IssuedAt == nil:
 		return none, refuse(errors.New("missing iat"))
 	case len(std.Audience) != 1:
-		return none, refuse(errors.New("not exactly one audience"))
+		return none, refuse(errors.New("must have exactly one audience"))
 	case std.ExpiresAt.Sub(std.IssuedAt.Time) > f.Lifetime:
-		return none, refuse(errors.New("lifetime exceeds the maximum of its format"))
+		return none, refuse(errors.New("the lifetime exceeds the maximum of the format"))
 	}
 	if err := json.Unmarshal(payload, claims); err != nil {
 		return none, refuse(fmt.Errorf("read the claims: %w", err))
@@ -134,7 +133,7 @@ func (f Format) Verify(ctx context.Context, keys KeySource, now time.Time, token
 	return Registered{KeyID: kid, Subject: std.Subject, ID: std.ID, Issued: std.IssuedAt.UTC(), Expires: std.ExpiresAt.UTC()}, nil
 }
 
-// open does all checks that need no key.
+// open does all checks that need no key. It returns the decoded claims and the id of the key.
 func (f Format) open(token string) (payload []byte, kid string, err error) {
 	if len(token) > f.MaxBytes {
 		return nil, "", errors.New("exceeds the maximum size")
@@ -144,7 +143,7 @@ func (f Format) open(token string) (payload []byte, kid string, err error) {
 	}
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
-		return nil, "", errors.New("not three segments")
+		return nil, "", errors.New("does not have three segments")
 	}
 	raw, err := decodeObject(parts[0])
 	if err != nil {
@@ -170,77 +169,16 @@ func decodeObject(segment string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not base64url: %w", err)
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	first, err := dec.Token()
-	if err != nil || first != json.Delim('{') {
-		return nil, errors.New("not a JSON object")
-	}
-	if err := uniqueNames(dec, 1); err != nil {
+	// encoding/json, which decodes the object later, uses the last of two equal names and accepts `SUB` for `sub`. Other
+	// parsers may not, so names that differ only in case are duplicates.
+	rules := canon.Rules{Depth: maxDepth, FoldNames: true}
+	err = canon.Read(raw, rules, func(r *canon.Reader) error {
+		return r.Object(func(string) error { return r.Skip() })
+	})
+	if err != nil {
 		return nil, err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("data after the JSON object")
-	}
 	return raw, nil
-}
-
-// uniqueNames reads to the end of the object just opened and rejects duplicate names, ignoring case.
-// encoding/json uses the last of two equal names and accepts `SUB` for `sub`; other parsers may not.
-func uniqueNames(dec *json.Decoder, depth int) error {
-	if depth > maxDepth {
-		return errors.New("nested too deep")
-	}
-	seen := map[string]bool{}
-	isName := true
-	for {
-		tok, err := dec.Token()
-		if err != nil {
-			return fmt.Errorf("not JSON: %w", err)
-		}
-		switch v := tok.(type) {
-		case json.Delim:
-			if v == '}' || v == ']' {
-				return nil
-			}
-			if err := nested(dec, v, depth); err != nil {
-				return err
-			}
-			isName = true
-		case string:
-			if isName {
-				name := strings.ToLower(v)
-				if seen[name] {
-					return errors.New("duplicate name")
-				}
-				seen[name] = true
-			}
-			isName = !isName
-		default:
-			isName = true
-		}
-	}
-}
-
-func nested(dec *json.Decoder, open json.Delim, depth int) error {
-	if open == '{' {
-		return uniqueNames(dec, depth+1)
-	}
-	if depth >= maxDepth {
-		return errors.New("nested too deep")
-	}
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
-			return fmt.Errorf("not JSON: %w", err)
-		}
-		if d, ok := tok.(json.Delim); ok {
-			if err := nested(dec, d, depth+1); err != nil {
-				return err
-			}
-		}
-	}
-	_, err := dec.Token()
-	return err
 }
 
 func refuse(cause error) error {

@@ -21,7 +21,7 @@ type SigningKey struct {
 	Private ed25519.PrivateKey
 }
 
-// PublicKey is the published half of a SigningKey.
+// PublicKey is the public key of a SigningKey, with the same id.
 type PublicKey struct {
 	ID  string
 	Key ed25519.PublicKey
@@ -63,8 +63,9 @@ func (k SigningKey) String() string { return "signing key " + k.ID }
 // GoString keeps the private key out of %#v.
 func (k SigningKey) GoString() string { return k.String() }
 
-// These ages limit how long a revoked key is still accepted: KeysMaxAge while keys can be fetched, keysMaxStale while
-// they cannot. The latter is the lifetime of a token, so it adds nothing to what the key could have signed.
+// A revoked key is accepted for at most KeysMaxAge if the keys can be fetched, and for at most keysMaxStale if they
+// cannot. keysMaxStale is the lifetime of a token, because a token signed before the revocation is valid that long
+// too.
 const (
 	// KeysMaxAge is how long a set of keys is used before it is fetched again.
 	KeysMaxAge     = 5 * time.Second
@@ -73,19 +74,19 @@ const (
 	keysTimeout    = 5 * time.Second
 )
 
-// KeySource finds the live public key with an id. The error is a fault of kind unauthenticated if the id is not live,
-// and of kind unavailable if that cannot be determined.
+// KeySource finds the valid public key with an id. The error is a fault of kind unauthenticated if no valid key has
+// the id, and of kind unavailable if that cannot be determined.
 type KeySource interface {
 	Find(ctx context.Context, id string) (ed25519.PublicKey, error)
 }
 
-// FetchKeys returns the keys that are currently live.
+// FetchKeys returns the keys that are currently valid.
 type FetchKeys func(ctx context.Context) ([]PublicKey, error)
 
-// Keys is a cached set of live keys. It refreshes every few seconds, in one of the lookups that use it. Before an
-// unknown id is rejected, the set is fetched again, so that a new key is accepted everywhere at once; concurrent
-// lookups share one fetch. If keys cannot be fetched, known keys stay valid for as long as a token they signed.
-// Keys is safe for concurrent use.
+// Keys is a cache of the valid keys. When the cache is older than KeysMaxAge, the next lookup fetches the keys again.
+// Before an unknown id is rejected, the keys are fetched again too, so that a new key is accepted everywhere at once;
+// concurrent lookups share one fetch. If the keys cannot be fetched, cached keys remain in use for keysMaxStale. Keys
+// is safe for concurrent use.
 type Keys struct {
 	fetch FetchKeys
 	clk   clock.Clock
@@ -99,12 +100,12 @@ type Keys struct {
 	lastErr error
 }
 
-// NewKeys returns an empty set that fetches on its first lookup.
+// NewKeys returns an empty cache that fetches on its first lookup.
 func NewKeys(clk clock.Clock, fetch FetchKeys) *Keys {
 	return &Keys{fetch: fetch, clk: clk, gate: make(chan struct{}, 1)}
 }
 
-// StaticKeys returns a set that never changes, for the process that owns the keys.
+// StaticKeys returns keys that never change, for the process that owns them.
 func StaticKeys(clk clock.Clock, keys ...PublicKey) *Keys {
 	return NewKeys(clk, func(context.Context) ([]PublicKey, error) { return keys, nil })
 }
@@ -123,7 +124,7 @@ func (k *Keys) Find(ctx context.Context, id string) (ed25519.PublicKey, error) {
 	case key != nil && age < KeysMaxAge:
 		return key, nil
 	case key != nil && age < keysMaxStale:
-		// The lookup that gets the gate refreshes; the others use the cached key.
+		// The lookup that acquires the gate refreshes the keys; the others use the cached key.
 		select {
 		case k.gate <- struct{}{}:
 			k.refresh(ctx)
@@ -161,7 +162,7 @@ func (k *Keys) settled(id string) (ed25519.PublicKey, error) {
 	if k.lastErr != nil {
 		return nil, fault.New(fault.Unavailable, "keys", "credentials cannot be verified right now; try again later").Wrap(k.lastErr)
 	}
-	return nil, refuse(errors.New("key id is not live"))
+	return nil, refuse(errors.New("no valid key has the key id of the token"))
 }
 
 // refresh fetches the keys, except within keysRetryPause of a failed fetch. The caller holds the gate.

@@ -77,7 +77,7 @@ func TestKeys_rotation(t *testing.T) {
 	require.EqualValues(t, 1, k.src.calls.Load())
 
 	k.src.set(nil, second.Public())
-	require.NoError(t, k.verify(t, first), "cached for a few seconds")
+	require.NoError(t, k.verify(t, first), "the key is cached for a few seconds")
 	k.clk.Advance(authn.KeysMaxAge)
 	require.True(t, fault.Is(k.verify(t, first), fault.Unauthenticated), "a removed key stops working within seconds")
 	require.NoError(t, k.verify(t, second))
@@ -105,7 +105,7 @@ func TestKeys_Find_fetchesUnknownID(t *testing.T) {
 	require.True(t, fault.Is(k.verify(t, known), fault.Unauthenticated), "the key that it replaced is rejected")
 }
 
-// The first fetch is held up until all lookups wait, for it or for the gate.
+// The first fetch is blocked until all lookups wait, either for its result or for the gate.
 func TestKeys_Find_unknownIDsShareFetches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ type signed struct {
 }
 
 // kinds returns the signed credentials: users' access tokens, MCP access tokens, which differ only in the audience,
-// and the caller tokens between the edge and the services.
+// and the caller tokens between the gateway and the services.
 func kinds(t *testing.T, b bench) map[string]signed {
 	t.Helper()
 	keys := authn.StaticKeys(b.clk, b.key.Public())
@@ -45,7 +45,7 @@ func kinds(t *testing.T, b bench) map[string]signed {
 	return out
 }
 
-// If one token had several spellings, revocation, caches and logs would know only one of them.
+// If a token could be written in several ways, revocation, caches and logs would match only one of them.
 func TestVerify_rejectsInsertedBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

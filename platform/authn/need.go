@@ -7,13 +7,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Need is the minimum right to the objects that a method touches. The method's access option declares it,
-// platform/rpc puts it into the context, and ScopeOf turns it into the Scope that SQL filters on. The option
-// is therefore the only place where the rule is written.
+// Need is the right that a caller must have on the objects that a method uses. The method's access option declares
+// it, platform/rpc puts it into the context, and ScopeOf turns it into the Scope of the SQL filters. The rule is
+// therefore written only once, in the option.
 type Need int8
 
-// The needs. The zero value is NeedNone. Its scope matches no rows, not even for an admin, so a method that reads
-// rows without declaring a need fails on its first call.
+// The needs, in increasing order. The zero value is NeedNone. Its scope matches no rows, not even for an admin, so a
+// method that reads rows without declaring a need fails on its first call.
 const (
 	NeedNone Need = iota
 	NeedRead
@@ -28,7 +28,7 @@ func WithNeed(ctx context.Context, n Need) context.Context {
 	return context.WithValue(ctx, needKey{}, n)
 }
 
-// ScopeOf returns the scope of the request's caller under the need of the called method.
+// ScopeOf returns the scope that the caller in ctx has for the need of the called method.
 func ScopeOf(ctx context.Context) Scope {
 	need, _ := ctx.Value(needKey{}).(Need)
 	return CallerOf(ctx).scope(need)
@@ -40,8 +40,8 @@ func (s Scope) WithNeed(n Need) Scope {
 	return s
 }
 
-// Sees reports whether the scope may read a row with this owner, project and visibility. It applies the same rule
-// as the SQL filter, for objects held in memory.
+// Sees reports whether the scope may read a row with this owner, project and visibility. It is the rule of the SQL
+// filter, for objects in memory.
 func (s Scope) Sees(ownerID, project, visibility string) bool {
 	switch {
 	case s.need == NeedNone:
@@ -56,7 +56,8 @@ func (s Scope) Sees(ownerID, project, visibility string) bool {
 // visibleToAll is the visibility of rows that every user may read.
 const visibleToAll = "all"
 
-// Grants reports whether the scope's need is met for a readable row with this owner and project.
+// Grants reports whether the caller has the right that the method needs on a readable row with this owner and
+// project.
 func (s Scope) Grants(ownerID, project string) bool {
 	switch {
 	case s.need == NeedNone:
@@ -70,7 +71,8 @@ func (s Scope) Grants(ownerID, project string) bool {
 	}
 }
 
-// Require returns nil if the scope's need is met, and a 403 error if the caller may only read the row.
+// Require returns nil if the caller has the right that the method needs, and a 403 error if the caller may only read
+// the row.
 func (s Scope) Require(ownerID, project, kind, id string) error {
 	if s.Grants(ownerID, project) {
 		return nil
@@ -79,14 +81,13 @@ func (s Scope) Require(ownerID, project, kind, id string) error {
 		"only its owner, project members with a sufficient role and admins may do this to %s %s", kind, id)
 }
 
-// SeesTeam reports whether the scope may read a team. It applies the same rule as the SQL filter, for objects held in
-// memory.
+// SeesTeam reports whether the scope may read a team. It is the rule of the SQL filter, for objects in memory.
 func (s Scope) SeesTeam(team string) bool {
 	return s.need != NeedNone && (s.Admin || slices.Contains(s.TeamsRead, team))
 }
 
-// RequireTeam returns nil if the scope's need is met for the team, and a 403 error otherwise, for example if the
-// caller is a member but not a lead.
+// RequireTeam returns nil if the caller has the right that the method needs on the team. Otherwise, for example for a
+// member who is not a lead, it returns a 403 error.
 func (s Scope) RequireTeam(team string) error {
 	if s.need != NeedNone && (s.Admin || slices.Contains(s.TeamsLed, team)) {
 		return nil

@@ -39,14 +39,14 @@ func TestScopeOf_methodNeed(t *testing.T) {
 			require.Equal(t, c.reads, scope(c.who, authn.NeedRead).Sees(c.owner, c.project, "team"))
 			for need, met := range map[authn.Need]bool{authn.NeedEdit: c.edits, authn.NeedManage: c.manages} {
 				s := scope(c.who, need)
-				require.Equal(t, c.reads, s.Sees(c.owner, c.project, "team"), "a need for more than reading does not restrict reading")
+				require.Equal(t, c.reads, s.Sees(c.owner, c.project, "team"), "a higher need does not restrict reading")
 				require.Equal(t, met, s.Grants(c.owner, c.project))
 				err := s.Require(c.owner, c.project, "job", "job_1")
 				require.Equal(t, !met, fault.Is(err, fault.Forbidden), "%v", err)
 			}
 			none := scope(c.who, authn.NeedNone)
 			require.False(t, none.Sees(c.owner, c.project, "all") || none.Grants(c.owner, c.project) || none.Admin,
-				"a method without a need has access to nothing")
+				"a method that declares no need has no access")
 		})
 	}
 }

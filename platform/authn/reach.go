@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Reach is a digest of a caller's rights: every service treats two callers with the same Reach alike.
+// Reach is a digest of a caller's rights. Every service grants two callers with the same Reach the same access.
 type Reach [sha256.Size]byte
 
-// UnverifiedCaller returns the caller in a token without verifying the signature. It is only for tokens just received from
-// auth, and must not be used to grant access.
+// UnverifiedCaller returns the caller in a token without verifying the signature. It is only for tokens just received
+// from auth and must not be used to grant access.
 func UnverifiedCaller(token string) (*Caller, error) {
 	payload, _, err := CallerFormat().open(token)
 	if err != nil {
@@ -29,14 +29,14 @@ func UnverifiedCaller(token string) (*Caller, error) {
 	return &claimed.Caller, nil
 }
 
-// RightsDigestOf returns the reach of the caller in a token. Like Claimed it does not verify the signature, so it is only
-// for comparing tokens received from auth.
+// RightsDigestOf returns the Reach of the caller in a token. Like UnverifiedCaller it does not verify the signature,
+// so it is only for comparing tokens received from auth.
 func RightsDigestOf(token string) (Reach, error) {
 	claimed, err := UnverifiedCaller(token)
 	if err != nil {
 		return Reach{}, err
 	}
-	// Ignore the claims that never affect access. Any other claim counts, including ones added in the future.
+	// Clear the claims that never affect access. All other claims count, also those that are added in the future.
 	claimed.Username, claimed.SessionID, claimed.ClientAddr, claimed.Epoch = "", "", "", 0
 	slices.Sort(claimed.Teams)
 	slices.Sort(claimed.LeadOf)

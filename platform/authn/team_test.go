@@ -13,7 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// lead is a member of two teams and leads one of them.
+// lead returns a caller who is a member of two teams and leads one of them. LeadOf also contains a third team, and
+// the caller is not a member of it.
 func lead() *authn.Caller {
 	return &authn.Caller{
 		Kind: authn.KindUser, Subject: "usr_1", Role: authn.RoleOperator,
@@ -44,7 +45,7 @@ func TestScope_RequireTeam(t *testing.T) {
 			require.Equal(t, c.sees, scope(c.who, authn.NeedRead).SeesTeam(c.team))
 			require.Equal(t, c.sees, scope(c.who, authn.NeedRead).RequireTeam(c.team) == nil, "reading does not require leading the team")
 			manage := scope(c.who, authn.NeedManage)
-			require.Equal(t, c.sees, manage.SeesTeam(c.team), "a need for more than reading does not restrict reading")
+			require.Equal(t, c.sees, manage.SeesTeam(c.team), "a higher need does not restrict reading")
 			err := manage.RequireTeam(c.team)
 			require.Equal(t, !c.leads, fault.Is(err, fault.Forbidden), "%v", err)
 			if err != nil {
@@ -52,7 +53,7 @@ func TestScope_RequireTeam(t *testing.T) {
 			}
 			none := scope(c.who, authn.NeedNone)
 			require.False(t, none.SeesTeam(c.team))
-			require.Error(t, none.RequireTeam(c.team), "a method without a need has access to nothing")
+			require.Error(t, none.RequireTeam(c.team), "a method that declares no need has no access")
 		})
 	}
 }
@@ -61,7 +62,7 @@ func TestScope_teamLists(t *testing.T) {
 	t.Parallel()
 	s := scope(lead(), authn.NeedManage)
 	require.Equal(t, []string{"team_l", "team_m"}, s.TeamsRead)
-	require.Equal(t, []string{"team_l"}, s.TeamsLed, "a led team counts only for its members")
+	require.Equal(t, []string{"team_l"}, s.TeamsLed, "only a member of a team can lead it")
 	none := scope(lead(), authn.NeedNone)
 	require.NotNil(t, none.TeamsRead, "comparing with a NULL array yields NULL")
 	require.NotNil(t, none.TeamsLed)
@@ -93,5 +94,5 @@ func TestSigner_Sign_teams(t *testing.T) {
 	_, _, err = signer.Sign(c)
 	require.ErrorContains(t, err, "101 teams")
 	_, _, err = signer.Sign(&authn.Caller{Kind: authn.KindNone, Teams: []string{"team_1"}})
-	require.ErrorContains(t, err, "no identity")
+	require.ErrorContains(t, err, "must not have a subject")
 }

@@ -26,7 +26,7 @@ func CallerFormat() Format {
 	}
 }
 
-// Signer signs caller tokens. The edge has one.
+// Signer signs caller tokens. Only auth has the keys for it.
 type Signer struct {
 	format Format
 	clk    clock.Clock
@@ -46,13 +46,13 @@ func (s *Signer) Sign(c *Caller) (token string, expires time.Time, err error) {
 	return s.SignWith(s.key(), c)
 }
 
-// SignWith is like Sign, with the given key.
+// SignWith is like Sign, but uses the given key.
 func (s *Signer) SignWith(key SigningKey, c *Caller) (token string, expires time.Time, err error) {
 	if err := c.check(); err != nil {
 		return "", time.Time{}, fmt.Errorf("sign a caller token: %w", err)
 	}
 	if len(c.Teams) > MaxTeams || len(c.LeadOf) > len(c.Teams) {
-		return "", time.Time{}, fmt.Errorf("sign a caller token: %d teams, %d led; the maximum is %d, and led teams must be among them",
+		return "", time.Time{}, fmt.Errorf("sign a caller token: the caller has %d teams and leads %d; it may have at most %d teams and lead only these",
 			len(c.Teams), len(c.LeadOf), MaxTeams)
 	}
 	claims := *c
@@ -74,12 +74,12 @@ type Verifier struct {
 	keys   *Keys
 }
 
-// NewVerifier returns a Verifier that accepts signatures of the live keys.
+// NewVerifier returns a Verifier that accepts signatures of the valid keys.
 func NewVerifier(clk clock.Clock, keys *Keys) *Verifier {
 	return &Verifier{format: CallerFormat(), clk: clk, keys: keys}
 }
 
-// Verify verifies a token and returns its caller and its expiry.
+// Verify checks a token and returns its caller and its expiry.
 func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, time.Time, error) {
 	c := &Caller{}
 	std, err := v.format.Verify(ctx, v.keys, v.clk.Now(), token, c)
@@ -99,22 +99,22 @@ func (c *Caller) check() error {
 	switch c.Kind {
 	case KindNone:
 		if c.Subject != "" || c.Role != "" || len(c.Projects)+len(c.Teams)+len(c.LeadOf) > 0 {
-			return errors.New("a caller without a credential has no identity")
+			return errors.New("a caller without a credential must not have a subject, a role, projects or teams")
 		}
 		return nil
 	case KindUser:
 		if c.Subject == "" || (c.Role != RoleOperator && c.Role != RoleAdmin) {
-			return errors.New("a user needs a subject and a role")
+			return errors.New("a user must have a subject and a role")
 		}
 		return nil
 	case KindIngest:
 		if c.RunID == "" || c.Role != "" {
-			return errors.New("an ingest caller needs a run and has no role")
+			return errors.New("an ingest caller must have a run and must not have a role")
 		}
 		return nil
 	case KindDeployment:
 		if c.DeploymentID == "" || c.Role != "" {
-			return errors.New("a deployment caller needs a deployment and has no role")
+			return errors.New("a deployment caller must have a deployment and must not have a role")
 		}
 		return nil
 	case KindAgent, KindService:

@@ -14,29 +14,29 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// driver wraps River's own driver and limits how long its calls may take during a stop. When River stops,
-// it resigns its leadership and stores the results of jobs with contexts that cannot be cancelled, and
-// retries failures after pauses that cannot be cancelled either: without a database a stop took seven
-// seconds and more. Here such a call ends with the client, and the pauses between retries can be cancelled.
+// driver wraps River's own driver and limits how long its calls may take during a stop. A stopping River resigns its
+// leadership and stores the results of jobs. It does both with contexts that cannot be cancelled, and retries after
+// pauses that cannot be cancelled either: without a database a stop took seven seconds or more. The driver cancels
+// such calls when the client's grace period is over, and its pauses between retries can be cancelled.
 type driver struct {
 	riverdriver.Driver[pgx.Tx]
 	stop *stop
 }
 
-// stop holds the contexts that signal the stop of a client to its database calls.
+// stop holds the contexts from which the database calls of a client learn that the client is stopping.
 type stop struct {
 	clock    clock.Clock
 	log      *slog.Logger
 	stopping context.Context // ends when the client begins to stop
-	expired  context.Context // ends when the client waits for no call any longer
+	expired  context.Context // ends when the grace period for pending calls is over
 }
 
-// bound returns ctx, cancelled at the latest when the client waits for no call any longer.
+// bound returns a copy of ctx that is also cancelled when the grace period is over.
 func (s *stop) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return until(ctx, s.expired)
 }
 
-// until returns ctx, cancelled at the latest when end is done.
+// until returns a copy of ctx that is also cancelled when end is done.
 func until(ctx, end context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	release := context.AfterFunc(end, cancel)
@@ -90,12 +90,11 @@ func (e *executor) LeaderResign(ctx context.Context, params *riverdriver.LeaderR
 	return resigned, nil
 }
 
-// storeTimeout is the limit for one attempt to store the results of jobs.
+// storeTimeout limits one attempt to store the results of jobs.
 const storeTimeout = 10 * time.Second
 
-// JobSetStateIfRunningMany implements riverdriver.Executor. It stores the results of jobs and retries until
-// that succeeds. After the client begins to stop it tries once more; jobs whose results are not stored then
-// run again.
+// JobSetStateIfRunningMany implements riverdriver.Executor. It stores the results of jobs and retries until that
+// succeeds. Once the client is stopping, it makes one last attempt. Jobs whose results are not stored run again.
 func (e *executor) JobSetStateIfRunningMany(ctx context.Context, params *riverdriver.JobSetStateIfRunningManyParams) ([]*rivertype.JobRow, error) {
 	pause := process.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second, Jitter: 0.2}
 	ctx = context.WithoutCancel(ctx)
@@ -112,7 +111,7 @@ func (e *executor) JobSetStateIfRunningMany(ctx context.Context, params *riverdr
 			return nil, fmt.Errorf("store the results of %d jobs: %w: %w", len(params.ID), context.Canceled, err)
 		}
 		e.stop.log.WarnContext(ctx, "could not store the results of jobs; retrying", "jobs", len(params.ID), "attempt", attempt+1, "error", err.Error())
-		_ = pause.Wait(waiting, e.stop.clock, attempt) // an error means that the client stops, which the next round checks
+		_ = pause.Wait(waiting, e.stop.clock, attempt) // fails only if the client is stopping, which the next iteration checks
 	}
 }
 

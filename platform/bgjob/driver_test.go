@@ -63,7 +63,7 @@ func newStop() (s *stop, requestStop, end context.CancelFunc) {
 	return s, requestStop, end
 }
 
-// River makes each of these calls with a context that outlives the stop.
+// River makes each of these calls with a context that does not end with the stop.
 func TestExecutor_callsEndWithClient(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -93,7 +93,7 @@ func TestExecutor_callsEndWithClient(t *testing.T) {
 				done <- c.call(&executor{Executor: db, stop: stop}, &listener{Listener: &silentListener{silent: db}, stop: stop})
 			}()
 			<-db.called
-			require.Empty(t, done, "the database may still respond")
+			require.Empty(t, done, "the call waits for the database until the grace period is over")
 			end()
 			if err := <-done; c.ok {
 				require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestExecutor_callsEndWithClient(t *testing.T) {
 	}
 }
 
-// failing is a database that fails to store the results of jobs for some attempts.
+// failing is a database whose first attempts to store the results of jobs fail.
 type failing struct {
 	riverdriver.Executor
 	fails, tries int

@@ -1,7 +1,7 @@
-// Package bgjob owns the short, retriable background jobs of a service. It uses River
-// in the schema of the service. A job is inserted in the transaction of the change that
-// requires it, so neither exists without the other. Jobs may run more than once: workers
-// must be idempotent and use the id of the job as idempotency key for other services.
+// Package bgjob owns the short, retriable background jobs of a service. It uses River in the schema of the service. A
+// job is inserted in the transaction of the change that requires it, so neither exists without the other. A job may
+// run more than once: workers must be idempotent, and must use the job's id as the idempotency key of their calls to
+// other services.
 package bgjob
 
 import (
@@ -24,33 +24,33 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// Config configures a Client. Zero values mean the defaults below.
+// Config configures a Client. Zero values mean the defaults.
 type Config struct {
 	Schema  string
-	Workers *river.Workers // nil: this client only inserts
-	// MaxWorkers is how many jobs of the default queue run concurrently: 8.
+	Workers *river.Workers // nil if this client only inserts jobs
+	// MaxWorkers is the maximum number of jobs that run concurrently; the default is 8.
 	MaxWorkers int
 	Periodic   []*river.PeriodicJob
-	// MaxAttempts is how often a failing job runs: 20, over about an hour.
+	// MaxAttempts is how often a failing job is attempted; the default is 20, which takes about an hour.
 	MaxAttempts int
-	// JobTimeout is the limit for one attempt: 1 minute.
+	// JobTimeout limits one attempt; the default is 1 minute.
 	JobTimeout time.Duration
-	// SoftStop is how long Run lets running jobs finish before it cancels them: 1 s.
+	// SoftStop is how long Run lets running jobs finish before it cancels them; the default is 1 s.
 	SoftStop time.Duration
-	// CallGrace is how long Run waits after that for pending database calls: 1 s.
+	// CallGrace is how long Run then waits for pending database calls; the default is 1 s.
 	CallGrace time.Duration
-	Clock     clock.Clock // for these waits; nil means the real clock; River uses its own
+	Clock     clock.Clock // for these two waits; nil means the real clock, which River always uses
 	Log       *slog.Logger
 }
 
-// Client inserts jobs; Run works them.
+// Client inserts jobs. Its Run method executes them.
 type Client struct {
 	river *river.Client[pgx.Tx]
 	works bool
 
 	stop             *stop
-	requestStop, end context.CancelFunc // end stop.stopping and stop.expired
-	grace            time.Duration      // time between the two
+	requestStop, end context.CancelFunc // cancel stop.stopping and stop.expired
+	grace            time.Duration      // time between these two events
 }
 
 // New returns a Client that uses the pool of the schema. It starts nothing; Run must be called once.
@@ -80,11 +80,11 @@ func riverConfig(cfg Config) *river.Config {
 	timeout := or(cfg.JobTimeout, time.Minute)
 	rc := &river.Config{
 		Schema: cfg.Schema,
-		// Reindexing needs the role of the owner; the migrate command does it.
+		// Reindexing requires the role that owns the schema, so the migrate command does it.
 		ReindexerIndexNames: []string{},
 		MaxAttempts:         or(cfg.MaxAttempts, 20),
 		JobTimeout:          timeout,
-		// Jobs of a killed process run again once they must have timed out.
+		// Jobs of a killed process run again after their timeout has certainly passed.
 		RescueStuckJobsAfter: timeout + 30*time.Second,
 		SoftStopTimeout:      or(cfg.SoftStop, softStop),
 		RetryPolicy:          retries{process.Backoff{Min: time.Second, Max: 5 * time.Minute, Jitter: 0.2}},
@@ -108,8 +108,8 @@ func (c *Client) InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, op
 	return res, nil
 }
 
-// Run works jobs until ctx is done and returns when no job runs any longer. At the start it waits until the
-// database is reachable; at the end it does not.
+// Run executes jobs until ctx is done and returns when no job is running. It waits for the database when it starts,
+// but not when it stops.
 func (c *Client) Run(ctx context.Context) error {
 	if !c.works {
 		<-ctx.Done()
@@ -126,8 +126,8 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch ends c.stop.stopping when ctx is done, and c.stop.expired after the grace period. The returned
-// function ends the watch and waits for it.
+// watch cancels c.stop.stopping when ctx is done, and c.stop.expired when the grace period has passed. The returned
+// function cancels both and waits until the goroutine of watch has ended.
 func (c *Client) watch(ctx context.Context) func() {
 	done := make(chan struct{})
 	var watch sync.WaitGroup
@@ -166,16 +166,15 @@ func (c *Client) start(ctx context.Context) (started bool, err error) {
 			return false, fmt.Errorf("start the queue: %w", err)
 		}
 		c.stop.log.WarnContext(ctx, "could not start the queue; retrying", "attempt", attempt+1, "error", err.Error())
-		_ = pause.Wait(ctx, c.stop.clock, attempt) // an error means that ctx is done, which the loop checks
+		_ = pause.Wait(ctx, c.stop.clock, attempt) // fails only if ctx is done, which the loop checks
 	}
 	return false, ctx.Err()
 }
 
-// River returns the underlying client, for features that this package does not cover:
-// periodic jobs, events, reading a job.
+// River returns the underlying client, for features that this package lacks: periodic jobs, events, reading a job.
 func (c *Client) River() *river.Client[pgx.Tx] { return c.river }
 
-// retries computes the time of the next attempt, with the real clock like River.
+// retries computes the time of the next attempt. It uses the real clock, as River does.
 type retries struct{ backoff process.Backoff }
 
 // NextRetry implements river.ClientRetryPolicy.
@@ -183,8 +182,7 @@ func (r retries) NextRetry(job *rivertype.JobRow) time.Time {
 	return clock.Real().Now().Add(r.backoff.Delay(len(job.Errors)))
 }
 
-// failures logs each failed attempt once, the last one as an error because no retry
-// follows.
+// failures logs each failed attempt once. The last attempt is logged as an error, because no retry follows.
 type failures struct{ log *slog.Logger }
 
 // HandleError implements river.ErrorHandler.

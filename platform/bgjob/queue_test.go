@@ -38,7 +38,7 @@ type worker struct {
 
 func (w *worker) Work(ctx context.Context, job *river.Job[greet]) error { return w.work(ctx, job) }
 
-// NextRetry keeps tests short.
+// NextRetry makes a failed job run again almost at once, to keep the tests short.
 func (w *worker) NextRetry(*river.Job[greet]) time.Time { return time.Now().Add(10 * time.Millisecond) }
 
 type logBuffer struct {
@@ -71,7 +71,7 @@ type bench struct {
 	log    *logBuffer
 }
 
-// setup creates a client with the role of the server that works greet jobs.
+// setup creates a client that executes greet jobs, with the database role of the server.
 func setup(
 	t *testing.T, pool *pgxpool.Pool, work func(ctx context.Context, job *river.Job[greet]) error, change ...func(*bgjob.Config),
 ) *bench {
@@ -94,7 +94,7 @@ func setup(
 	return b
 }
 
-// begin runs the client. end stops it and waits; it is also called at the end of the test.
+// begin runs the client. end stops it and waits until Run has returned. end is also called at the end of the test.
 func (b *bench) begin(t *testing.T) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

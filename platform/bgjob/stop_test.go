@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// guard is how long a test waits before it fails because something hangs.
+// guard is how long a test waits for an event before it fails.
 const guard = 2 * time.Minute
 
 // line is the network between a pool and its database. If it is cut, connections break and new ones fail;
@@ -69,7 +69,8 @@ func (l *line) freeze() { l.is(func() bool { l.frozen = true; return true }) }
 
 func (l *line) mend() { l.is(func() bool { l.cut, l.frozen = false, false; return true }) }
 
-// Read returns what the server sent; on a frozen line it reads until the deadline of the caller.
+// Read returns what the server sent. On a frozen line it discards the data and reads until the deadline of the
+// caller.
 func (w *wire) Read(p []byte) (int, error) {
 	for {
 		n, err := w.Conn.Read(p)
@@ -79,7 +80,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 }
 
-// newLine returns a working line, a pool that connects over it and one that does not.
+// newLine returns a working line, a pool that connects over the line and a pool that connects directly.
 func newLine(t *testing.T) (l *line, across, beside *pgxpool.Pool) {
 	t.Helper()
 	l = &line{}
@@ -93,13 +94,13 @@ func newLine(t *testing.T) (l *line, across, beside *pgxpool.Pool) {
 	return l, across, beside
 }
 
-// led makes a client insert a job as soon as it leads: only leaders insert periodic jobs.
+// led adds a periodic job. Only a leader inserts it, so the job shows that the client is the leader.
 func led(c *bgjob.Config) {
 	c.Periodic = []*river.PeriodicJob{river.NewPeriodicJob(river.PeriodicInterval(24*time.Hour),
 		func() (river.JobArgs, *river.InsertOpts) { return greet{Name: "periodic"}, nil }, &river.PeriodicJobOpts{RunOnStart: true})}
 }
 
-// awaitLog waits until the log has a line with this text.
+// awaitLog waits until a log message contains words, for at most guard.
 func (b *bench) awaitLog(t *testing.T, words string) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -1,11 +1,9 @@
-// Package blob is the object store: datasets, artifacts and models, each under a
-// key that the server derives from ids. An object is written once. Its size and
-// SHA-256 never change; a store returns only digests that it, or its S3 server,
-// has computed from the bytes.
+// Package blob defines the object store for datasets, artifacts and models. Each object has a key that the server
+// derives from ids. An object is written once: its size and SHA-256 never change. A store returns only digests that
+// it, or its S3 server, has computed from the bytes.
 //
-// Package file stores objects in a folder and package s3 on an S3 server. Package
-// driver selects one by the settings. Package blobtest is the test suite that both
-// pass. Errors are fault values.
+// Package objectstore implements the store on a folder and on an S3 server. Package test/blobtest is the test suite
+// of both implementations. Errors are fault values.
 package blob
 
 import (
@@ -24,10 +22,10 @@ const MaxExpires = 15 * time.Minute
 
 // Error codes.
 const (
-	CodeAbsent   = "blob_absent"       // the key has no object
-	CodeDiffers  = "blob_differs"      // the key has a different object
+	CodeAbsent   = "blob_absent"       // no object has this key
+	CodeDiffers  = "blob_differs"      // a different object has this key
 	CodeDigest   = "digest_mismatch"   // the bytes do not match the announced digest
-	CodeLength   = "length_mismatch"   // more or fewer bytes than announced
+	CodeLength   = "length_mismatch"   // the number of bytes differs from the announced one
 	CodeTooLarge = "blob_too_large"    // the object exceeds the installation's limit
 	CodeStore    = "blob_store_failed" // the disk or the S3 server failed
 	CodeKey      = "blob_key"          // the key is invalid
@@ -41,15 +39,14 @@ type Info struct {
 	Modified time.Time
 }
 
-// SignOptions restricts a signed upload to certain bytes.
+// SignOptions describes the only bytes that a signed upload may contain.
 type SignOptions struct {
 	Size    int64
 	SHA256  string        // lower-case hex
 	Expires time.Duration // values outside (0, MaxExpires] mean MaxExpires
 }
 
-// Signed is a request that needs no other credential. Headers must be sent
-// unchanged.
+// Signed is a request that needs no other credential. It must be sent with exactly these Headers.
 type Signed struct {
 	URL       string
 	Method    string
@@ -57,14 +54,14 @@ type Signed struct {
 	ExpiresAt time.Time
 }
 
-// Store stores objects.
+// Store is an object store. Its errors are fault values.
 type Store interface {
 	// Put stores size bytes of r if their SHA-256 is sha256. Putting the same
 	// bytes again succeeds; different bytes under the same key are a conflict.
 	Put(ctx context.Context, key string, r io.Reader, size int64, sha256 string) error
-	// Get opens an object. Reading it to the end fails if the stored bytes have changed.
+	// Get opens an object. Reading to the end returns an error if the stored bytes have changed.
 	Get(ctx context.Context, key string) (io.ReadCloser, Info, error)
-	// Stat describes an object.
+	// Stat returns the Info of an object.
 	Stat(ctx context.Context, key string) (Info, error)
 	// Delete removes an object. Deleting a missing object succeeds.
 	Delete(ctx context.Context, key string) error
@@ -93,10 +90,10 @@ const (
 	digestLength = 64
 )
 
-// URI returns the URI of an object, which is how rows and jobs refer to it.
+// URI returns the URI with which rows and jobs refer to an object.
 func URI(key string) string { return scheme + key }
 
-// ParseURI returns the key of a URI.
+// ParseURI returns the key in a URI, and false if the URI is invalid.
 func ParseURI(uri string) (key string, ok bool) {
 	key, ok = strings.CutPrefix(uri, scheme)
 	return key, ok && CheckKey(key) == nil
@@ -151,7 +148,7 @@ func Absent(key string) error {
 	return fault.New(fault.Absent, CodeAbsent, "no such object: %s", key)
 }
 
-// Differs returns the error for a key that holds different bytes.
+// Differs returns the error for a key that already has an object with different bytes.
 func Differs(key string) error {
 	return fault.New(fault.Conflict, CodeDiffers, "a different object is already stored as %s", key)
 }

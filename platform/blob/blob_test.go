@@ -60,7 +60,7 @@ func TestVerifier(t *testing.T) {
 	}
 }
 
-// A consumer that stops at the announced length must not end up with wrong bytes.
+// A consumer that stops reading at the announced length must not have received wrong bytes.
 func TestVerifier_holdsBackLastBytes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sent, code string }{

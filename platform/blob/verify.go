@@ -11,16 +11,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Verifier is a reader that returns exactly the announced number of bytes with the
-// announced digest, or an error. It returns the last bytes only after verifying the
-// digest, so a consumer that has read them all has the right ones.
+// Verifier is a reader that returns exactly the announced number of bytes with the announced digest, or an error. It
+// returns the last bytes only after verifying the digest, so a consumer that has read all bytes can rely on them.
 type Verifier struct {
 	from   io.Reader
 	want   string
 	hash   hash.Hash
 	left   int64
 	err    error
-	broken error // the error of the underlying reader, if that failed
+	broken error // the error of the underlying reader, if it failed
 }
 
 // NewVerifier wraps r. size and sha256 must have passed CheckContent.
@@ -42,7 +41,7 @@ func (v *Verifier) Read(p []byte) (int, error) {
 	v.left -= int64(n)
 	switch {
 	case v.left == 0:
-		// finish reads on, to detect extra bytes before the last ones are returned.
+		// finish continues reading, to detect extra bytes before the last bytes are returned.
 		if v.finish(); v.err != io.EOF { //nolint:errorlint // set by finish, never wrapped
 			return 0, v.err
 		}
@@ -58,7 +57,7 @@ func (v *Verifier) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Err returns the error that reading ended with, nil before that or after success.
+// Err returns the error with which reading failed, or nil if it has not failed.
 func (v *Verifier) Err() error {
 	if v.err == io.EOF { //nolint:errorlint // set by finish, never wrapped
 		return nil
@@ -66,7 +65,7 @@ func (v *Verifier) Err() error {
 	return v.err
 }
 
-// Broken returns the error of the underlying reader, nil if that did not fail.
+// Broken returns the error of the underlying reader, or nil if that reader has not failed.
 func (v *Verifier) Broken() error { return v.broken }
 
 func (v *Verifier) finish() {

@@ -1,18 +1,15 @@
-// Package canon writes JSON in the canonical form of RFC 8785, so that equal
-// documents have equal bytes and equal digests. Documents without a canonical form
-// are an error: duplicate member names, text that is not valid Unicode, and numbers
-// that a double cannot represent. Rounding these would give different documents the
-// same digest.
+// Package canon reads JSON strictly and writes it in the canonical form of RFC 8785, so that equal documents have equal
+// bytes and equal digests. It returns an error for a document without a canonical form: one with duplicate member names,
+// text that is not valid Unicode, or numbers that a double cannot represent. Rounding such numbers would give different
+// documents the same digest.
 package canon
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -22,7 +19,7 @@ import (
 )
 
 // ErrNoForm is the error for a document without a canonical form.
-var ErrNoForm = errors.New("no canonical JSON form")
+var ErrNoForm = errors.New("the document has no canonical JSON form")
 
 const maxDepth = 1000
 
@@ -37,10 +34,9 @@ func JSON(raw []byte) ([]byte, error) {
 	if err := checkSurrogates(raw); err != nil {
 		return nil, err
 	}
-	w := writer{in: json.NewDecoder(bytes.NewReader(raw))}
-	w.in.UseNumber()
-	if err := w.value(0); err != nil {
-		return nil, err
+	var w writer
+	if err := Read(raw, Rules{Depth: maxDepth}, w.value); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoForm, err)
 	}
 	return w.out, nil
 }
@@ -55,25 +51,19 @@ func Digest(raw []byte) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-type writer struct {
-	in  *json.Decoder
-	out []byte
-}
+type writer struct{ out []byte }
 
-func (w *writer) value(depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%w: nested deeper than %d", ErrNoForm, maxDepth)
-	}
-	token, err := w.in.Token()
+func (w *writer) value(r *Reader) error {
+	token, err := r.Next()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoForm, err)
+		return err
 	}
 	switch v := token.(type) {
 	case json.Delim:
 		if v == '{' {
-			return w.object(depth)
+			return w.object(r)
 		}
-		return w.array(depth)
+		return w.array(r)
 	case string:
 		w.out = appendString(w.out, v)
 	case json.Number:
@@ -86,17 +76,18 @@ func (w *writer) value(depth int) error {
 	return err
 }
 
-func (w *writer) array(depth int) error {
+func (w *writer) array(r *Reader) error {
 	w.out = append(w.out, '[')
-	for i := 0; w.in.More(); i++ {
-		if i > 0 {
+	first := true
+	err := r.Items(func() error {
+		if !first {
 			w.out = append(w.out, ',')
 		}
-		if err := w.value(depth + 1); err != nil {
-			return err
-		}
-	}
-	return w.end(']')
+		first = false
+		return w.value(r)
+	})
+	w.out = append(w.out, ']')
+	return err
 }
 
 type member struct {
@@ -105,42 +96,29 @@ type member struct {
 	value []byte
 }
 
-func (w *writer) object(depth int) error {
+func (w *writer) object(r *Reader) error {
 	before := w.out
 	var members []member
-	for w.in.More() {
-		token, err := w.in.Token()
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNoForm, err)
-		}
-		name, _ := token.(string)
+	err := r.Members(func(name string) error {
 		w.out = nil
-		if err := w.value(depth + 1); err != nil {
-			return err
-		}
+		err := w.value(r)
 		members = append(members, member{name, utf16.Encode([]rune(name)), w.out})
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	slices.SortFunc(members, func(a, b member) int { return slices.Compare(a.order, b.order) })
 	w.out = before
 	w.out = append(w.out, '{')
 	for i, m := range members {
 		if i > 0 {
-			if m.name == members[i-1].name {
-				return fmt.Errorf("%w: duplicate member %q", ErrNoForm, m.name)
-			}
 			w.out = append(w.out, ',')
 		}
 		w.out = append(appendString(w.out, m.name), ':')
 		w.out = append(w.out, m.value...)
 	}
-	return w.end('}')
-}
-
-func (w *writer) end(closing byte) error {
-	if _, err := w.in.Token(); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: %w", ErrNoForm, err)
-	}
-	w.out = append(w.out, closing)
+	w.out = append(w.out, '}')
 	return nil
 }
 
@@ -148,13 +126,13 @@ func (w *writer) end(closing byte) error {
 func appendNumber(out []byte, text string) ([]byte, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the number %.40s is out of range", ErrNoForm, text)
+		return nil, fmt.Errorf("the number %.40s is out of range", text)
 	}
 	if f == 0 {
 		return append(out, '0'), nil
 	}
 	if !strings.ContainsAny(text, ".eE") && !holds(f, text) {
-		return nil, fmt.Errorf("%w: the integer %.40s cannot be represented as a double", ErrNoForm, text)
+		return nil, fmt.Errorf("the integer %.40s cannot be represented as a double", text)
 	}
 	if size := math.Abs(f); size >= 1e-6 && size < 1e21 {
 		return strconv.AppendFloat(out, f, 'f', -1, 64), nil
@@ -164,8 +142,8 @@ func appendNumber(out []byte, text string) ([]byte, error) {
 	return append(out, mantissa+"e"+exponent[:1]+strings.TrimLeft(exponent[1:], "0")...), nil
 }
 
-// holds reports whether the integer in text is exactly f, or is how this package formats f.
-// The latter makes every canonical form its own canonical form.
+// holds reports whether the integer in text is exactly f, or whether this package formats f as text. The second case
+// ensures that the canonical form of a canonical form is unchanged.
 func holds(f float64, text string) bool {
 	return strconv.FormatFloat(f, 'f', 0, 64) == text || strconv.FormatFloat(f, 'f', -1, 64) == text
 }
@@ -211,7 +189,7 @@ func checkSurrogates(raw []byte) error {
 	return nil
 }
 
-// unit decodes the \uXXXX escape at an offset. It returns -1 if there is none.
+// unit decodes the \uXXXX escape at an offset. It returns -1 if the text there is not such an escape.
 func unit(raw []byte, at int) rune {
 	if at+6 > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
 		return -1

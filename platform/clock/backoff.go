@@ -2,15 +2,15 @@ package clock
 
 import "time"
 
-// Backoff describes the waits. Jitter returns a number in [0, 1).
+// Backoff computes the wait after a failed attempt. Jitter returns a random number in [0, 1).
 type Backoff struct {
 	Base   time.Duration
 	Max    time.Duration
 	Jitter func() float64
 }
 
-// Wait returns the wait after the given try, counted from 0. It is between half of
-// the doubled base and all of it, at most Max.
+// Wait returns how long to wait after the given attempt, counted from 0. The limit doubles from Base with each
+// attempt, up to Max. The wait is random, between half of the limit and the limit.
 func (p Backoff) Wait(try int) time.Duration {
 	d := p.Base
 	for range min(max(try, 0), maxDoublings) {
@@ -19,5 +19,5 @@ func (p Backoff) Wait(try int) time.Duration {
 	return d/2 + time.Duration(p.Jitter()*float64(d/2))
 }
 
-// maxDoublings keeps the result within a time.Duration.
+// maxDoublings prevents an overflow of time.Duration.
 const maxDoublings = 20

@@ -1,8 +1,7 @@
-// Package clock is the only place in Signalbox that reads the time. Now is always
-// in UTC and truncated to microseconds, the resolution of Postgres, so that a time
-// read back from the database equals the time written.
+// Package clock is the only place in Signalbox that reads the time. Now is always in UTC and truncated to
+// microseconds, the resolution of Postgres, so that a time read back from the database equals the time written.
 //
-// Backoff computes the wait after a failed try, with a bound and jitter.
+// Backoff computes the wait after a failed attempt, with a limit and jitter.
 package clock
 
 import (
@@ -10,15 +9,15 @@ import (
 	"time"
 )
 
-// Clock reads the time and makes timers.
+// Clock reads the time and creates timers.
 type Clock interface {
 	Now() time.Time
 	NewTimer(d time.Duration) Timer
 	NewTicker(d time.Duration) Ticker
 }
 
-// Timer fires once on C. Stop and Reset report whether the timer's value had not been
-// received yet. After either, C holds no value of the earlier setting.
+// Timer fires once on C. Stop and Reset report whether the timer had not fired yet or its value had not been received
+// yet. After Stop or Reset, C holds no earlier value.
 type Timer interface {
 	C() <-chan time.Time
 	Stop() bool
@@ -35,7 +34,7 @@ type Ticker interface {
 // Real returns the system clock.
 func Real() Clock { return real{} }
 
-// Sleep waits until d has passed or ctx is done, whichever comes first.
+// Sleep waits until d has passed or ctx is done, whichever comes first. If ctx is done first, it returns ctx.Err().
 func Sleep(ctx context.Context, c Clock, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -75,7 +74,7 @@ func (r realTicker) Reset(d time.Duration) { r.t.Reset(d) }
 
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// Monotonic returns a function that reports the time elapsed since the call to Monotonic. Unlike a Clock it is not
+// Monotonic returns a function that returns the time elapsed since the call to Monotonic. Unlike a Clock it is not
 // affected by changes of the system time, so durations such as leases are measured with it.
 func Monotonic() func() time.Duration {
 	start := time.Now()

@@ -68,7 +68,7 @@ func TestFake_timerStopAndReset(t *testing.T) {
 	require.Empty(t, timer.C())
 	require.False(t, timer.Reset(time.Second))
 	f.Advance(time.Second)
-	require.True(t, timer.Reset(time.Second), "it had fired, but its value was not received")
+	require.True(t, timer.Reset(time.Second), "the timer had fired, but its value was not received")
 	require.Empty(t, timer.C(), "Reset drops an unread value")
 	require.True(t, timer.Reset(0))
 	require.Equal(t, f.Now(), <-timer.C())

@@ -39,7 +39,7 @@ func (f *Fake) NewTicker(d time.Duration) Ticker {
 	return fakeTicker{f.add(d, d)}
 }
 
-// Advance moves the clock by d and fires the timers that fall due on the way.
+// Advance moves the clock by d and fires all timers that are due by then, in the order of their due times.
 func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,8 +51,8 @@ func (f *Fake) Advance(d time.Duration) {
 	f.now = stamp(end)
 }
 
-// Await waits until at least n timers and tickers are running, so that a test
-// can be sure that the code under test is sleeping before it calls Advance.
+// Await waits until at least n timers and tickers are running. A test calls it before Advance, to be sure that the
+// code under test is already sleeping.
 func (f *Fake) Await(ctx context.Context, n int) error {
 	for {
 		f.mu.Lock()
@@ -92,7 +92,7 @@ func (f *Fake) remove(t *fakeTimer) bool {
 	delete(f.waiting, t)
 	select {
 	case <-t.c:
-		running = true // like a real timer, whose unread value counts as not fired
+		running = true // as for a real timer, a value that was not received counts as not fired
 	default:
 	}
 	f.notify()

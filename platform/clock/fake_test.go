@@ -30,7 +30,7 @@ func script(r *rand.Rand) []act {
 	return acts
 }
 
-// play runs the acts on a clock and returns what it observes. advance lets time pass.
+// play runs the acts on a clock and returns what it observes. advance makes time pass on the clock.
 func play(clk clock.Clock, advance func(time.Duration), acts []act) []string {
 	begin := clk.Now()
 	timer, ticker := clk.NewTimer(time.Hour), clk.NewTicker(time.Hour)
@@ -75,8 +75,8 @@ func play(clk clock.Clock, advance func(time.Duration), acts []act) []string {
 	return seen
 }
 
-// Tests on the fake clock are only meaningful if it behaves like the real one. The same random scripts run on both;
-// the real clock runs in a synctest bubble, where time passes instantly.
+// Tests with the fake clock are only meaningful if it behaves like the real clock. The same random scripts run on
+// both. The real clock runs in a synctest bubble, in which time passes instantly.
 func TestFake_behavesLikeReal(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -131,7 +131,8 @@ func TestFake_Await(t *testing.T) {
 	require.ErrorIs(t, f.Await(over, 2), context.Canceled)
 }
 
-// Goroutines sleep repeatedly while another one advances the clock. All of them wake, none of them early.
+// Goroutines sleep repeatedly while another goroutine advances the clock. All of them wake up, and none wakes up
+// early.
 func TestFake_manySleepers(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake(start())

@@ -1,17 +1,15 @@
 // Package conf fills a service's Config from the environment, once, at startup.
 //
-// A Config is a struct of small structs with go-envconfig tags and a doc tag for
-// the reference page:
+// A Config is a struct of small structs with go-envconfig tags and a doc tag for the reference page:
 //
 //	type Config struct {
 //		Blob conf.Blob     `env:", prefix=SERVICE_"`
 //		Keep time.Duration `env:"SERVICE_JOBS_KEEP, default=720h" doc:"how long finished jobs are kept"`
 //	}
 //
-// If a struct has a method Validate() error, Load calls it after reading the
-// struct's settings without error. Load returns all errors joined. A secret.String
-// setting NAME may also be given as the path of a file in NAME_FILE. The value of a
-// field before Load is its default if the tag has none. Numbers, durations and
+// If a struct has a method Validate() error, Load calls it after reading the struct's settings without error. Load
+// returns all errors joined. The value of a secret.String setting NAME may also be in a file whose path is in
+// NAME_FILE. If a tag has no default, the value of the field before Load is the default. Numbers, durations and
 // booleans set to the empty string count as not set.
 package conf
 
@@ -27,7 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Sources of a value. Layers of a Lookuper may have other names, like "flag".
+// The sources of a value. The layers of a Lookuper may have other sources, such as "flag".
 const (
 	SourceDefault = "default"
 	SourceEnv     = "env"
@@ -45,10 +43,10 @@ type Setting struct {
 	Secret  bool   `json:"-"`
 }
 
-// Loaded is what Load reports besides the values.
+// Loaded describes the settings that Load has read.
 type Loaded struct {
 	Settings []Setting // in field order, each name once
-	Warnings []string  // settings in the environment that nothing reads
+	Warnings []string  // for settings in the environment that Load does not know
 }
 
 // Option modifies how Load reads the environment.
@@ -60,8 +58,8 @@ func Ignore(prefixes ...string) Option {
 	return func(l *loader) { l.ignored = append(l.ignored, prefixes...) }
 }
 
-// SettingError reports an invalid setting. A Validate method uses the name from its own tag;
-// Load prepends the prefixes.
+// SettingError reports an invalid setting. A Validate method sets Name to the name in the field's tag; Load prepends
+// the prefixes.
 type SettingError struct{ Name, Msg string }
 
 // Error implements error.
@@ -84,8 +82,7 @@ func Load(ctx context.Context, from Lookuper, cfg any, options ...Option) (*Load
 	return LoadAll(ctx, from, []Part{{Config: cfg}}, options...)
 }
 
-// LoadAll is Load for all parts of one process. It warns about a setting only if no part
-// reads it.
+// LoadAll is like Load, for all parts of one process. It warns about a setting only if no part reads it.
 func LoadAll(ctx context.Context, from Lookuper, parts []Part, options ...Option) (*Loaded, error) {
 	l := &loader{ctx: ctx, from: from, known: map[string]int{}, out: &Loaded{}}
 	for _, o := range options {
@@ -219,8 +216,7 @@ func (l *loader) read(
 	return nil
 }
 
-// decode passes one field to go-envconfig in a separate struct, because go-envconfig
-// stops at the first error.
+// decode passes one field to go-envconfig in a struct of its own, because go-envconfig stops at the first error.
 func (l *loader) decode(field reflect.StructField, text string, lookup envconfig.Lookuper) (reflect.Value, error) {
 	one := reflect.New(reflect.StructOf([]reflect.StructField{{
 		Name: field.Name, Type: field.Type, Tag: reflect.StructTag(fmt.Sprintf("env:%q", text)),
@@ -229,7 +225,7 @@ func (l *loader) decode(field reflect.StructField, text string, lookup envconfig
 	return one.Elem().Field(0), err
 }
 
-// add lists a setting once. Configs that share a name must agree on its type and default.
+// add lists a setting once. If several Configs declare it, its type and default must be the same in all of them.
 func (l *loader) add(s Setting) {
 	at, seen := l.known[s.Name]
 	if !seen {

@@ -15,7 +15,7 @@ type layer struct {
 	vars   map[string]string
 }
 
-// OS reads the environment of the process. This is the only place that does.
+// OS returns the environment of the process. Only this function reads it.
 func OS() Lookuper {
 	vars := map[string]string{}
 	for _, pair := range os.Environ() {
@@ -29,14 +29,14 @@ func OS() Lookuper {
 // Map returns a fixed environment, for tests.
 func Map(vars map[string]string) Lookuper { return Lookuper{}.With(SourceEnv, vars) }
 
-// With returns a copy with vars as a new top layer, for example the flags of a command under
-// the names of their settings. Print shows source as their origin.
+// With returns a copy with vars as a new top layer, for example the flags of a command under the names of their
+// settings. Print shows source next to their values.
 func (l Lookuper) With(source string, vars map[string]string) Lookuper {
 	layers := append(slices.Clone(l.layers), layer{source, maps.Clone(vars)})
 	return Lookuper{layers}
 }
 
-// Lookup returns the value from the topmost layer that has the name.
+// Lookup returns the value of name in the topmost layer that contains it.
 func (l Lookuper) Lookup(name string) (string, bool) {
 	value, _, ok := l.find(name)
 	return value, ok

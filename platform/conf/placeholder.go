@@ -7,8 +7,8 @@ import (
 )
 
 // placeholder reports whether text is an example value instead of a secret: a word that documentation or container
-// images use in place of one, one character or such a word repeated, or text in angle brackets. For a URL it checks
-// the password. The empty text is not a placeholder.
+// images use in place of a secret, such a word or a single character repeated, or text in angle brackets. In a URL it
+// checks the password. The empty text is not a placeholder.
 func placeholder(text string) bool {
 	text = strings.TrimSpace(text)
 	if len(text) > longestExample {
@@ -17,7 +17,7 @@ func placeholder(text string) bool {
 	if strings.Contains(text, "://") {
 		u, err := url.Parse(text)
 		if err != nil || u.User == nil {
-			return false // the code that uses the URL reports what is wrong
+			return false // the code that uses the URL reports the error
 		}
 		text, _ = u.User.Password()
 	}
@@ -43,7 +43,7 @@ func placeholder(text string) bool {
 	}
 }
 
-// longestExample is the maximum length in bytes of a text that is checked.
+// longestExample is the length in bytes above which a text is never considered a placeholder.
 const longestExample = 512
 
 // exampleWord reports whether a word is commonly used in place of a secret.
@@ -58,7 +58,7 @@ func exampleWord(word string) bool {
 	}
 }
 
-// period returns the shortest text whose repetition gives this one.
+// period returns the shortest text that gives this text if it is repeated.
 func period(text string) string {
 	for n := 1; n <= len(text)/2; n++ {
 		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text {

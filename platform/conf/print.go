@@ -28,7 +28,7 @@ func Print(w io.Writer, l *Loaded) error {
 	return nil
 }
 
-// Changed returns the settings that differ from their defaults.
+// Changed returns the settings that differ from their defaults, and all secrets that are set.
 func (l *Loaded) Changed() []Setting {
 	var changed []Setting
 	for _, s := range l.Settings {
@@ -46,7 +46,7 @@ func (s Setting) line() string {
 	return s.Name + "=" + s.Value
 }
 
-// show formats a value as it would be set.
+// show formats a value as it would be written in the environment. A secret is redacted.
 func show(v reflect.Value) string {
 	switch held := v.Interface().(type) {
 	case secret.String:
@@ -85,8 +85,7 @@ func show(v reflect.Value) string {
 	}
 }
 
-// withoutPassword redacts the password in a URL. It also handles malformed URLs, because error messages quote
-// them.
+// withoutPassword redacts the password in a URL. It also redacts malformed URLs, because error messages quote them.
 func withoutPassword(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// These structs are shared by several services. Their names have no prefix; the
-// Config that embeds one sets it: `env:", prefix=SERVICE_JOBS_"`.
+// Several services use these structs. The names in their tags have no prefix. A Config that contains such a struct
+// sets the prefix: `env:", prefix=SERVICE_JOBS_"`.
 
 // Listen is an address to serve on.
 type Listen struct {
@@ -43,7 +43,7 @@ func (c Postgres) Validate() error {
 	return errors.Join(errs...)
 }
 
-// TLS is a service's identity towards other services. Either all three files are set or none.
+// TLS is a service's identity towards other services. Either all three files are set or none is.
 type TLS struct {
 	CA   string `env:"TLS_CA" doc:"file with the certificate of the internal CA"`
 	Cert string `env:"TLS_CERT" doc:"file with this process's certificate"`
@@ -121,7 +121,7 @@ type Blob struct {
 	Driver string `env:"BLOB_DRIVER, default=fs" doc:"fs for a folder, s3 for an S3 server"`
 	Root   string `env:"BLOB_ROOT" doc:"folder of the fs driver; all processes of the installation must share it"`
 	S3     S3     `env:", prefix=BLOB_S3_"`
-	// All processes that create or verify signed URLs of the fs driver need the same key.
+	// All processes that create or verify signed URLs of the fs driver must have the same key.
 	SigningKey secret.String `env:"BLOB_SIGNING_KEY" doc:"key of the fs driver's signed URLs, at least 32 characters"`
 	MaxMB      int64         `env:"MAX_UPLOAD_MB, default=4096" doc:"largest upload in MiB"`
 }

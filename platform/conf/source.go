@@ -14,11 +14,11 @@ const (
 	fileSuffix  = "_FILE"
 	maxFileSize = 64 << 10
 	ours        = "SERVICE_"
-	jobs        = "SERVICE_JOB_" // belongs to training code
+	jobs        = "SERVICE_JOB_" // prefix of variables for training code
 )
 
-// source returns a lookuper for the value of name, and the source of the value. An empty value is valid for texts. For
-// numbers, durations and booleans it counts as not set, because env files contain such entries.
+// source returns a lookuper for the value of name, and the source of the value. For texts an empty value is valid.
+// For numbers, durations and booleans it counts as not set, because env files contain such entries.
 func (l *loader) source(name string, isSecret, isText bool) (envconfig.Lookuper, string, error) {
 	value, source, direct := l.from.find(name)
 	if value == "" && !isText {
@@ -63,7 +63,7 @@ func readFile(path string) (string, error) {
 	return text, nil
 }
 
-// unknown returns a warning for every SERVICE_ variable that no setting reads.
+// unknown returns a warning for every SERVICE_ variable that is not a known setting.
 func (l *loader) unknown() []string {
 	var warnings []string
 	for _, name := range l.from.names() {

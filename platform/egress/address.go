@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// CheckURL rejects URLs with an unsupported scheme, user information or an unusual spelling of the host. Whether the
-// host may be called is decided when it is dialed.
+// CheckURL rejects URLs with an unsupported scheme, user information or a host in an unusual notation. Whether the
+// host may be called is checked later, when it is dialed.
 func CheckURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http":
@@ -23,8 +23,9 @@ func CheckURL(u *url.URL) error {
 	return checkHost(u.Hostname())
 }
 
-// checkHost accepts names of ASCII letters, digits, hyphens, underscores and dots, and complete IP addresses. It rejects
-// other hosts that end in a number (127.1, 0x7f.1, 2130706433), because some resolvers parse them as addresses.
+// checkHost accepts names of ASCII letters, digits, hyphens, underscores and dots, and complete IP addresses. It
+// rejects other hosts whose last label is a number (127.1, 0x7f.1, 2130706433), because some resolvers parse them as
+// addresses.
 func checkHost(host string) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if addr.Zone() != "" {
@@ -64,7 +65,7 @@ func isNumber(label string) bool {
 func control(check func(netip.Addr) error) func(network, address string, c syscall.RawConn) error {
 	return func(network, address string, _ syscall.RawConn) error {
 		if network != "tcp4" && network != "tcp6" {
-			return fmt.Errorf("%w: network %s", ErrRefused, network)
+			return fmt.Errorf("%w: network %s is not TCP", ErrRefused, network)
 		}
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
@@ -74,7 +75,7 @@ func control(check func(netip.Addr) error) func(network, address string, c sysca
 	}
 }
 
-// capped returns ErrTooLarge when more than left bytes are read.
+// capped is a response body that returns ErrTooLarge if more than left bytes are read.
 type capped struct {
 	io.ReadCloser
 

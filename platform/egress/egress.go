@@ -1,11 +1,11 @@
 // Package egress owns the HTTP client for addresses that users configure, such as an OpenID provider's issuer, a
-// webhook or an engine. It protects against server-side request forgery: such an address could be chosen to make
-// this process call a host that only it can reach.
+// webhook or an engine. It protects against server-side request forgery, in which a user configures an address that
+// only this process can reach.
 //
 // It promises:
 //   - the address is checked when it is dialed, after name resolution, so that DNS rebinding has no effect;
-//   - only public addresses and the networks in SERVICE_EGRESS_ALLOW are called; loopback counts as such a network.
-//     Link-local networks and cloud metadata addresses are never called;
+//   - only public addresses and the networks in SERVICE_EGRESS_ALLOW are called. Loopback addresses must be in
+//     SERVICE_EGRESS_ALLOW too. Link-local networks and cloud metadata addresses are never called;
 //   - plain http is only used for the networks in SERVICE_EGRESS_ALLOW;
 //   - redirects stay within the origin, and proxy settings in the environment are ignored, because a proxy would
 //     resolve and dial by itself;
@@ -47,8 +47,8 @@ const maxRedirects = 3
 type Options struct {
 	// Networks may be called in addition to public addresses.
 	Networks Networks
-	// Body and Header limit the response in bytes, Timeout the duration of the whole call. Dial limits connecting and
-	// the TLS handshake, each; it defaults to Timeout.
+	// Body and Header limit the response in bytes, and Timeout the duration of the whole call. Dial limits the
+	// duration of connecting and, separately, of the TLS handshake. It defaults to Timeout.
 	Body    int64
 	Header  int64
 	Timeout time.Duration
@@ -129,7 +129,7 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// through checks a URL and returns the transport for its scheme.
+// through checks a URL and returns the transport for its scheme, which checks the address.
 func (d *door) through(u *url.URL) (http.RoundTripper, error) {
 	if err := CheckURL(u); err != nil {
 		return nil, err

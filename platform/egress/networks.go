@@ -14,7 +14,7 @@ import (
 
 // Config holds the settings for outbound calls to configured addresses.
 type Config struct {
-	Allow []string `env:"SERVICE_EGRESS_ALLOW" doc:"private networks, loopback included, that configured addresses such as an OpenID provider's may be in, as comma-separated CIDRs or addresses; plain http is only allowed there; none by default"`
+	Allow []string `env:"SERVICE_EGRESS_ALLOW" doc:"comma-separated CIDRs or IP addresses of the private or loopback networks that may be called, for example for an OpenID provider; plain http is allowed only there; none by default"`
 	CA    string   `env:"SERVICE_EGRESS_CA" doc:"PEM file with the CAs to trust for configured addresses, instead of the system's CAs"`
 }
 
@@ -49,7 +49,7 @@ func (c *Config) Networks() (Networks, error) {
 	return n, nil
 }
 
-// The widest networks that may be allowed are 10.0.0.0/8 and fc00::/7. Wider ones would be a mistake or defeat the
+// The largest networks that may be allowed are 10.0.0.0/8 and fc00::/7. A larger one would be a mistake or defeat the
 // protection.
 const (
 	minBits4 = 8
@@ -84,7 +84,7 @@ type Networks struct {
 	roots *x509.CertPool
 }
 
-// NewNetworks allows the given networks in addition to public addresses.
+// NewNetworks returns Networks that allow the given networks in addition to public addresses.
 func NewNetworks(allow ...netip.Prefix) Networks { return Networks{list: allow} }
 
 // WithRoots returns a copy that trusts these CAs instead of the system's.
@@ -93,7 +93,7 @@ func (n Networks) WithRoots(roots *x509.CertPool) Networks {
 	return n
 }
 
-// allowed is the check for plain http: only the allowed networks.
+// allowed is the check for plain http. It returns an error unless the address is in an allowed network.
 func (n Networks) allowed(a netip.Addr) error {
 	a = a.Unmap() // treat an IPv4-mapped IPv6 address as IPv4
 	if err := harmless(a); err != nil {
@@ -105,7 +105,7 @@ func (n Networks) allowed(a netip.Addr) error {
 	return nil
 }
 
-// open is the check for https: public addresses and the allowed networks.
+// open is the check for https. It returns an error unless the address is public or in an allowed network.
 func (n Networks) open(a netip.Addr) error {
 	if n.allowed(a) == nil {
 		return nil
@@ -122,8 +122,8 @@ func (n Networks) open(a netip.Addr) error {
 
 func public(a netip.Addr) bool { return ssrf.New(ssrf.WithAnyPort()).SafeAddr(a) == nil }
 
-// harmless rejects addresses that are never called, even if their network is allowed. For a NAT64 address the embedded
-// IPv4 address must be public.
+// harmless returns an error for an address that must never be called, even if its network is allowed: a link-local or
+// cloud metadata address, or a NAT64 address whose embedded IPv4 address is not public.
 func harmless(a netip.Addr) error {
 	if a.Zone() != "" || metadata(a) {
 		return fmt.Errorf("%w: %s is link-local or a cloud metadata address", ErrRefused, a)
@@ -147,8 +147,8 @@ func linkLocal() []netip.Prefix {
 	return prefixes("169.254.0.0/16", "fe80::/10")
 }
 
-// never returns the addresses at which clouds (AWS, Alibaba, Oracle and Azure) serve credentials. Some of them are in
-// private or public networks.
+// never returns the addresses at which clouds (AWS, Alibaba, Oracle and Azure) serve credentials. Some of these
+// addresses are private and some are public.
 func never() []netip.Prefix {
 	return prefixes("fd00:ec2::254/128", "fd00:ec2::23/128", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32")
 }

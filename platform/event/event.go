@@ -1,6 +1,6 @@
-// Package event stores the history of each object of a service: one row for each
-// change of state, written in the transaction of the change and never edited. The
-// rows of one subject are returned in the order in which they were written.
+// Package event stores the history of each object of a service. Each change of state is one row, which is written in
+// the transaction of the change and never edited. The rows of one subject are returned in the order in which they
+// were written.
 package event
 
 import (
@@ -18,21 +18,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Event is one thing that happened to one subject.
+// Event is one change of one subject.
 type Event struct {
 	ID  string    // set by Append
-	Seq int64     // set by Append; grows with time within a subject
+	Seq int64     // set by Append; increases with time within a subject
 	At  time.Time // set by Append
 
 	SubjectKind, SubjectID string // "job", "job_01..."
 	Type                   string // "state", "preempted", ...
-	// ActorKind and ActorID default to the caller in the context, or else to the
-	// service.
+	// ActorKind and ActorID default to the caller in the context, or to the service if the context has no caller.
 	ActorKind, ActorID string
-	From, To           string // old and new state, if the state changed
-	Reason             string // machine-readable
-	Message            string // human-readable
-	Data               json.RawMessage
+	// From and To are the old and the new state, if the state changed.
+	From    string `db:"from_state"`
+	To      string `db:"to_state"`
+	Reason  string // machine-readable
+	Message string // human-readable
+	Data    json.RawMessage
 }
 
 // IDs generates identifiers; *id.Source implements it.
@@ -45,7 +46,7 @@ type Log struct {
 	service string
 }
 
-// NewLog returns a Log that records background work as done by service.
+// NewLog returns a Log. Changes that are made without a caller are recorded as made by service.
 func NewLog(clk clock.Clock, ids IDs, service string) *Log {
 	return &Log{clock: clk, ids: ids, service: service}
 }
@@ -54,17 +55,18 @@ const columns = `id, seq, at, subject_kind, subject_id, type, actor_kind, actor_
 
 const insert = `
 INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind, actor_id, from_state, to_state, reason, message, data)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING seq`
+VALUES (@id, @at, @subject_kind, @subject_id, @type, @actor_kind, @actor_id, @from_state, @to_state, @reason, @message, @data) RETURNING seq`
 
-// Append inserts the event in tx, which must be the transaction of the change, and
-// returns it as stored.
+// Append inserts the event in tx, which must be the transaction of the change, and returns the stored event.
 func (l *Log) Append(ctx context.Context, tx pgx.Tx, e Event) (Event, error) {
 	e.ID, e.At = l.ids.New(id.Event), l.clock.Now()
 	if e.ActorKind == "" {
 		e.ActorKind, e.ActorID = l.actor(ctx)
 	}
-	err := tx.QueryRow(ctx, insert, e.ID, e.At, e.SubjectKind, e.SubjectID, e.Type, e.ActorKind, e.ActorID,
-		e.From, e.To, e.Reason, e.Message, e.Data).Scan(&e.Seq)
+	err := tx.QueryRow(ctx, insert, pgx.StrictNamedArgs{
+		"id": e.ID, "at": e.At, "subject_kind": e.SubjectKind, "subject_id": e.SubjectID, "type": e.Type, "actor_kind": e.ActorKind,
+		"actor_id": e.ActorID, "from_state": e.From, "to_state": e.To, "reason": e.Reason, "message": e.Message, "data": e.Data,
+	}).Scan(&e.Seq)
 	if err != nil {
 		return Event{}, fmt.Errorf("append the event %s of %s %s: %w", e.Type, e.SubjectKind, e.SubjectID, err)
 	}
@@ -85,8 +87,7 @@ func List(ctx context.Context, q pg.Querier, kind, subject string, p request.Pag
 		ORDER BY seq LIMIT $3 OFFSET $4`, kind, subject, p.Limit, p.Offset)
 }
 
-// After returns the events of a subject with a higher number than seq, oldest first.
-// Streams use it to resume.
+// After returns the events of a subject whose Seq is greater than seq, oldest first. Streams use it to resume.
 func After(ctx context.Context, q pg.Querier, kind, subject string, seq int64, limit int) ([]Event, error) {
 	return collect(ctx, q, `SELECT `+columns+` FROM event WHERE subject_kind = $1 AND subject_id = $2 AND seq > $3
 		ORDER BY seq LIMIT $4`, kind, subject, seq, min(limit, request.MaxLimit))
@@ -97,11 +98,7 @@ func collect(ctx context.Context, q pg.Querier, sql string, args ...any) ([]Even
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
-	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
-		err = row.Scan(&e.ID, &e.Seq, &e.At, &e.SubjectKind, &e.SubjectID, &e.Type, &e.ActorKind, &e.ActorID,
-			&e.From, &e.To, &e.Reason, &e.Message, &e.Data)
-		return e, err
-	})
+	events, err := pgx.CollectRows(rows, pgx.RowToStructByName[Event])
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}

@@ -12,8 +12,8 @@ import (
 
 const internalText = "Internal Server Error"
 
-// Error is a failure as the user sees it, with a cause that only appears in logs. A value is created
-// per request and not modified afterwards; methods like WithCode and Wrap return copies.
+// Error is a failure as the user sees it, with a cause that only appears in logs. A value is created per request and
+// not modified afterwards; methods such as WithCode and Wrap return copies.
 type Error struct {
 	Kind Kind
 	// Code is the machine-readable reason (quota, token_revoked, ...). It may be empty.
@@ -33,14 +33,14 @@ type Error struct {
 
 // Field is one entry of a 422's detail.
 type Field struct {
-	// Loc is the path: snake_case names, indices as int, map keys as strings.
+	// Loc is the path of the field: snake_case names, indices as int, map keys as strings.
 	Loc []any
 	Msg string
 	// Type is one of the Type... constants, which are FastAPI's error types.
 	Type string
 	// Input is the offending value, any JSON value, or nil. It must not be a secret.
 	Input any
-	// Ctx holds the violated limits under FastAPI's names (min_length, ge, ...).
+	// Ctx contains the violated limits by their FastAPI names (min_length, ge, ...).
 	Ctx map[string]any
 }
 
@@ -117,8 +117,8 @@ func (e *Error) WithRetryAfter(d time.Duration) *Error {
 	return &c
 }
 
-// Relocate returns a copy in which f has rewritten the path of each field. The edge uses it to prepend body, query,
-// path or header.
+// Relocate returns a copy in which f has rewritten the path of each field. The gateway uses it to prepend body,
+// query, path or header.
 func (e *Error) Relocate(f func(loc []any) []any) *Error {
 	c := *e
 	c.Fields = slices.Clone(e.Fields)
@@ -133,7 +133,8 @@ func (e *Error) Under(prefix ...any) *Error {
 	return e.Relocate(func(loc []any) []any { return append(slices.Clone(prefix), loc...) })
 }
 
-// Text returns the message for users. For Internal and unknown kinds, or without a message, it is a generic text.
+// Text returns the message for users. It is a generic text if the kind is Internal or unknown, or if there is no
+// message.
 func (e *Error) Text() string {
 	if HTTPStatus(e.Kind) == http.StatusInternalServerError || e.Msg == "" {
 		return neutral(e.Kind)
@@ -141,13 +142,13 @@ func (e *Error) Text() string {
 	return e.Msg
 }
 
-// Is reports whether an error, from this process or a remote one, is of a kind.
+// Is reports whether err has the kind. err may come from this process or from a call to another one.
 func Is(err error, kind Kind) bool { return err != nil && From(err).Kind == kind }
 
-// HasCode reports whether an error, from this process or a remote one, has a code.
+// HasCode reports whether err has the code. err may come from this process or from a call to another one.
 func HasCode(err error, code string) bool { return err != nil && From(err).Code == code }
 
-// FromContext returns the error for a canceled or expired context, nil if err is not a context error.
+// FromContext returns the error for a canceled or expired context, or nil if err is not a context error.
 func FromContext(err error) *Error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -1,5 +1,5 @@
-// Package fault owns the errors that users see: their kinds, the HTTP and gRPC status of each kind,
-// how they are passed between processes and how they appear in a response body.
+// Package fault owns the errors that users see: their kinds, the HTTP and gRPC status of each kind, how they are
+// passed between processes and how they appear in a response body.
 //
 // It promises:
 //   - the kind alone determines the HTTP status;
@@ -8,9 +8,9 @@
 //   - text not intended for users (causes, status messages of other programs, the message of an
 //     internal error) never appears in a body or a status.
 //
-// A Field's Loc is the path inside the request message, without a first element body, query, path or
-// header, because services do not know how a request arrived. The edge knows (the gateway from the
-// HTTP rule, an HTTP handler from its decoder) and adds that element with Relocate.
+// A Field's Loc is the path inside the request message. It does not begin with body, query, path or header, because
+// services do not know how a request arrived. The code that decodes the HTTP request knows this and prepends that
+// element with Relocate: the gateway, or a service's own HTTP handler.
 package fault
 
 import "net/http"
@@ -28,7 +28,7 @@ const (
 	Unauthenticated Kind = "unauthenticated"
 	// Forbidden (403): the caller lacks the required right.
 	Forbidden Kind = "forbidden"
-	// Absent (404): the object does not exist, or the caller may not know that it does.
+	// Absent (404): the object does not exist, or the caller must not learn that it exists.
 	Absent Kind = "absent"
 	// MethodNotAllowed (405): the path exists with other methods. Only routers use it.
 	MethodNotAllowed Kind = "method_not_allowed"
@@ -48,7 +48,7 @@ const (
 	Unconfigured Kind = "unconfigured"
 	// Dependency (502): an executor, object store, provider or engine failed.
 	Dependency Kind = "dependency"
-	// Unavailable (503): deliberately not serving, or a Signalbox service is unreachable.
+	// Unavailable (503): the service refuses requests on purpose, or cannot be reached.
 	Unavailable Kind = "unavailable"
 )
 

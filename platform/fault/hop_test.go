@@ -42,7 +42,7 @@ func anyError(r *rand.Rand) *fault.Error {
 	return e
 }
 
-// The response is the same whichever process behind the edge made the error.
+// The response to an error is the same, however many processes have passed the error on.
 func TestRender_sameAfterAnyNumberOfHops(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(11, 21))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// HeaderRequestID is the name of a header that every response carries.
+// HeaderRequestID is the header with the id of the request. Every response has it.
 const HeaderRequestID = "X-Request-Id"
 
 const defaultRetry = time.Second
@@ -49,7 +49,7 @@ func Render(err error, requestID string) Rendered { return render(From(err), req
 // RenderOpenAI is like Render, with an additional `error` object for OpenAI clients.
 func RenderOpenAI(err error, requestID string) Rendered { return render(From(err), requestID, true) }
 
-// Write responds with an error. Nothing may have been written to w before.
+// Write responds with an error. It must be called before anything is written to w.
 func Write(w http.ResponseWriter, err error, requestID string) { Render(err, requestID).write(w) }
 
 // WriteOpenAI is like Write, for routes that OpenAI clients call.

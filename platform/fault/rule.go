@@ -43,8 +43,8 @@ const (
 	TypeLessThanEqual    = "less_than_equal"
 )
 
-// rule describes how a violation is reported: its type, FastAPI's name of the limit, and the message
-// (if empty, the violation's own).
+// rule describes how a violation is reported: its error type, FastAPI's name of the limit, and the message. If text
+// is empty, the message of the violation itself is used.
 type rule struct{ typ, limit, text string }
 
 // ruleOf maps protovalidate's rule ids to rules.
@@ -102,9 +102,9 @@ func orderRule(id string) rule {
 	}
 }
 
-// FromViolation converts a protovalidate violation to a Field. limit is the rule's value and input the
-// field's value, nil if unknown; input must not be a secret. A range with two bounds has one rule id
-// (int32.gte_lte), whose limit is the lower bound. The input shows which bound was violated.
+// FromViolation converts a protovalidate violation to a Field. limit is the rule's value and input the field's value,
+// nil if unknown; input must not be a secret. A range with two bounds has one rule id (int32.gte_lte), and limit is
+// its lower bound. FromViolation compares input with limit to determine which bound was violated.
 func FromViolation(v *validate.Violation, limit, input any) Field {
 	id := v.GetRuleId()
 	loc := Loc(v.GetField())
@@ -136,8 +136,8 @@ func FromViolation(v *validate.Violation, limit, input any) Field {
 	return f
 }
 
-// OneOf returns a message with the allowed values: Input should be 'queued', 'running' or 'done'. The empty value, which
-// means that the field is not set, is left out.
+// OneOf returns a message with the allowed values: Input should be 'queued', 'running' or 'done'. It leaves out the
+// empty value, which means that the field is not set.
 func OneOf(words []string) string {
 	quoted := make([]string, 0, len(words))
 	for _, w := range words {

@@ -89,9 +89,9 @@ func (e *Error) grpcCode() codes.Code {
 	}
 }
 
-// From converts any error to an *Error. If the chain contains an *Error or a gRPC status, only its text
-// is kept, because the text of the errors that wrap it is meant for logs. A status that was not made by a
-// Signalbox service keeps its meaning but loses its text. All other errors become Internal.
+// From converts any error to an *Error. If err wraps an *Error or a gRPC status, the message is that of the wrapped
+// error alone, because the text added by wrapping is meant for logs. From uses the code of a status that did not come
+// from a Signalbox service, but not its text. All other errors become Internal.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -136,7 +136,8 @@ func fromStatus(st *status.Status, err error) *Error {
 	return e
 }
 
-// foreign converts a status made by grpc itself or another program. It drops the text, which may contain host names.
+// foreign converts a status that grpc itself or another program created. It drops the text, which may contain host
+// names.
 func foreign(code codes.Code, err error) *Error {
 	kind := Internal
 	switch code {
@@ -193,8 +194,8 @@ func sendable(fields []Field) ([]Field, string) {
 	return nil, ""
 }
 
-// bare returns the first field with its path, message and type only, without values that cannot be encoded or are too
-// long.
+// bare returns only the first field, with its path, message and type. It leaves out values, because they cannot be
+// encoded or are too long.
 func bare(fields []Field) ([]Field, string) {
 	f := fields[0]
 	loc := make([]any, 0, len(f.Loc))

@@ -16,11 +16,12 @@ import (
 	"sync/atomic"
 )
 
-// JSONErrors returns a listener whose TCP connections replace the server's own error responses by JSON. The server's
-// ConnState must be State. newID returns the request id of a rejected request.
+// JSONErrors returns a listener whose TCP connections replace the server's own error responses with JSON. The
+// server's ConnState must be State. newID generates the request id of a rejected request.
 func JSONErrors(l net.Listener, newID func() string) net.Listener { return &listener{l, newID} }
 
-// State is the ConnState of a server that serves on a JSONErrors listener.
+// State must be the ConnState of a server with a JSONErrors listener. It marks hijacked connections, whose bytes then
+// pass unchanged.
 func State(c net.Conn, state http.ConnState) {
 	if state != http.StateHijacked {
 		return
@@ -44,12 +45,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
-		return c, nil // such as a TLS connection, which net/http must see itself
+		return c, nil // for example a TLS connection, whose type net/http must see
 	}
 	return &conn{TCPConn: tcp, rewriter: rewriter{newID: l.newID}}, nil
 }
 
-// conn embeds *net.TCPConn because net/http uses more of it than net.Conn: sendfile and CloseWrite.
+// conn embeds *net.TCPConn and not net.Conn, because net/http also uses its sendfile and CloseWrite.
 type conn struct {
 	*net.TCPConn
 	rewriter
@@ -58,10 +59,10 @@ type conn struct {
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) { return c.write(c.TCPConn, p) }
 
-// rewriter replaces error responses of net/http itself.
+// rewriter replaces the error responses that net/http itself writes.
 type rewriter struct {
 	newID func() string
-	over  atomic.Bool // the connection was hijacked, net/http no longer writes to it
+	over  atomic.Bool // the connection was hijacked, so net/http no longer writes to it
 }
 
 func (w *rewriter) handOver() { w.over.Store(true) }
@@ -77,10 +78,11 @@ func (w *rewriter) write(to net.Conn, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// plain is the header block of net/http's own error responses, the only responses without a Date.
+// plain is the header block of net/http's own error responses. Responses of handlers never match it, because they
+// have a Date.
 const plain = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// refusal returns the JSON form of p if p is an error response of net/http itself.
+// refusal returns a JSON response to send instead of p if p is an error response of net/http itself.
 func (w *rewriter) refusal(p []byte) ([]byte, bool) {
 	const protocol = "HTTP/1.1 "
 	if !bytes.HasPrefix(p, []byte(protocol)) || w.over.Load() {
@@ -107,8 +109,8 @@ func (w *rewriter) refusal(p []byte) ([]byte, bool) {
 		"X-Request-Id: %s\r\nConnection: close\r\n\r\n%s", protocol, status, http.StatusText(status), len(body)+1, w.newID(), append(body, '\n')), true
 }
 
-// words returns the status, detail and code of the JSON response; text is the one of net/http. The contract has no
-// status 431 and uses 400 for requests that are understood and rejected.
+// words returns the status, detail and code of the JSON response. text is the message of net/http. The contract has
+// no status 431 and uses 400 for requests that are understood and rejected.
 func words(status int, text string) (_ int, detail, code string) {
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:

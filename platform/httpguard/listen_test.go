@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/httpguard"
 )
 
-// serve starts a server with the handler on a listener of this package and returns its address.
+// serve starts a server with the handler on a JSONErrors listener and returns its address.
 func serve(t *testing.T, handler http.HandlerFunc) (addr string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

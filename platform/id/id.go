@@ -1,7 +1,6 @@
-// Package id owns the identifiers of all resources: a prefix that names the kind,
-// an underscore and a ULID of 26 lower-case characters. The ids of one Source
-// always increase, so they sort by creation time. Ids are public: no secret is
-// derived from one.
+// Package id owns the identifiers of all resources. An id consists of a prefix for the kind of resource, an
+// underscore and a ULID of 26 lower-case characters. The ids of one Source always increase, so they sort by creation
+// time. Ids are public, so no secret may be derived from an id.
 package id
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Prefix names the kind of resource that an id belongs to.
+// Prefix stands for a kind of resource.
 type Prefix string
 
 // The prefixes of all kinds of resources.
@@ -85,7 +84,7 @@ const (
 // Check returns an error that wraps ErrMalformed unless s is an id with prefix p.
 func Check(p Prefix, s string) error {
 	rest, ok := strings.CutPrefix(s, string(p)+"_")
-	// 26 characters hold 130 bits and a ULID has 128: the first character is at most 7.
+	// 26 characters encode 130 bits, but a ULID has 128, so the first character is at most 7.
 	if !ok || len(rest) != length || rest[0] > '7' || strings.Trim(rest, alphabet) != "" {
 		return fmt.Errorf("%w: want %s_ and %d characters of a lower-case ULID", ErrMalformed, p, length)
 	}
@@ -98,7 +97,7 @@ type Source struct {
 
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy
-	last    uint64 // milliseconds of the newest id
+	last    uint64 // time of the newest id, in milliseconds
 }
 
 // NewSource returns a Source that uses the clock and reads random bytes from entropy.
@@ -106,9 +105,8 @@ func NewSource(c clock.Clock, entropy io.Reader) *Source {
 	return &Source{clock: c, entropy: ulid.Monotonic(entropy, 0)}
 }
 
-// New returns an id that is greater than all earlier ids of this source, even if
-// the clock steps back. It panics if reading random bytes fails: the process must
-// not continue with ids that may not be unique.
+// New returns an id that is greater than all earlier ids of this source, even if the clock steps back. It panics if
+// reading random bytes fails, because the process must not continue with ids that may not be unique.
 func (s *Source) New(p Prefix) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

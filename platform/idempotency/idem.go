@@ -1,10 +1,9 @@
-// Package idempotency owns idempotency keys: it makes create requests repeatable. The
-// response to the first request with an Idempotency-Key is stored for a day, in the
-// transaction that creates, and is returned for every repeat. A different body with
-// the same key is a conflict. Two concurrent requests cannot both create: the second
-// waits until the first has finished.
+// Package idempotency owns idempotency keys, which make create requests repeatable. The response to the first request
+// with an Idempotency-Key is stored for a day and is returned for every repeat. It is stored in the transaction that
+// creates the resource. A different body with the same key is a conflict. Two concurrent requests cannot both create:
+// the second waits until the first has finished.
 //
-// Stored responses hold no secrets: create leaves them out of the response it fills.
+// Stored responses contain no secrets: the create function leaves them out of the response.
 package idempotency
 
 import (
@@ -33,8 +32,8 @@ const MaxKey = 255
 // CodeKey is the error code of all conflicts of this package.
 const CodeKey = "idempotency_key"
 
-// Request identifies a request: two requests with equal fields are the same one.
-// Without a Key nothing is stored and every request counts as the first.
+// Request identifies a request. Two requests with equal fields are treated as the same request. Without a Key nothing
+// is stored and every request is treated as the first.
 type Request struct {
 	Subject string // the caller's id, owner of the key
 	Route   string // the full name of the method
@@ -42,15 +41,14 @@ type Request struct {
 	Body    []byte // the canonical request
 }
 
-// Store stores responses in the schema of the given transaction.
+// Store stores responses, in the schema of the transaction that is passed to each method.
 type Store struct{ clock clock.Clock }
 
-// New returns a Store.
+// New returns a Store that reads the time from clk.
 func New(clk clock.Clock) *Store { return &Store{clock: clk} }
 
-// Claim takes the key in tx. For a first request it returns fresh, and the caller
-// must call Finish before tx commits; for a repeat it returns the stored response.
-// A different body is a Conflict.
+// Claim claims the key in tx. For a first request, fresh is true and the caller must call Finish before tx commits.
+// For a repeat, Claim returns the stored response. If the body differs, the error is a Conflict.
 func (s *Store) Claim(ctx context.Context, tx pgx.Tx, r Request) (answer []byte, fresh bool, err error) {
 	if r.Key == "" {
 		return nil, true, nil
@@ -84,8 +82,7 @@ func (s *Store) Claim(ctx context.Context, tx pgx.Tx, r Request) (answer []byte,
 	return answer, false, nil
 }
 
-// Finish stores the response in tx, which must be the transaction of Claim. The
-// response must hold no secret.
+// Finish stores the response in tx, which must be the transaction of Claim. The response must not contain a secret.
 func (s *Store) Finish(ctx context.Context, tx pgx.Tx, r Request, answer []byte) error {
 	if r.Key == "" {
 		return nil
@@ -104,14 +101,14 @@ func (s *Store) Finish(ctx context.Context, tx pgx.Tx, r Request, answer []byte)
 	return nil
 }
 
-// checkKey limits length and characters of the header, because it is stored and indexed.
+// checkKey limits the length and the characters of the header, because the key is stored and indexed.
 func checkKey(key string) error {
 	if len(key) > MaxKey {
 		return fault.InvalidFields(fault.At(fault.TypeStringLong, fmt.Sprintf("String should have at most %d characters", MaxKey), "header", "idempotency-key"))
 	}
 	for _, c := range []byte(key) {
 		if c < 0x21 || c > 0x7e {
-			return fault.InvalidFields(fault.At(fault.TypeStringPattern, "String should hold visible ASCII characters only", "header", "idempotency-key"))
+			return fault.InvalidFields(fault.At(fault.TypeStringPattern, "String should contain only visible ASCII characters", "header", "idempotency-key"))
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func setup(t *testing.T) *bench {
 	return &bench{pool: pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs"), clock: clk, store: idempotency.New(clk)}
 }
 
-// post handles one request as a create method does; the response counts the creations.
+// post handles one request like a create method. The response contains the number of creations so far.
 func (b *bench) post(ctx context.Context, r idempotency.Request) (answer string, replayed bool, err error) {
 	err = pg.InTx(ctx, b.pool, func(ctx context.Context, tx pgx.Tx) error {
 		kept, fresh, err := b.store.Claim(ctx, tx, r)

@@ -20,8 +20,8 @@ type Once struct {
 	Keys *Store
 }
 
-// errFresh rolls back the transaction of Replay if no response is stored, so that Replay claims no key.
-var errFresh = errors.New("a first request")
+// errFresh rolls back the transaction of Replay if no response is stored, so that the key remains unclaimed.
+var errFresh = errors.New("no response is stored for the idempotency key")
 
 // Replay fills answer with the stored response of an earlier request with the same key and reports whether
 // there was one.
@@ -46,8 +46,8 @@ func (o *Once) Replay(ctx context.Context, method string, body, answer proto.Mes
 	return err == nil, err
 }
 
-// Do calls create in a transaction, unless the request is a repeat; then answer is filled with the stored
-// response. create fills answer with what may be stored: everything except secrets.
+// Do calls create in a transaction. If the request is a repeat, Do fills answer with the stored response instead.
+// create must fill answer, which is stored and must not contain a secret.
 func (o *Once) Do(
 	ctx context.Context, method string, body, answer proto.Message, create func(ctx context.Context, tx pgx.Tx) error,
 ) error {

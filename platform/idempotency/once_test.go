@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// maker has one create method; its response holds the name and the number of creations.
+// maker has one create method. The response contains the name and the number of creations so far.
 type maker struct {
 	pool *pgxpool.Pool
 	once *idempotency.Once
@@ -35,7 +35,7 @@ func newMaker(t *testing.T) *maker {
 	return &maker{pool: pool, once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clock.Real())}}
 }
 
-// as returns the context of a request of a person with a key.
+// as returns the context of a request by a user with an Idempotency-Key.
 func as(ctx context.Context, person, key string) context.Context {
 	ctx = authn.NewContext(ctx, &authn.Caller{Kind: authn.KindUser, Subject: person})
 	if key == "" {

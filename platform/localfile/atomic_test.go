@@ -26,7 +26,7 @@ func TestWriteJSON_roundTrip(t *testing.T) {
 	require.Equal(t, localfile.PrivateMode, info.Mode().Perm())
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "the temporary file is still there")
+	require.Len(t, entries, 1, "no temporary file is left")
 }
 
 func TestWriteAndRead_errors(t *testing.T) {

@@ -38,7 +38,7 @@ func (e *FolderLockedError) Error() string { return "held by another process" + 
 // FolderLock is a lock that this process holds.
 type FolderLock struct{ file *LockedFile }
 
-// LockFolder takes the lock at path. If another process holds it, Take returns a TakenError at once.
+// LockFolder takes the lock at path. If another process holds it, LockFolder returns a FolderLockedError at once.
 func LockFolder(path string) (*FolderLock, error) {
 	file, err := TryLock(path)
 	if errors.Is(err, ErrLocked) {
@@ -54,7 +54,7 @@ func LockFolder(path string) (*FolderLock, error) {
 	return h, nil
 }
 
-// CheckFolderFree returns a TakenError if another process holds the lock at path.
+// CheckFolderFree returns a FolderLockedError if another process holds the lock at path.
 func CheckFolderFree(path string) error {
 	h, err := LockFolder(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func CheckFolderFree(path string) error {
 	return h.Close()
 }
 
-// SetAddress records the address on which this process serves.
+// SetAddress records in the lock file the address on which this process serves.
 func (h *FolderLock) SetAddress(address string) error {
 	return h.write(Holder{PID: os.Getpid(), Address: address})
 }
@@ -85,11 +85,11 @@ func (h *FolderLock) write(holder Holder) error {
 	return nil
 }
 
-// maxHolder is the number of bytes that are read from a lock file at most.
+// maxHolder is the maximum number of bytes read from a lock file.
 const maxHolder = 4096
 
-// read returns the holder that the file names. It returns the zero Holder if the current holder has not written
-// itself yet, or if the file names a process that no longer exists.
+// read returns the holder that is recorded in the lock file. It returns the zero Holder if none is recorded yet, or
+// if the recorded process no longer exists.
 func read(path string) Holder {
 	var holder Holder
 	file, err := os.Open(path)

@@ -46,7 +46,7 @@ func TestTake_heldByAnotherProcess(t *testing.T) {
 	require.NoError(t, first.Close())
 	require.NoError(t, localfile.CheckFolderFree(path))
 	second, err := localfile.LockFolder(path)
-	require.NoError(t, err, "Free does not keep the lock")
+	require.NoError(t, err, "CheckFolderFree does not keep the lock")
 	require.NoError(t, second.Close())
 }
 

@@ -1,10 +1,10 @@
-// Package localfile owns what processes of one machine share through files: locks (lock.go), folders that one process
+// Package localfile owns what processes on one machine share through files: locks (lock.go), folders that one process
 // uses at a time (folder.go), and durable writes of small files (atomic.go).
 //
-// It promises that at most one process holds the lock of a file; the kernel keeps it until that process closes the
-// file or dies, and a stopped process keeps it too. A process that finds a folder locked changes nothing and gets the
-// holder's process ID and address. A reader of a written file sees the old or the new content, never a part of it,
-// even after a power failure.
+// It promises that at most one process holds the lock of a file. The kernel releases the lock only when that process
+// closes the file or exits, so a stopped process still holds it. A process that finds a folder locked changes nothing
+// and receives the process ID and address of the holder. Readers see the old or the new content of a written file,
+// never a part of it, even after a power failure.
 package localfile
 
 import (
@@ -14,14 +14,14 @@ import (
 	"syscall"
 )
 
-// ErrLocked is the error of Try if the file is already locked.
+// ErrLocked is the error of TryLock if the file is already locked.
 var ErrLocked = errors.New("another process has the lock")
 
 // LockedFile is a file that this process has locked, open for reading and writing.
 type LockedFile struct{ *os.File }
 
-// TryLock opens the file, creating it if necessary, and locks it. It does not wait: if the file is already locked,
-// it returns ErrTaken.
+// TryLock opens the file, creating it if necessary, and locks it. It does not wait: if the file is already locked, it
+// returns ErrLocked.
 func TryLock(path string) (*LockedFile, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

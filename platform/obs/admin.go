@@ -63,8 +63,8 @@ func (a *Admin) Handler() http.Handler {
 	return mux
 }
 
-// local rejects callers of other hosts: a profile holds pieces of memory, while the listener may be open to
-// scrapers and probes. It also checks the Host header, against web pages that use DNS rebinding.
+// local rejects callers on other hosts: a profile contains parts of the process's memory, and scrapers and probes on
+// other hosts may reach the listener. It also checks the Host header, to reject web pages that use DNS rebinding.
 func local(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -158,6 +158,6 @@ func respond(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	// The client may have disconnected; there is nothing else to do with the error.
+	// Ignore the error: the client may have disconnected.
 	_ = json.NewEncoder(w).Encode(body)
 }

@@ -36,7 +36,7 @@ func newHandler(level, format string, w io.Writer) (slog.Handler, error) {
 	var least slog.Level
 	if level != "" {
 		if err := least.UnmarshalText([]byte(level)); err != nil {
-			return nil, fmt.Errorf("log level: %w", err)
+			return nil, fmt.Errorf("parse the log level: %w", err)
 		}
 	}
 	options := &slog.HandlerOptions{Level: least, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
@@ -51,13 +51,12 @@ func newHandler(level, format string, w io.Writer) (slog.Handler, error) {
 	case FormatText:
 		return &handler{base: slog.NewTextHandler(w, options)}, nil
 	default:
-		return nil, fmt.Errorf("log format: %q is not json or text", format)
+		return nil, fmt.Errorf("log format %q is not valid; use json or text", format)
 	}
 }
 
-// handler adds the ids of ctx to every line, always at the top level. After WithGroup
-// they would land inside the group, so handler records WithGroup and all later steps
-// and repeats them for each line.
+// handler adds the ids of ctx to every line, always at the top level. After WithGroup they would become part of the
+// group. The handler therefore records WithGroup and all later steps and repeats them for each line.
 type handler struct {
 	base  slog.Handler
 	steps []func(slog.Handler) slog.Handler

@@ -1,7 +1,6 @@
-// Package obs owns the observability of a process: its log, traces and metrics, and
-// the admin listener that shows them. It has no global state: callers pass the result
-// of Setup on. Traces leave the process only if an OTLP endpoint is set; trace ids
-// exist and appear in the log in any case.
+// Package obs owns the observability of a process: its log, traces and metrics, and the admin listener that shows
+// them. It has no global state: Setup returns an Obs, which callers pass on. Traces are sent only if an OTLP endpoint
+// is set. Trace ids are created and logged in any case.
 package obs
 
 import (

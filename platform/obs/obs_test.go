@@ -85,9 +85,9 @@ func TestSetup_levelAndFormat(t *testing.T) {
 func TestSetup_invalidConfig(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]obs.Config{
-		"log level":           {LogLevel: "loud"},
-		"is not json or text": {LogFormat: "xml"},
-		"is not a valid URL":  {OTLPEndpoint: "collector:4317"},
+		"log level":          {LogLevel: "loud"},
+		"use json or text":   {LogFormat: "xml"},
+		"is not a valid URL": {OTLPEndpoint: "collector:4317"},
 	} {
 		_, err := obs.Setup(t.Context(), cfg, &bytes.Buffer{})
 		require.ErrorContains(t, err, want)

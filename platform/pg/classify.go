@@ -32,9 +32,8 @@ const (
 // retryAfter is the Retry-After of temporary database failures.
 const retryAfter = time.Second
 
-// Classify converts an error of Postgres or the driver into a fault that may be shown
-// to clients; the cause stays wrapped for the log. Faults, context errors and errors
-// without a class (most likely bugs) are returned unchanged.
+// Classify converts an error of Postgres or the driver into a fault that may be shown to clients; the cause stays
+// wrapped for the log. It returns faults, context errors and all errors that it does not know unchanged.
 func Classify(err error) error {
 	var f *fault.Error
 	switch {
@@ -77,8 +76,8 @@ func unavailable(code, msg string) *fault.Error {
 	return fault.New(fault.Unavailable, code, "%s", msg).WithRetryAfter(retryAfter)
 }
 
-// lostState reports states of the whole server: it is shutting down, starting or out of
-// resources, or it ended this connection.
+// lostState reports whether a SQLSTATE concerns the server and not the statement: the server is shutting down,
+// starting or out of resources, or has closed this connection.
 func lostState(state string) bool {
 	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") || strings.HasPrefix(state, "53") ||
 		strings.HasPrefix(state, "58") || state == codeIdleInTx
@@ -97,8 +96,8 @@ func IsRetryable(err error) bool {
 	return code(err) == codeSerialization || code(err) == codeDeadlock
 }
 
-// IsUnique reports whether err is a violation of the given unique constraint or index, or
-// of any if constraint is empty.
+// IsUnique reports whether err is a violation of the given unique constraint or index. An empty constraint matches
+// any.
 func IsUnique(err error, constraint string) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == codeUnique && (constraint == "" || pgErr.ConstraintName == constraint)

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// ending is a context that a test ends with an error of its choice, such as DeadlineExceeded without a clock.
+// ending is a context that a test ends with an error of its choice. With it a test can cause DeadlineExceeded without
+// waiting for a clock.
 type ending struct {
 	context.Context
 	done chan struct{}

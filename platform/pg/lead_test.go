@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// every is long: only the fake clock reaches its end. It is also the real-time limit of one connection check.
+// every is so long that only the fake clock reaches its end. It is also the limit of one connection check, in real
+// time.
 const every = time.Hour
 
 func fake() *clock.Fake { return clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)) }
@@ -29,7 +30,7 @@ func one(t *testing.T) *pgxpool.Pool {
 	return pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 }
 
-// turn advances the clock pause by pause until c delivers a value. n is the number of electors; each has one
+// turn advances the clock by one pause at a time until c delivers a value. n is the number of electors; each has one
 // timer while it waits or leads.
 func turn[T any](t *testing.T, clk *clock.Fake, n int, c <-chan T) T {
 	t.Helper()
@@ -161,7 +162,8 @@ func TestElector_Run_healthyConnectionKeepsLeadership(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The error that pgx wraps depends on the moment the context ends, so the test checks the context instead.
+// Which error pgx wraps depends on the moment at which the context ends. The test therefore checks the error of the
+// context.
 func TestElector_Run_waitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{"cancelled": context.Canceled, "deadline exceeded": context.DeadlineExceeded} {

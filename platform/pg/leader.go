@@ -12,22 +12,22 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// LeaderElector makes this replica the leader for a name while no other replica leads.
+// LeaderElector makes this replica the leader for a name if no other replica is the leader.
 //
-// The leader holds a session lock of Postgres. The server releases it when the connection ends, also after SIGKILL. A
-// leader whose connection broke may overlap with the next leader for a moment, so the work of leaders is guarded in
-// SQL as well: leadership avoids duplicate work, it does not ensure correctness. Leadership is per name and schema:
-// services that share a database do not compete.
+// The leader holds a session lock of Postgres. The server releases the lock when the connection ends, also after
+// SIGKILL. A leader whose connection broke may overlap with the next leader for a moment. The work of leaders is
+// therefore guarded in SQL as well. Leadership avoids duplicate work; it does not ensure correctness. Leadership is
+// per name and schema, so services that share a database do not compete.
 type LeaderElector struct {
 	Pool  *pgxpool.Pool
 	Clock clock.Clock
 	Name  string
-	// Every is the pause between two attempts to take the lock, and between two checks of its connection.
+	// Every is the interval of the attempts to take the lock, and of the checks of the connection that holds it.
 	Every time.Duration
 }
 
-// Run waits until this replica leads, then calls lead with a context that ends with the leadership. It
-// returns when the leadership is over; the caller calls it again.
+// Run waits until this replica is the leader and then calls lead. The context of lead ends when the leadership ends.
+// Run returns when lead returns; to become the leader again, the caller must call Run again.
 func (e *LeaderElector) Run(ctx context.Context, lead func(ctx context.Context) error) error {
 	conn, leave, err := Detach(ctx, e.Pool)
 	if err != nil {

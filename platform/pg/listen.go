@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Detach removes a connection from the pool, for callers that use session state such as a lock or a
+// Detach removes a connection from the pool for good. It is for callers that use session state, such as a lock or a
 // subscription, which must not return to the pool. leave closes the connection even if ctx is done.
 func Detach(ctx context.Context, pool *pgxpool.Pool) (conn *pgx.Conn, leave func(), err error) {
 	held, err := pool.Acquire(ctx)
@@ -19,9 +19,9 @@ func Detach(ctx context.Context, pool *pgxpool.Pool) (conn *pgx.Conn, leave func
 	return conn, func() { CloseConn(ctx, conn) }, nil
 }
 
-// Listen calls each for every notification on the channel until ctx is done or the connection is lost,
-// and always returns a non-nil error. It calls began once, as soon as no further notification can be
-// missed: callers that need earlier changes read them in began.
+// Listen calls each for every notification on the channel until ctx is done or the connection is lost. It always
+// returns a non-nil error. It calls began once, as soon as no further notification can be missed. A caller that also
+// needs earlier changes reads them in began.
 func Listen(ctx context.Context, pool *pgxpool.Pool, channel string, began func(), each func(payload string)) error {
 	conn, leave, err := Detach(ctx, pool)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// listening is a running Listen that has called began.
+// listening is a call of Listen that is running and has already called began.
 type listening struct {
 	cancel context.CancelFunc
 	heard  chan string
@@ -70,7 +70,7 @@ func TestListen_channelNameIsQuoted(t *testing.T) {
 	}
 }
 
-// others counts the connections of this role to the test's database except the querying one.
+// others counts the connections of this role to the test's database, except the connection that runs the query.
 const others = `SELECT count(*) FROM pg_stat_activity
 	WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`
 

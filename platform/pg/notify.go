@@ -8,10 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Topic is the subject of a wake-up. Each service defines its own.
+// Topic identifies what a wake-up is about. Each service defines its own topics.
 type Topic string
 
-// AllTopics wakes all waiters, after the listener lost its connection and may have missed wake-ups.
+// AllTopics wakes all waiters. It is used after the listener lost its connection, because wake-ups may have been
+// missed.
 const AllTopics Topic = "*"
 
 // channelSQL is the SQL expression for the channel name of this schema.
@@ -20,22 +21,22 @@ const channelSQL = `current_schema() || '_wake'`
 // Notify wakes the waiters of the topic on every replica when the transaction commits.
 func Notify(ctx context.Context, q Querier, topic Topic) error {
 	if _, err := q.Exec(ctx, `SELECT pg_notify(`+channelSQL+`, $1)`, string(topic)); err != nil {
-		return fmt.Errorf("wake %s: %w", topic, err)
+		return fmt.Errorf("notify the waiters of %s: %w", topic, err)
 	}
 	return nil
 }
 
 // NotifyHub delivers wake-ups to the waiters of this replica.
 //
-// Wake-ups only reduce latency: they may be lost or duplicated, so waiters must read the rows, and also poll them from
-// time to time. A wake-up that is sent in a transaction is delivered if and when it commits. It does not reach other
-// services or installations in the same database.
+// Wake-ups only reduce latency: they may be lost or duplicated, so waiters must read the rows, and also poll them
+// from time to time. A wake-up sent in a transaction is delivered when the transaction commits. Wake-ups do not reach
+// other services or installations in the same database.
 type NotifyHub struct {
 	mu      sync.Mutex
 	waiters map[Topic]map[*Waiter]struct{}
 }
 
-// NewNotifyHub returns a Hub without waiters.
+// NewNotifyHub returns a NotifyHub without waiters.
 func NewNotifyHub() *NotifyHub { return &NotifyHub{waiters: map[Topic]map[*Waiter]struct{}{}} }
 
 // Listen delivers the wake-ups of all replicas until ctx is done or the connection is lost. It uses its own

@@ -26,7 +26,7 @@ func woken(t *testing.T, waiters ...*pg.Waiter) {
 	}
 }
 
-// listen starts the listener of the hub and waits until it receives all wake-ups.
+// wakeListen starts the listener of the hub and waits until it receives all wake-ups.
 func wakeListen(t *testing.T, h *pg.NotifyHub, pool *pgxpool.Pool) (cancel context.CancelFunc, ended <-chan error) {
 	t.Helper()
 	began := h.Wait()
@@ -94,7 +94,7 @@ func TestNotify_commitWakesAllReplicas(t *testing.T) {
 		if err := pg.Notify(ctx, tx, "job:a"); err != nil {
 			return err
 		}
-		// A wake-up of another connection arrives now, the one of this transaction does not yet.
+		// A wake-up of another connection arrives now, but that of this transaction does not.
 		between := one.Wait("job:b")
 		require.NoError(t, pg.Notify(ctx, pool, "job:b"))
 		woken(t, between)
@@ -161,8 +161,8 @@ func TestHub_Listen_wakesAllAfterLostConnection(t *testing.T) {
 func TestNotifyAndListen_connectionErrors(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
-	require.ErrorContains(t, pg.Notify(t.Context(), pool, pg.Topic(strings.Repeat("x", 8000))), "wake xxx")
+	require.ErrorContains(t, pg.Notify(t.Context(), pool, pg.Topic(strings.Repeat("x", 8000))), "notify the waiters of xxx")
 	pool.Close()
 	require.ErrorContains(t, pg.NewNotifyHub().Listen(t.Context(), pool), "get the name of the wake-up channel")
-	require.ErrorContains(t, pg.Notify(t.Context(), pool, "job:a"), "wake job:a")
+	require.ErrorContains(t, pg.Notify(t.Context(), pool, "job:a"), "notify the waiters of job:a")
 }

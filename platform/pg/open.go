@@ -1,10 +1,10 @@
 // Package pg owns the access to Postgres. Each service has a schema, a role that owns and migrates it, and a role that
 // only reads and writes rows; package migrate creates all of them. Open returns the pool of a service, InTx runs
-// transactions and Classify converts errors.
+// transactions, One and All read rows, and Classify converts errors.
 //
-// Notify and NotifyHub wake goroutines on all replicas of a service when rows change. LeaderElector runs loops on one
-// replica at a time. Reseal moves sealed columns to a new key. Connect opens single connections for programs that
-// change an installation; AdvisoryLock serializes them.
+// Notify and NotifyHub wake goroutines on all replicas of a service when rows change. LeaderElector runs a function
+// on one replica at a time. Reseal re-encrypts columns with a new key. Connect opens single connections for programs
+// that change an installation. AdvisoryLock lets only one of these programs run at a time.
 package pg
 
 import (
@@ -26,8 +26,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Config describes how a service connects to its schema. Zero values mean the defaults
-// below.
+// Config describes how a service connects to its schema. A zero value means the default that is given in the comment.
 type Config struct {
 	URL              secret.String // postgres://role:password@host:port/database
 	MaxConns         int32         // 10
@@ -43,8 +42,8 @@ var ErrUnsafe = errors.New("the Postgres server may lose committed rows")
 
 var schemaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`)
 
-// Open connects to the schema of a service and checks that the server commits durably.
-// The caller closes the pool.
+// Open connects to the schema of a service and checks that the server commits durably. The caller must close the
+// pool.
 func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pgxpool.Pool, error) {
 	pc, err := poolConfig(ctx, cfg, schema, log)
 	if err != nil {
@@ -95,11 +94,12 @@ func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger
 		pc.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(cfg.Tracer),
 			otelpgx.WithDisableConnectionDetailsInAttributes())
 	}
+	setTracer(ctx, pc.ConnConfig)
 	pc.AfterConnect = inUTC
 	return pc, nil
 }
 
-// inUTC makes the connection return every timestamptz in UTC, like clock.Clock.
+// inUTC makes the connection return every timestamptz in UTC, as clock.Clock does.
 func inUTC(_ context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterType(&pgtype.Type{
 		Name: "timestamptz", OID: pgtype.TimestamptzOID,

@@ -29,7 +29,7 @@ func TestOpen_serverThatMayLoseCommits(t *testing.T) {
 		server, err := local.Start(t.Context(), local.Config{BinDir: bin, Dir: t.TempDir(), Unsafe: unsafe})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
-		pool, err := pg.Open(t.Context(), pg.Config{URL: server.AdminURL()}, "public", quiet())
+		pool, err := pg.Open(pgtest.Context(t), pg.Config{URL: server.AdminURL()}, "public", quiet())
 		require.ErrorIs(t, err, want)
 		if err == nil {
 			pool.Close()
@@ -57,7 +57,7 @@ func TestOpen_sessionSettings(t *testing.T) {
 func TestOpen_statementTimeoutIsUnavailable(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
-	pool, err := pg.Open(t.Context(), pg.Config{URL: db.URL("jobs"), AllowUnsafe: true, StatementTimeout: 20 * time.Second}, "jobs", quiet())
+	pool, err := pg.Open(pgtest.Context(t), pg.Config{URL: db.URL("jobs"), AllowUnsafe: true, StatementTimeout: 20 * time.Second}, "jobs", quiet())
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	var limit string

@@ -10,25 +10,27 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// SealedColumn is a database column with sealed values: the table's and column's names as in the migrations, and a SQL
-// expression of type text for the row's key. A value is sealed for the place "<table>.<column>:<key>".
+// SealedColumn is a database column with encrypted values: the names of its table and column, and a SQL expression of
+// type text for the key of the row. A value is bound to its row by the additional data "<table>.<column>:<key>".
 type SealedColumn struct{ Table, Name, Key string }
 
-// batch is how many values one query reads.
+// batch is the number of values that one query reads.
 const batch = 200
 
-// value is one sealed value.
+// value is one encrypted value.
 type value struct {
 	key    string
 	sealed []byte
 }
 
-// Reseal moves all values of the columns and returns how many it moved.
+// Reseal wraps the data keys of all values in the columns with the first key of the ring. It returns how many it
+// changed.
 //
-// Only the wrapping of a value changes. A value that is written at the same time is not overwritten, and a value that
-// cannot be opened is reported and does not stop the others. A key is rotated in three steps, so that no process reads
-// a value under a key that it does not have. First, add the new key after the old one and restart all processes.
-// Second, move it to the front and restart all processes. Third, when all values are resealed, remove the old key.
+// Each value stays encrypted with its own data key; only the wrapping of that key changes. A value that is written at
+// the same time is not overwritten. A value that cannot be decrypted is reported and does not stop the others. To
+// rotate a key, so that no process reads a value whose key it does not have: first, add the new key after the old one
+// and restart all processes; second, move the new key to the front and restart all processes; third, when Reseal has
+// changed all values, remove the old key.
 func Reseal(ctx context.Context, db Querier, ring *secret.Keyring, columns ...SealedColumn) (moved int, err error) {
 	faults := make([]error, 0, len(columns))
 	for _, c := range columns {
@@ -65,7 +67,7 @@ func (c SealedColumn) run(ctx context.Context, db Querier, ring *secret.Keyring)
 	}
 }
 
-// maxFaults is how many errors per column are reported.
+// maxFaults is the maximum number of errors reported per column.
 const maxFaults = 5
 
 func (c SealedColumn) next(ctx context.Context, db Querier, after string) ([]value, error) {
@@ -81,8 +83,8 @@ func (c SealedColumn) next(ctx context.Context, db Querier, after string) ([]val
 	return values, nil
 }
 
-// move rewraps one value unless it is under the first key already. It does not overwrite a value that has changed
-// since it was read.
+// move wraps the data key of one value with the first key of the ring, unless it already is. It does not overwrite a
+// value that has changed since it was read.
 func (c SealedColumn) move(ctx context.Context, db Querier, ring *secret.Keyring, v value) (bool, error) {
 	place := c.Table + "." + c.Name + ":" + v.key
 	next, changed, err := ring.Rewrap(v.sealed, place)
@@ -98,5 +100,5 @@ func wrapped(err error, place string) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("rewrap %s: %w", place, err)
+	return fmt.Errorf("re-encrypt the data key of %s: %w", place, err)
 }

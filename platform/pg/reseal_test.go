@@ -65,7 +65,7 @@ func TestRun_rewrapsFormerKeyValues(t *testing.T) {
 	require.Equal(t, 450, moved)
 	moved, err = pg.Reseal(t.Context(), p, both, things())
 	require.NoError(t, err)
-	require.Zero(t, moved, "the second run moves nothing")
+	require.Zero(t, moved, "the second run changes nothing")
 
 	fresh := ring(t, k2)
 	rows, err := p.Query(t.Context(), `SELECT name, part, sealed FROM thing WHERE sealed IS NOT NULL`)
@@ -85,7 +85,7 @@ func TestRun_rewrapsFormerKeyValues(t *testing.T) {
 	require.Equal(t, 451, n)
 }
 
-// A value that was swapped or sealed with another key is reported; the others are still moved.
+// A value that was swapped or encrypted with another key is reported. The other values are changed nevertheless.
 func TestRun_reportsUnopenableValues(t *testing.T) {
 	t.Parallel()
 	p := open(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Connect opens a connection outside of any pool.
+// Connect opens a connection outside of any pool. params are added to its session settings.
 func Connect(ctx context.Context, url string, params map[string]string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -21,7 +21,23 @@ func Connect(ctx context.Context, url string, params map[string]string) (*pgx.Co
 		return nil, errors.New("the Postgres URL is not valid; use postgres://role:password@host:port/database")
 	}
 	maps.Copy(cfg.RuntimeParams, params)
+	setTracer(ctx, cfg)
 	return pgx.ConnectConfig(ctx, cfg)
+}
+
+type tracerKey struct{}
+
+// WithTracer returns a context with which Open and Connect return connections that report every statement to tracer.
+// Tests use it to collect the statements that ran.
+func WithTracer(ctx context.Context, tracer pgx.QueryTracer) context.Context {
+	return context.WithValue(ctx, tracerKey{}, tracer)
+}
+
+// setTracer sets the tracer of ctx, if it has one.
+func setTracer(ctx context.Context, cfg *pgx.ConnConfig) {
+	if tracer, ok := ctx.Value(tracerKey{}).(pgx.QueryTracer); ok {
+		cfg.Tracer = tracer
+	}
 }
 
 // CloseConn closes a connection even if ctx is done.
@@ -31,9 +47,9 @@ func CloseConn(ctx context.Context, conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// AdvisoryLock takes an advisory lock that the server releases when the connection ends, also
-// after SIGKILL. It polls instead of waiting in one statement: a waiting statement holds
-// a snapshot, and CREATE INDEX CONCURRENTLY of the lock holder would wait for it forever.
+// AdvisoryLock takes an advisory lock that the server releases when the connection ends, also after SIGKILL. It polls
+// instead of waiting in one statement: a waiting statement holds a snapshot, and a CREATE INDEX CONCURRENTLY by the
+// holder of the lock would wait forever for that snapshot.
 func AdvisoryLock(ctx context.Context, conn *pgx.Conn, key int64) (unlock func(), err error) {
 	for {
 		var got bool

@@ -20,18 +20,17 @@ type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Beginner starts transactions, such as a *pgxpool.Pool.
+// Beginner can start transactions. *pgxpool.Pool implements it.
 type Beginner interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
 
-// retries is how often InTx runs fn again after a conflict with another transaction.
+// retries is how often InTx runs fn again if it conflicts with another transaction.
 const retries = 3
 
-// InTx runs fn in one transaction at READ COMMITTED: it commits if fn returns nil and
-// rolls back otherwise. After a conflict with another transaction (serialization
-// failure, deadlock) it runs fn again, so fn must change nothing but rows: it must not
-// call RPCs or the object store.
+// InTx runs fn in one transaction at READ COMMITTED. It commits if fn returns nil and rolls back otherwise. After a
+// conflict with another transaction (serialization failure, deadlock) it runs fn again. fn must therefore change
+// nothing but rows: it must not call RPCs or the object store.
 func InTx(ctx context.Context, db Beginner, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return InTxWith(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, fn)
 }
@@ -54,8 +53,7 @@ func once(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(ctx cont
 	if err != nil {
 		return fmt.Errorf("begin the transaction: %w", err)
 	}
-	// Roll back even after a panic in fn and even if ctx is done. After a commit this
-	// does nothing.
+	// Roll back even after a panic in fn and even if ctx is done. After a commit, Rollback does nothing.
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -72,8 +70,8 @@ func once(ctx context.Context, db Beginner, opts pgx.TxOptions, fn func(ctx cont
 	return nil
 }
 
-// pause waits 5, 10 or 20 ms plus a random part of up to the same length, so that two
-// conflicting transactions do not conflict again.
+// pause waits 5, 10 or 20 ms plus a random duration of up to the same length, so that two conflicting transactions do
+// not conflict again.
 func pause(ctx context.Context, try int) error {
 	base := 5 * time.Millisecond << try
 	return clock.Sleep(ctx, clock.Real(), base+rand.N(base))
@@ -87,8 +85,8 @@ func WithOffset(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, offsetKey{}, d)
 }
 
-// Now returns the time of the Postgres server. Leases, billing marks and rate windows
-// use it because all replicas share it. It advances within a transaction.
+// Now returns the time of the Postgres server. Leases, billing and rate limits use it, because all replicas share it.
+// It advances within a transaction.
 func Now(ctx context.Context, q Querier) (time.Time, error) {
 	var t time.Time
 	if err := q.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&t); err != nil {

@@ -15,21 +15,22 @@ import (
 )
 
 var (
-	// ErrKilled is the error of Host.Run after a second signal: it returns without
-	// waiting, and main exits with status 1 at once.
+	// ErrKilled is the error of Host.Run after a second signal. Run returns it without waiting, and main exits with
+	// status 1 at once.
 	ErrKilled = errors.New("killed by a second signal")
-	// ErrNotStopped is the error for a worker or closers that exceed the stop timeout.
+	// ErrNotStopped is the error for a worker, or for the closers, if they exceed the stop timeout.
 	ErrNotStopped = errors.New("did not stop in time")
 )
 
-// stopError is the cause of a stop by a signal.
+// stopError is the cancellation cause if a signal stops the host.
 type stopError struct{ signal os.Signal }
 
 func (a stopError) Error() string { return "stop requested by signal " + a.signal.String() }
 
 type signalKey struct{}
 
-// StopSignal returns the signal that caused the stop with context ctx, or nil.
+// StopSignal returns the signal that caused the stop, or nil. ctx is the context of Drain, of Stop or of a close
+// function.
 func StopSignal(ctx context.Context) os.Signal {
 	s, _ := ctx.Value(signalKey{}).(os.Signal)
 	return s
@@ -41,12 +42,12 @@ const (
 	DefaultStopTimeout  = 10 * time.Second
 
 	readyEvery = 20 * time.Millisecond
-	cancelTime = time.Second // for Run to return after its context was cancelled at the deadline
+	cancelTime = time.Second // how long Run may take to return after its context was cancelled at the deadline
 )
 
-// Signals returns a channel that receives SIGINT and SIGTERM until stop is called. It buffers two signals,
-// which is all that a Host needs. The kernel merges equal signals that arrive before the process runs, so
-// they count as one.
+// Signals returns a channel that receives SIGINT and SIGTERM until stop is called. It buffers two signals, because a
+// Host needs no more. Equal signals that arrive before the process can run count as one, because the kernel merges
+// them.
 func Signals() (c <-chan os.Signal, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -56,17 +57,17 @@ func Signals() (c <-chan os.Signal, stop func()) {
 // Host runs workers as one process.
 type Host struct {
 	Log     *slog.Logger
-	Signals <-chan os.Signal // the first signal stops, the second one kills
-	Workers []Worker         // started in this order, stopped in reverse order
-	Closers *Closers         // closed after the last worker; may be nil
+	Signals <-chan os.Signal // the first signal stops the host; after the second, Run returns at once
+	Workers []Worker         // are started in this order and stopped in reverse order
+	Closers *Closers         // are called after the last worker has stopped; may be nil
 
 	ReadyTimeout time.Duration // for each worker
 	StopTimeout  time.Duration // for each worker, and for the closers together
 
 	// Ready is called when all workers are ready. An error stops the host.
 	Ready func(ctx context.Context) error
-	// Drain is called before any worker is stopped, if the host was ready: it removes
-	// the process from its load balancer and waits until that has taken effect.
+	// Drain is called before any worker is stopped, if the host was ready. It removes the process from its load
+	// balancer and returns when that has taken effect.
 	Drain func(ctx context.Context)
 }
 
@@ -97,8 +98,8 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 }
 
-// watch only waits for signals, so that the second one always kills, even if the first one's handling hangs,
-// for example in a log write that blocks.
+// watch does nothing but wait for signals. A second signal therefore always ends Run, even if the handling of the
+// first one hangs, for example because a log write blocks.
 func (h *Host) watch(halt context.CancelCauseFunc, killed chan<- error, over <-chan struct{}) {
 	for signals := 1; ; signals++ {
 		select {
@@ -252,7 +253,7 @@ func (h *Host) close(base context.Context) error {
 	}
 }
 
-// isDone reports whether ctx is done, for callers that do not treat that as an error.
+// isDone reports whether ctx is done, for callers that do not treat this as an error.
 func isDone(ctx context.Context) bool { return ctx.Err() != nil }
 
 func or(d, fallback time.Duration) time.Duration {

@@ -140,7 +140,7 @@ func TestHost_Run_stopsAtFirstFailure(t *testing.T) {
 		want string
 	}{
 		"error": {func(context.Context) error { time.Sleep(time.Second); return errors.New("disk gone") }, "bad: disk gone"},
-		"end":   {func(context.Context) error { return nil }, "bad: ended on its own"},
+		"end":   {func(context.Context) error { return nil }, "bad: returned before it was stopped"},
 		"panic": {func(context.Context) error { panic("index") }, "bad: panic: index"},
 	} {
 		t.Run(name, func(t *testing.T) {

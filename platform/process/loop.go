@@ -11,32 +11,31 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// Loop calls fn at once and then again after every plus a random part of jitter,
-// counted from the end of the call. It returns nil when ctx is done, or the error of
-// fn. To continue after failures, wrap fn in Logged.
+// Loop calls fn at once and then repeatedly. After each call it waits for every plus a random part of jitter. It
+// returns nil when ctx is done, or the error of fn. To continue after failures, wrap fn in Logged.
 func Loop(ctx context.Context, clk clock.Clock, every, jitter time.Duration, fn func(context.Context) error) error {
 	for !isDone(ctx) {
 		if err := fn(ctx); err != nil && !isDone(ctx) {
 			return err
 		}
-		// An error means that ctx is done, which the loop condition checks.
+		// Sleep fails only if ctx is done, which the loop condition checks.
 		_ = clock.Sleep(ctx, clk, every+part(jitter))
 	}
 	return nil
 }
 
-// Logged wraps fn for Loop: it logs errors and returns nil.
+// Logged wraps fn for Loop. The returned function logs the error of fn and returns nil.
 func Logged(log *slog.Logger, name string, fn func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := fn(ctx); err != nil && ctx.Err() == nil {
-			log.ErrorContext(ctx, "round failed", "loop", name, "error", err.Error())
+			log.ErrorContext(ctx, "background loop failed; it runs again later", "loop", name, "error", err.Error())
 		}
 		return nil
 	}
 }
 
-// Backoff computes the wait before the next attempt: Min, doubled up to Max. The share
-// Jitter (0 to 1) of it is random, so that many clients do not retry at the same time.
+// Backoff computes the wait before the next attempt. It begins with Min and doubles up to Max. The fraction Jitter (0
+// to 1) of each wait is random, so that many clients do not retry at the same time.
 type Backoff struct {
 	Min, Max time.Duration
 	Jitter   float64
@@ -58,8 +57,8 @@ func (b Backoff) Wait(ctx context.Context, clk clock.Clock, attempt int) error {
 	return clock.Sleep(ctx, clk, b.Delay(attempt))
 }
 
-// Retry calls fn up to tries times, with waits in between, until it returns nil or an
-// error that is not retryable. It returns the last error.
+// Retry calls fn up to tries times and waits in between. It stops when fn returns nil or an error that is not
+// retryable. It returns the last error.
 func (b Backoff) Retry(
 	ctx context.Context, clk clock.Clock, tries int, retryable func(error) bool, fn func(context.Context) error,
 ) error {

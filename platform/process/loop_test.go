@@ -36,7 +36,7 @@ func TestLoop_runsAtOnceAndAfterEachInterval(t *testing.T) {
 			require.GreaterOrEqual(t, gap, 10*time.Second)
 			require.LessOrEqual(t, gap, 11*time.Second)
 		}
-		require.NotEqual(t, at[1]-at[0], at[2]-at[1], "each round has its own jitter")
+		require.NotEqual(t, at[1]-at[0], at[2]-at[1], "each interval has its own jitter")
 	})
 }
 
@@ -64,7 +64,7 @@ func TestLogged_logsErrorAndReturnsNil(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, round(ctx))
-	require.Empty(t, out.String(), "a cancelled round is not logged")
+	require.Empty(t, out.String(), "an error after the cancellation is not logged")
 }
 
 func TestBackoffDelay(t *testing.T) {

@@ -21,7 +21,7 @@ func TestSignals(t *testing.T) {
 	require.Equal(t, syscall.SIGTERM, <-c)
 }
 
-// The context of a stop holds the signal that caused it, if any.
+// The context of a stop contains the signal that caused the stop, if any.
 func TestHost_Run_stopContextHasSignal(t *testing.T) {
 	t.Parallel()
 	for _, want := range []os.Signal{os.Interrupt, syscall.SIGTERM, nil} {

@@ -1,6 +1,6 @@
-// Package process owns the lifecycle of a process: it starts its parts in order, keeps them
-// running and stops them in reverse order. It waits for every goroutine that it starts;
-// the error names every part that does not stop within its deadline.
+// Package process owns the lifecycle of a process: it starts the parts of the process in order and stops them in
+// reverse order. It waits for every goroutine that it starts. Its error contains the name of every part that does not
+// stop within its deadline.
 package process
 
 import (
@@ -15,20 +15,20 @@ import (
 // Worker is one part of a process. Only Name and Run are required.
 type Worker struct {
 	Name string
-	// Run works until ctx is done and then returns nil or the error of ctx. Returning
-	// earlier is a failure, even with nil.
+	// Run runs until ctx is done and then returns nil or the error of ctx. Returning earlier is a failure, even with
+	// nil.
 	Run func(ctx context.Context) error
 	// Ready returns nil once the worker serves. Host polls it until its timeout.
 	Ready func(ctx context.Context) error
 	// Stop lets the worker finish its current work. The context of Run is cancelled when
 	// Stop returns or its deadline has passed.
 	Stop func(ctx context.Context) error
-	// StopTimeout overrides that of the Host for this worker.
+	// StopTimeout overrides the Host's StopTimeout for this worker.
 	StopTimeout time.Duration
 }
 
 // ErrEnded is the error for a worker that returned nil before its context was done.
-var ErrEnded = errors.New("ended on its own")
+var ErrEnded = errors.New("returned before it was stopped")
 
 // call runs the worker and returns its failure with the worker's name. It returns nil
 // only if ctx is done and the worker returned nil or the error of ctx.
@@ -49,8 +49,8 @@ func (w Worker) call(ctx context.Context) (err error) {
 	}
 }
 
-// Group runs workers concurrently until ctx is done or one fails. Then it cancels the
-// rest, waits for all and joins their errors. It uses only Name and Run.
+// Group runs workers concurrently until ctx is done or one of them fails. It then cancels the others, waits for all
+// and joins their errors. It uses only Name and Run.
 func Group(ctx context.Context, workers ...Worker) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

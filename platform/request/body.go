@@ -11,8 +11,8 @@ import (
 const jsonType = "application/json"
 
 // PlainJSON returns an error unless the headers describe an unencoded JSON body in UTF-8. The generated handlers
-// would parse a form into the query, and a compressed body may grow past every limit. A body without a
-// Content-Type counts as JSON.
+// would treat the fields of a form as query parameters, and a compressed body may exceed every limit once it is
+// unpacked. A body without a Content-Type is treated as JSON.
 func PlainJSON(h http.Header) *fault.Error {
 	if enc := h.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return fault.InvalidFields(fault.At(fault.TypeLiteral, "Input should be 'identity'", "header", "content-encoding"))

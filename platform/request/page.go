@@ -34,7 +34,8 @@ func (e *PageRangeError) Error() string {
 	return fmt.Sprintf("%s must be from %d to %d, got %d", e.Param, e.Low, e.High, e.Value)
 }
 
-// NewPage returns the Page for the given parameters and its Check; nil means not sent.
+// NewPage returns the Page for the given parameters and the result of its Check. A parameter that is nil was not sent
+// and has its default value.
 func NewPage(limit, offset *int32) (Page, error) {
 	p := Page{Limit: DefaultLimit}
 	if limit != nil {
@@ -46,7 +47,7 @@ func NewPage(limit, offset *int32) (Page, error) {
 	return p, p.Check()
 }
 
-// Check returns a *RangeError if limit or offset is out of range.
+// Check returns a *PageRangeError if limit or offset is out of range.
 func (p Page) Check() error {
 	if p.Limit < 1 || p.Limit > MaxLimit {
 		return &PageRangeError{Param: "limit", Value: p.Limit, Low: 1, High: MaxLimit}
@@ -57,8 +58,8 @@ func (p Page) Check() error {
 	return nil
 }
 
-// FetchLimit returns the number of rows to read: one more than Limit, so that Cut can detect
-// a next page without counting.
+// FetchLimit returns the number of rows to read. It is one more than Limit, so that CutPage can detect a next page
+// without counting the rows.
 func (p Page) FetchLimit() int { return p.Limit + 1 }
 
 // Next returns the page after p; ok is false if it would start past MaxOffset.
@@ -67,7 +68,7 @@ func (p Page) Next() (next Page, ok bool) {
 	return next, next.Offset <= MaxOffset
 }
 
-// CutPage drops the extra row of Ask and reports whether there was one.
+// CutPage drops the extra row that FetchLimit requested and reports whether there was one.
 func CutPage[T any](rows []T, p Page) (shown []T, more bool) {
 	if len(rows) <= p.Limit {
 		return rows, false
@@ -75,9 +76,8 @@ func CutPage[T any](rows []T, p Page) (shown []T, more bool) {
 	return rows[:p.Limit:p.Limit], true
 }
 
-// SetPageHeaders sets the Link header if there is a next page, and the total number of
-// rows if total is not negative. target is the URL of the request; the link holds
-// only its path and query.
+// SetPageHeaders sets the Link header if there is a next page, and the header with the total number of rows unless
+// total is negative. target is the URL of the request; the link contains only its path and query.
 func SetPageHeaders(h http.Header, target *url.URL, p Page, more bool, total int) {
 	if total >= 0 {
 		h.Set(HeaderTotal, strconv.Itoa(total))

@@ -1,6 +1,7 @@
 // Package request owns the parts of requests and responses that all handlers treat in the same way: pages of lists,
-// ids in paths, request headers that arrive as metadata, and response headers for the gateway. List bodies are plain
-// arrays; the total and the next page are headers. Its validation errors name the parameter.
+// ids in paths, request headers that arrive as metadata, response headers for the gateway, and fields of messages that
+// may be missing. List bodies are plain arrays; the total and the next page are headers. Validation errors contain the
+// name of the parameter.
 package request
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// ReadPage returns the requested page of a list.
+// ReadPage returns the requested page of a list, or a 422 error if a parameter is out of range.
 func ReadPage(limit, offset *int32) (Page, error) {
 	p, err := NewPage(limit, offset)
 	if out, ok := errors.AsType[*PageRangeError](err); ok {
@@ -26,7 +27,7 @@ func ReadPage(limit, offset *int32) (Page, error) {
 	return p, err
 }
 
-// ID checks the format of an id in a path.
+// ID returns a 422 error unless value is an id with the prefix. field is the name of the path parameter.
 func ID(prefix id.Prefix, field, value string) error {
 	if id.Check(prefix, value) == nil {
 		return nil
@@ -44,7 +45,7 @@ func IdempotencyKey(ctx context.Context) string {
 	return ""
 }
 
-// SetMore lets the edge add the link to the next page if the list has more rows.
+// SetMore makes the gateway add the link to the next page if the list has more rows.
 func SetMore(ctx context.Context, more bool) error {
 	if !more {
 		return nil
@@ -55,7 +56,7 @@ func SetMore(ctx context.Context, more bool) error {
 	return nil
 }
 
-// SetTotal lets the edge add the total number of rows; for lists that are cheap to count.
+// SetTotal makes the gateway add the total number of rows. It is for lists that are cheap to count.
 func SetTotal(ctx context.Context, total int) error {
 	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-total", strconv.Itoa(total))); err != nil {
 		return fmt.Errorf("set the header for the number of rows: %w", err)
@@ -63,7 +64,7 @@ func SetTotal(ctx context.Context, total int) error {
 	return nil
 }
 
-// SetStatus lets the edge respond with this status instead of the default status of the route.
+// SetStatus makes the gateway respond with this status instead of the default status of the route.
 func SetStatus(ctx context.Context, status int) error {
 	if err := grpc.SetHeader(ctx, metadata.Pairs("x-service-status", strconv.Itoa(status))); err != nil {
 		return fmt.Errorf("set the status header: %w", err)
@@ -71,8 +72,8 @@ func SetStatus(ctx context.Context, status int) error {
 	return nil
 }
 
-// CheckIfMatch returns a Conflict if the If-Match header does not name the version of the row, because the row changed
-// after the caller read it. Without the header, or with *, every version matches.
+// CheckIfMatch returns a Conflict if the If-Match header does not contain the version of the row: the row has changed
+// since the caller read it. Without the header, or with *, every version matches.
 func CheckIfMatch(ctx context.Context, version int64) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	given := md.Get("if-match")
@@ -87,7 +88,7 @@ func CheckIfMatch(ctx context.Context, version int64) error {
 	return fault.New(fault.Conflict, CodeStale, "If-Match does not match the current version %s; read the resource again", etag(version))
 }
 
-// CodeStale is the error code for an update based on an older version.
+// CodeStale is the error code of an update that is based on an older version.
 const CodeStale = "stale"
 
 // SetETag sends the version of the row in the response, for a later If-Match.

@@ -70,7 +70,7 @@ func TestIdempotencyKey_firstValue(t *testing.T) {
 	require.Equal(t, "k1", request.IdempotencyKey(with("Idempotency-Key", "k1", "idempotency-key", "k2")))
 }
 
-// header records the headers that a handler sends to the edge.
+// header records the headers that a handler sends to the gateway.
 type header struct {
 	grpc.ServerTransportStream
 	md metadata.MD

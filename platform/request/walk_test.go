@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// rows returns what a store reads for a page: LIMIT Ask OFFSET Offset.
+// rows returns what a store reads for a page: FetchLimit rows, starting at Offset.
 func rows(total int, p request.Page) []int {
 	var out []int
 	for n := p.Offset; n < min(total, p.Offset+p.FetchLimit()); n++ {
@@ -21,7 +21,7 @@ func rows(total int, p request.Page) []int {
 	return out
 }
 
-// A client that follows the links sees every row once and in order, and reaches the end.
+// A client that follows the links sees every row once and in order, and reaches the end of the list.
 func TestSetHeaders_linksVisitEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`^<([^>]*)>; rel="next"$`)
@@ -80,7 +80,8 @@ func TestPage_Next_stopsAtMaxOffset(t *testing.T) {
 	}
 }
 
-// The URL of the request appears in the header: it must remain a single link on one line.
+// The Link header contains the URL of the request. Whatever the URL is, the header must be one line with a single
+// link.
 func TestSetHeaders_escapesRequestURL(t *testing.T) {
 	t.Parallel()
 	for _, target := range []*url.URL{

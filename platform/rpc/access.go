@@ -30,9 +30,9 @@ const (
 
 const healthService = "grpc.health.v1.Health"
 
-// edge is the service that forwards the calls of users, runs and deployments. A caller's token is not bound to a
-// service, so each service that receives it could use it for a minute. Methods for callers therefore accept calls
-// from the edge only.
+// edge is the service name of the gateway, which forwards the calls of users, runs and deployments. A caller token is
+// not bound to a service, so each service that receives one could use it for a minute. Methods for callers therefore
+// accept calls only from the gateway.
 const edge = "gateway"
 
 func isHealth(fullMethod string) bool { return strings.HasPrefix(fullMethod, "/"+healthService+"/") }
@@ -42,9 +42,9 @@ type rule struct {
 	credential authn.Kind // empty for methods between services
 	admin      bool
 	peers      map[string]bool
-	open       bool // any service may call it: health
+	open       bool // any service may call the method; only for health checks
 	need       authn.Need
-	drawn      bool // allowed while the caller has a temporary password
+	drawn      bool // the method may be called with a temporary password
 }
 
 // rulesOf reads the access option of every registered method. The error reports all invalid methods.
@@ -91,13 +91,13 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 	hasCredential := a.GetCredential() != optionsv1.Credential_CREDENTIAL_UNSPECIFIED
 	switch {
 	case hasCredential && len(a.GetPeers()) > 0:
-		return rule{}, errors.New("access names both a credential and peers")
+		return rule{}, errors.New("the access option has both a credential and peers")
 	case !hasCredential && len(a.GetPeers()) == 0:
-		return rule{}, errors.New("access names neither a credential nor peers")
+		return rule{}, errors.New("the access option has neither a credential nor peers")
 	case a.GetRole() != optionsv1.Role_ROLE_UNSPECIFIED && a.GetCredential() != optionsv1.Credential_CREDENTIAL_USER:
-		return rule{}, errors.New("access names a role, but the credential is not a user")
+		return rule{}, errors.New("the access option has a role, but the credential is not a user")
 	case a.GetDrawnPassword() && a.GetCredential() != optionsv1.Credential_CREDENTIAL_USER:
-		return rule{}, errors.New("access sets drawn_password, but the credential is not a user")
+		return rule{}, errors.New("the access option sets drawn_password, but the credential is not a user")
 	}
 	need, err := needOf(a)
 	if err != nil {
@@ -106,7 +106,7 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 	r := rule{peers: map[string]bool{}, need: need, drawn: a.GetDrawnPassword()}
 	for _, p := range a.GetPeers() {
 		if _, err := pki.ServiceName(p); err != nil || r.peers[p] {
-			return rule{}, fmt.Errorf("access names the peer %q, which is not a valid service name or listed twice", p)
+			return rule{}, fmt.Errorf("the access option has the peer %q, which is not a valid service name or is listed twice", p)
 		}
 		r.peers[p] = true
 	}
@@ -115,19 +115,20 @@ func ruleFrom(a *optionsv1.Access) (rule, error) {
 	case optionsv1.Role_ROLE_ADMIN:
 		r.admin = true
 	default:
-		return rule{}, errors.New("access names an unknown role")
+		return rule{}, errors.New("the access option has an unknown role")
 	}
 	if !hasCredential {
 		return r, nil
 	}
 	var known bool
 	if r.credential, known = kindOf(a.GetCredential()); !known {
-		return rule{}, errors.New("access names an unknown credential")
+		return rule{}, errors.New("the access option has an unknown credential")
 	}
 	return r, nil
 }
 
-// needOf returns the relation to the project that the method requires. Methods for users must name one.
+// needOf returns the right on objects that the method requires. The option must declare it for methods of users and
+// for no others.
 func needOf(a *optionsv1.Access) (authn.Need, error) {
 	user := a.GetCredential() == optionsv1.Credential_CREDENTIAL_USER
 	needs := map[optionsv1.Need]authn.Need{
@@ -137,11 +138,11 @@ func needOf(a *optionsv1.Access) (authn.Need, error) {
 	need, known := needs[a.GetNeed()]
 	switch given := a.GetNeed() != optionsv1.Need_NEED_UNSPECIFIED; {
 	case user && !given:
-		return 0, errors.New("access names no need for calls of users")
+		return 0, errors.New("the access option must have a need, because the credential is a user")
 	case given && !user:
-		return 0, errors.New("access names a need, but the credential is not a user")
+		return 0, errors.New("the access option has a need, but the credential is not a user")
 	case given && !known:
-		return 0, errors.New("access names an unknown need")
+		return 0, errors.New("the access option has an unknown need")
 	default:
 		return need, nil
 	}
@@ -166,7 +167,7 @@ func kindOf(c optionsv1.Credential) (authn.Kind, bool) {
 	}
 }
 
-// admit checks whether the call is allowed and returns a context with its caller.
+// admit checks whether the call is allowed and returns a context with the caller.
 func (s *Server) admit(ctx context.Context, method string) (context.Context, error) {
 	from := linkOf(ctx)
 	r, known := s.rules[method]
@@ -174,7 +175,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	case from == nil || !known:
 		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this method may not be called")
 	case from.agents != (r.credential == authn.KindAgent):
-		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this method is not served here")
+		return ctx, fault.New(fault.Forbidden, CodePeerRefused, "this listener does not serve the method")
 	case from.agents:
 		id, _ := pki.NodeID(from.name)
 		return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindAgent, Subject: id}), nil
@@ -196,7 +197,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	return authn.WithNeed(ctx, r.need), r.judge(caller)
 }
 
-// caller verifies the token of the call, if it has one.
+// caller verifies the token of the call and returns its caller, or nil if the call has no token.
 func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	values := md.Get(authn.MetadataCaller)
@@ -218,8 +219,8 @@ func (s *Server) caller(ctx context.Context) (context.Context, *authn.Caller, er
 	return authn.WithToken(authn.NewContext(ctx, caller), values[0], expires), caller, nil
 }
 
-// judge checks the caller against the credential that the method requires. A wrong kind of caller is 401; a
-// caller of the right kind without the necessary rights is 403.
+// judge checks the caller against the rule. It returns a 401 error for a caller of the wrong kind, and a 403 error
+// for a caller of the right kind without the necessary rights.
 func (r rule) judge(caller *authn.Caller) error {
 	switch {
 	case caller == nil:
@@ -229,7 +230,7 @@ func (r rule) judge(caller *authn.Caller) error {
 	case caller.Kind != r.credential:
 		return fault.New(fault.Unauthenticated, "", "Not authenticated")
 	case caller.PasswordDrawn && !r.drawn:
-		return fault.New(fault.Forbidden, CodePasswordChange, "this is a temporary password; change it first with POST /api/profile/password")
+		return fault.New(fault.Forbidden, CodePasswordChange, "your password is temporary; change it first with POST /api/profile/password")
 	case r.admin && !caller.IsAdmin():
 		return fault.New(fault.Forbidden, CodeAdminRequired, "this needs the admin role")
 	default:

@@ -112,8 +112,8 @@ func TestServer_access_unlistedServiceIsRejected(t *testing.T) {
 	}
 }
 
-// The token of a caller passes through the services that a call involves and is valid for a minute. None of
-// them may use it to call methods for users: only the gateway may.
+// The token of a caller passes through the services that a call involves and is valid for a minute. These services
+// must not be able to call methods for users with it. Only the gateway may call such methods.
 func TestServer_access_callerTokenWorksForGatewayOnly(t *testing.T) {
 	t.Parallel()
 	for kind, open := range worlds() {

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// bareClient has a valid certificate but does not use our client, like a compromised service: the server must
-// enforce its rules by itself.
+// bareClient returns a connection that has a valid certificate but does not use the client of this package, like the
+// connection of a compromised service. The server must enforce its rules by itself.
 func bareClient(t *testing.T, h *handlers) (*world, *grpc.ClientConn) {
 	t.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)

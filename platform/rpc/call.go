@@ -88,8 +88,8 @@ func (s *Server) stream(srv any, raw grpc.ServerStream, info *grpc.StreamServerI
 	return handle(srv, &serverStream{raw, ctx})
 }
 
-// serverStream has the context of the call and validates incoming messages. A receive ends with the context,
-// also when the server is draining.
+// serverStream has the context of the call and validates incoming messages. RecvMsg returns when the context is done,
+// also while the server is draining.
 type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -98,8 +98,8 @@ type serverStream struct {
 func (s *serverStream) Context() context.Context { return s.ctx }
 
 func (s *serverStream) RecvMsg(m any) error {
-	// grpc ends a receive only with the stream itself, which is too late for a draining server. The goroutine
-	// ends with the stream at the latest, just after the handler has returned.
+	// grpc ends a receive only with the stream itself, which is too late for a draining server. The goroutine ends
+	// with the stream at the latest, which is just after the handler has returned.
 	got := make(chan error, 1)
 	go func() { got <- s.ServerStream.RecvMsg(m) }()
 	select {
@@ -120,7 +120,7 @@ func validate(m any) error {
 	return nil
 }
 
-// end converts the result into a status and writes the log line of the call.
+// end converts the result of the call into a status and writes its log line.
 func (c *call) end(panicked any, err error) error {
 	if panicked != nil {
 		c.panicAt = debug.Stack()
@@ -133,14 +133,14 @@ func (c *call) end(panicked any, err error) error {
 	}
 	st := f.GRPCStatus()
 	if st.Code() == codes.Unavailable {
-		// This fails only if the stream has ended; then no client needs the trailer.
+		// SetTrailer fails only if the stream has ended; no client needs the trailer then.
 		_ = grpc.SetTrailer(c.ctx, metadata.Pairs(pushback, "-1"))
 	}
 	return st.Err()
 }
 
-// judge converts an error into a fault. A fault is returned as it is; other errors go through Classify first,
-// and those that stay unknown become internal.
+// judge converts an error into a fault. A fault is returned unchanged. Other errors are passed to Classify, and those
+// that it does not know become internal errors.
 func (c *call) judge(err error) *fault.Error {
 	if err == nil {
 		return nil
@@ -156,7 +156,7 @@ func (c *call) judge(err error) *fault.Error {
 	return f
 }
 
-// log writes the log line of the call, with the full error of the handler: clients see only the fault in it.
+// log writes the log line of the call with the full error of the handler. Clients see only the fault.
 func (c *call) log(f *fault.Error, err error) {
 	took := clock.Since(c.s.options.Clock, c.started)
 	attrs := []slog.Attr{

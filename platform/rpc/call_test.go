@@ -32,7 +32,7 @@ func failing(f func(ctx context.Context) error) *handlers {
 	}
 }
 
-// bothForms returns a unary method and a stream; both must behave in the same way.
+// bothForms returns the name of a unary method and the name of a stream. Both must behave in the same way.
 func bothForms() []string { return []string{"PeerOnce", "PeerStream"} }
 
 func TestFault_crossesTwoHops(t *testing.T) {
@@ -186,7 +186,7 @@ func TestServer_panicIsInternalAndLoggedWithStack(t *testing.T) {
 	}
 }
 
-// requireDefault checks the remaining time in the handler against the default deadline.
+// requireDefault checks that the time left in the handler is that of the default deadline.
 func requireDefault(t *testing.T, left time.Duration) {
 	t.Helper()
 	require.Positive(t, left)
@@ -293,7 +293,7 @@ func TestServer_oneLogLinePerCall(t *testing.T) {
 			require.NotContains(t, lines[0], "error")
 			require.Equal(t, "INFO", lines[1]["level"])
 			require.Equal(t, "forbidden", lines[1]["kind"])
-			require.Equal(t, "usr_1", lines[1]["caller"], "the log line names the rejected caller")
+			require.Equal(t, "usr_1", lines[1]["caller"], "the log line has the id of the rejected caller")
 			require.Equal(t, "DEBUG", lines[2]["level"])
 		})
 	}

@@ -31,7 +31,7 @@ const (
 	metadataRequestID = "x-request-id"
 )
 
-// Telemetry holds the providers for traces and metrics of calls. The zero value records none.
+// Telemetry holds the providers for traces and metrics of calls. The zero value records nothing.
 type Telemetry struct {
 	Tracer trace.TracerProvider
 	Meter  metric.MeterProvider
@@ -55,14 +55,14 @@ func (t Telemetry) on() bool { return t.Tracer != nil || t.Meter != nil }
 
 // ClientOptions are the options of all clients of a network.
 type ClientOptions struct {
-	// Clock decides whether the caller's token has expired. Required.
+	// Clock is used to check whether the caller's token has expired. It is required.
 	Clock     clock.Clock
 	Telemetry Telemetry
 }
 
 func newClient(target string, o ClientOptions, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	if o.Clock == nil {
-		return nil, errors.New("rpc: clients need a clock")
+		return nil, errors.New("rpc: ClientOptions must have a Clock")
 	}
 	c := client{o.Clock}
 	options := append([]grpc.DialOption{
@@ -70,7 +70,8 @@ func newClient(target string, o ClientOptions, more ...grpc.DialOption) (*grpc.C
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 		// Services connect to each other directly; HTTPS_PROXY is for external hosts.
 		grpc.WithNoProxy(),
-		// Reconnect to a restarted service while a call is being retried, not after grpc's default of up to two minutes.
+		// Reconnect quickly, so that the retries of a call reach a restarted service. grpc's default waits up to two
+		// minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: 5 * time.Second,
@@ -105,8 +106,8 @@ func (c client) stream(
 	return clientStream{s}, nil
 }
 
-// outgoing replaces the identity in the outgoing metadata: the token comes only from the verified caller of
-// this request, never from metadata that was passed through.
+// outgoing replaces the identity in the outgoing metadata. The token comes only from the verified caller of this
+// request, never from forwarded metadata.
 func (c client) outgoing(ctx context.Context) context.Context {
 	md, ok := metadata.FromOutgoingContext(ctx)
 	if !ok {

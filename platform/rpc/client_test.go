@@ -149,7 +149,7 @@ func TestClient_doesNotRetryServerErrors(t *testing.T) {
 	}
 }
 
-// bareService serves without our interceptors.
+// bareService serves without the interceptors of this package.
 func bareService(t *testing.T, w *world, h *handlers) {
 	t.Helper()
 	l := listen(t, w.as(t, "registry").Listen, "registry")
@@ -167,7 +167,7 @@ func TestClient_retriesIdempotentMethodsOnly(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
 	w := newWorld(t, memoryNetwork())
-	// A broken connection looks like Unavailable without pushback.
+	// grpc reports a broken connection as Unavailable without pushback.
 	bareService(t, w, flaky(&tries, status.Error(codes.Unavailable, "broken")))
 	cc := w.dial(t, "jobs", "registry")
 	_, err := try(t.Context(), cc, "Peer")
@@ -240,5 +240,5 @@ func TestClient_streamEndsWithEOF(t *testing.T) {
 func TestClient_requiresClock(t *testing.T) {
 	t.Parallel()
 	_, err := rpc.Memory(rpc.ClientOptions{}).As("jobs").Dial("registry")
-	require.ErrorContains(t, err, "clock")
+	require.ErrorContains(t, err, "must have a Clock")
 }

@@ -187,7 +187,7 @@ type setup struct {
 	change   func(*rpc.ServerOptions)
 }
 
-// serve starts a service. It stops at the end of the test, or by stop.
+// serve starts a service, which runs until stop is called or the test ends.
 func (w *world) serve(t *testing.T, s setup) *running {
 	t.Helper()
 	r := &running{logs: &logs{}}
@@ -229,7 +229,7 @@ func (w *world) dial(t *testing.T, from, to string) *grpc.ClientConn {
 	return cc
 }
 
-// calledBy returns a context with the caller and its token, as the edge creates it.
+// calledBy returns a context with the caller and its token, as a request from the gateway has it.
 func (w *world) calledBy(t *testing.T, c *authn.Caller) context.Context {
 	t.Helper()
 	token, expires, err := w.signer.Sign(c)

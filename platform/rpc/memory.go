@@ -16,8 +16,8 @@ import (
 
 const pipeSize = 256 << 10
 
-// Bus is a network inside one process. As returns a Network for one identity. There is no proof of identity:
-// only code of this process can call As, and only the wiring of the process does.
+// Bus is a network inside one process. As returns the Network of one identity. The identity is not proven: only code
+// of this process can call As, and only the code that connects the services does.
 type Bus struct {
 	options ClientOptions
 
@@ -100,7 +100,7 @@ func (u busUser) Dial(service string) (*grpc.ClientConn, error) {
 		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(hello{name: u.name, server: service}))
 }
 
-// hello sends the identity of the client over the pipe: one byte of length and the name.
+// hello sends the identity of the client over the pipe: one byte with its length, then the identity.
 type hello struct {
 	credentials.TransportCredentials
 	name   string

@@ -1,12 +1,11 @@
-// Package rpc owns the calls between services: networks, servers and clients, and the interceptors on both
-// sides.
+// Package rpc owns the calls between services: networks, servers and clients, and the interceptors on both sides.
 //
-// Its promises are the same in one process (Memory) and over TCP with mutual TLS (TCP), and the same for
-// unary calls and streams:
+// Its promises are the same in one process (Memory) and over TCP with mutual TLS (TCP), and the same for unary calls
+// and streams:
 //   - both ends of a connection know each other's identity (`jobs`, `node/<id>`);
 //   - a server enforces the option signalbox.options.v1.access of each method; it does not start if a
-//     method lacks the option or has a contradictory one, and the error names the method;
-//   - a unary call has a deadline (10 s if the caller sets none); a stream lives until its caller's
+//     method lacks the option or has a contradictory one, and the error contains the name of the method;
+//   - a unary call has a deadline (10 s if the caller sets none); a stream runs until its caller's
 //     context is done or the server drains;
 //   - requests are validated by their protovalidate rules before a handler sees them;
 //   - an error arrives as the *fault.Error that the handler returned, without the errors that wrap it;
@@ -26,14 +25,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// Network connects the services, as seen by one identity.
+// Network connects one identity with the services.
 type Network interface {
 	// Listen opens the listener for other services.
 	Listen(service string) (*Listener, error)
 	// ListenAgents opens the listener for agents.
 	ListenAgents(service string) (*Listener, error)
-	// Dial returns a client of a service. It connects at the first call and reconnects as needed. The
-	// identity of an agent connects to the service's listener for agents.
+	// Dial returns a client of a service. It connects at the first call and reconnects as needed. If the identity is
+	// an agent, it connects to the service's listener for agents.
 	Dial(service string) (*grpc.ClientConn, error)
 }
 
@@ -44,7 +43,7 @@ type Listener struct {
 	agents    bool
 }
 
-// Accept waits for a connection. The identity is verified later, in the server's handshake.
+// Accept waits for a connection. The identity is verified later, in the handshake of the server.
 func (l *Listener) Accept() (net.Conn, error) {
 	raw, err := l.Listener.Accept()
 	if err != nil {
@@ -86,7 +85,7 @@ func linkOf(ctx context.Context) *link {
 	return l
 }
 
-// handshakes lets one grpc server serve listeners of several networks and kinds.
+// handshakes lets one grpc server serve listeners of several networks, for services and for agents.
 type handshakes struct {
 	credentials.TransportCredentials
 }

@@ -20,8 +20,8 @@ import (
 
 const testService = "signalbox.rpctest.v1.TestService"
 
-// TestMain registers a service for the tests. It is built by hand, so that the product's protos need no test
-// methods.
+// TestMain registers a service for the tests. It builds the service by hand, so that the product's protos need no
+// test methods.
 func TestMain(m *testing.M) {
 	file, err := protodesc.NewFile(testFile(), protoregistry.GlobalFiles)
 	if err == nil {

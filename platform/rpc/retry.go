@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// pushback is the trailer that disables grpc's own retry after a response of the server: only calls that
-// never reached a service are retried.
+// pushback is the trailer with which a server disables the retries of grpc after its response: only calls that never
+// reached a service are retried.
 const pushback = "grpc-retry-pushback-ms"
 
 type methodName struct {
@@ -32,8 +32,8 @@ type methodConfig struct {
 	RetryPolicy retryPolicy  `json:"retryPolicy"`
 }
 
-// serviceConfig returns a config that balances calls over the addresses of a service, and retries methods
-// whose idempotency_level allows it (at most four attempts, with jitter).
+// serviceConfig returns a config that balances calls over the addresses of a service. It also retries methods whose
+// idempotency_level allows it, with at most four attempts and jitter.
 func serviceConfig() string {
 	doc := map[string]any{"loadBalancingConfig": []map[string]any{{"round_robin": map[string]any{}}}}
 	if names := idempotent(protoregistry.GlobalFiles); len(names) > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// The server fetches the roles of a caller that has more than a token can hold; the handler sees all of them.
+// If a caller has more roles than fit into a token, the server fetches them, and the handler sees all of them.
 func TestServer_handlerSeesAllRolesOfCaller(t *testing.T) {
 	t.Parallel()
 	many := person("operator")

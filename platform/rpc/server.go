@@ -34,7 +34,8 @@ type ServerOptions struct {
 	NewRequestID func() string
 	// Verifier verifies callers. It may be nil if all methods are for services only.
 	Verifier *authn.Verifier
-	// Roles returns all roles of a caller whose token could not hold them. If nil, only the token's roles count.
+	// Roles returns all roles of a caller who has more roles than fit into a token. If it is nil, only the roles in
+	// the token are used.
 	Roles authn.FetchRoles
 	// Classify converts an error of a library into a fault; it returns other errors unchanged.
 	Classify  func(error) error
@@ -43,7 +44,7 @@ type ServerOptions struct {
 	StopTimeout time.Duration
 }
 
-// Server serves the methods registered on it. It is a grpc.ServiceRegistrar.
+// Server serves the methods that are registered on it. It is a grpc.ServiceRegistrar.
 type Server struct {
 	options ServerOptions
 	grpc    *grpc.Server
@@ -97,7 +98,7 @@ func (s *Server) SetServing(yes bool) {
 func (s *Server) Check() error {
 	o := s.options
 	if o.Service == "" || o.Log == nil || o.Clock == nil || o.NewRequestID == nil {
-		return errors.New("rpc: a server needs Service, Log, Clock and NewRequestID")
+		return errors.New("rpc: ServerOptions must have Service, Log, Clock and NewRequestID")
 	}
 	if _, err := rulesOf(s.grpc.GetServiceInfo()); err != nil {
 		return fmt.Errorf("rpc server of service %s: %w", o.Service, err)
@@ -105,14 +106,14 @@ func (s *Server) Check() error {
 	return nil
 }
 
-// Serve serves on all listeners until ctx is done. Then it accepts no new calls, ends streams at once with a
-// fault of code draining, and gives unary calls StopTimeout to finish. It closes the listeners. Serve must be
-// called at most once.
+// Serve serves on all listeners until ctx is done. Then it accepts no new calls, ends streams at once with a fault of
+// code draining, and lets unary calls finish within StopTimeout. It closes the listeners. Serve must be called at
+// most once.
 func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	defer s.startEnd()
 	err := s.Check()
 	if err == nil && len(listeners) == 0 {
-		err = errors.New("rpc: no listeners")
+		err = errors.New("rpc: Serve must have at least one listener")
 	}
 	if err != nil {
 		for _, l := range listeners {
@@ -141,7 +142,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	return err
 }
 
-// stop stops gracefully and, after StopTimeout, aborts the remaining calls.
+// stop waits until the running calls have finished. After StopTimeout it aborts the remaining ones.
 func (s *Server) stop(ctx context.Context) {
 	s.health.Shutdown()
 	s.startEnd()

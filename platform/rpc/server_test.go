@@ -50,7 +50,7 @@ func TestServer_Check_reportsAllBadMethods(t *testing.T) {
 	s.RegisterService(h.desc("signalbox.rpctest.v1.Unknown", "M"), h)
 	s.RegisterService(h.desc("signalbox.rpctest.v1.Ping", "M"), h)
 	for _, want := range []string{
-		"BadService/Missing: has no access option", "BadService/Both: access names both", "Unknown/M: has no descriptor", "Ping/M: does not belong to a service",
+		"BadService/Missing: has no access option", "BadService/Both: the access option has both", "Unknown/M: has no descriptor", "Ping/M: does not belong to a service",
 	} {
 		require.ErrorContains(t, s.Check(), want)
 	}
@@ -58,8 +58,8 @@ func TestServer_Check_reportsAllBadMethods(t *testing.T) {
 
 func TestServer_missingOptions(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, rpc.NewServer(rpc.ServerOptions{Service: "jobs"}).Check(), "needs")
-	require.ErrorContains(t, bareServer().Serve(t.Context()), "no listeners")
+	require.ErrorContains(t, rpc.NewServer(rpc.ServerOptions{Service: "jobs"}).Check(), "must have Service")
+	require.ErrorContains(t, bareServer().Serve(t.Context()), "must have at least one listener")
 }
 
 func TestServer_Serve_drainsCallsAndStreams(t *testing.T) {
@@ -95,7 +95,7 @@ func TestServer_Serve_drainsCallsAndStreams(t *testing.T) {
 			require.True(t, fault.Is(err, fault.Unavailable))
 			select {
 			case err := <-stopped:
-				require.Fail(t, "stopped before the call was done", "%v", err)
+				require.Fail(t, "the server stopped before the call was done", "%v", err)
 			default:
 			}
 			close(release)

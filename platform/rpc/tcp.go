@@ -17,29 +17,30 @@ import (
 type TCPConfig struct {
 	// Identity provides the certificate of this process and the CA.
 	Identity pki.Source
-	// Listen is the listen address for other services, ListenAgents that for agents; empty means none.
+	// Listen is the address on which to listen for other services, and ListenAgents the one for agents. Empty means
+	// that there is no such listener.
 	Listen       string
 	ListenAgents string
 	// Peers holds the address (host:port) of each service that this process calls, by service name. If a host
-	// resolves to several addresses, calls are balanced over all.
+	// resolves to several addresses, calls are balanced over them.
 	Peers  map[string]string
 	Client ClientOptions
 }
 
-// TCPNetwork is the Network of a process over TCP.
+// TCPNetwork is a Network over TCP with mutual TLS.
 type TCPNetwork struct{ cfg TCPConfig }
 
 // TCP returns the network of a process.
 func TCP(cfg TCPConfig) (*TCPNetwork, error) {
 	if cfg.Identity == nil || cfg.Identity.Current() == nil {
-		return nil, errors.New("rpc: a TCP network needs a certificate")
+		return nil, errors.New("rpc: TCPConfig must have an Identity with a certificate")
 	}
 	for service, addr := range cfg.Peers {
 		if _, err := pki.ServiceName(service); err != nil {
 			return nil, err
 		}
 		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return nil, fmt.Errorf("address of service %s: %w", service, err)
+			return nil, fmt.Errorf("parse the address of service %s: %w", service, err)
 		}
 	}
 	return &TCPNetwork{cfg}, nil
@@ -88,12 +89,13 @@ func (w *TCPNetwork) Dial(service string) (*grpc.ClientConn, error) {
 	return newClient("dns:///"+addr, w.cfg.Client, grpc.WithTransportCredentials(creds))
 }
 
-// ServerTLS returns the TLS config of an HTTP listener of this process that accepts the given services.
+// ServerTLS returns the TLS config of an HTTP listener of this process. It accepts only the given services as
+// clients.
 func (w *TCPNetwork) ServerTLS(services ...string) *tls.Config {
 	return pki.ServerTLS(w.cfg.Identity, pki.Only(services...))
 }
 
-// ClientTLS returns the TLS config of an HTTP client of this process for a service.
+// ClientTLS returns the TLS config of an HTTP client of this process that calls the service.
 func (w *TCPNetwork) ClientTLS(service string) *tls.Config {
 	return pki.ClientTLS(w.cfg.Identity, service)
 }

@@ -21,9 +21,9 @@ func Validate(m proto.Message) error {
 	case err == nil:
 		return nil
 	case !errors.As(err, &broken):
-		// The rules do not compile or run: this is a bug, not an error of the caller.
+		// The rules do not compile or run. This is a bug, not an error of the caller.
 		name := m.ProtoReflect().Descriptor().FullName()
-		return fault.New(fault.Internal, "", "the validation rules of %s are broken", name).Wrap(err)
+		return fault.New(fault.Internal, "", "the validation rules of %s are invalid", name).Wrap(err)
 	}
 	fields := make([]fault.Field, len(broken.Violations))
 	for i, v := range broken.Violations {
@@ -32,8 +32,8 @@ func Validate(m proto.Message) error {
 	return fault.InvalidFields(fields...)
 }
 
-// input returns the value if it may be included in the response: numbers, booleans and enum numbers. Text may
-// be a secret or personal data, and the client has it anyway.
+// input returns the value if the response may include it: numbers, booleans and enum numbers. Text is left out,
+// because it may be a secret or personal data and the client knows it anyway.
 func input(v *protovalidate.Violation) any {
 	if v.FieldDescriptor == nil || redacted(v.FieldDescriptor) || v.FieldDescriptor.IsList() || v.FieldDescriptor.IsMap() {
 		return nil
@@ -72,7 +72,7 @@ func plain(v protoreflect.Value) any {
 	}
 }
 
-// words returns the elements of a list of strings, or nil for other lists.
+// words returns the elements of a list of strings, and nil for other lists.
 func words(list protoreflect.List) any {
 	out := make([]string, list.Len())
 	for i := range out {

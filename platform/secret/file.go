@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// ParseKeyring parses the text form of a keyring: a line "<id> <base64 of 32 bytes>"
-// per key, with the sealing key first. Empty lines and lines that start with # are
-// skipped.
+// ParseKeyring parses the text form of a keyring, which has one line "<id> <base64 of 32 bytes>" per key. The first
+// key encrypts new values. Empty lines and lines that start with # are skipped.
 func ParseKeyring(text String) (*Keyring, error) {
 	var keys []Key
 	n := 0
@@ -36,19 +35,18 @@ func ParseKeyring(text String) (*Keyring, error) {
 	return NewKeyring(keys...)
 }
 
-// LoadKeyring reads a keyring from a file. It fails if the file has permissions for
-// anyone but its owner.
+// LoadKeyring reads a keyring from a file. It returns an error if anyone but the file's owner has permissions.
 func LoadKeyring(path string) (*Keyring, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("keyring: %w", err)
+		return nil, fmt.Errorf("check the permissions of the keyring: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("keyring: %s is accessible to other users (mode %v); run chmod 600 on it", path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path) // #nosec G304 -- the path is a setting of the operator
 	if err != nil {
-		return nil, fmt.Errorf("keyring: %w", err)
+		return nil, fmt.Errorf("read the keyring: %w", err)
 	}
 	ring, err := ParseKeyring(New(string(text)))
 	if err != nil {
@@ -57,8 +55,8 @@ func LoadKeyring(path string) (*Keyring, error) {
 	return ring, nil
 }
 
-// LoadOrCreateKeyring reads the keyring at path. If the file does not exist, it creates
-// one with a random key; concurrent processes end up with the same file.
+// LoadOrCreateKeyring reads the keyring at path. If the file does not exist, it creates one with a random key.
+// Concurrent processes all use the same file.
 func LoadOrCreateKeyring(path string) (*Keyring, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := createKeyring(path); err != nil {
@@ -77,13 +75,13 @@ func createKeyring(path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // path keeps the content after os.Link
+	defer os.Remove(tmp.Name()) //nolint:errcheck // the content remains at path after os.Link
 	line := fmt.Sprintf("k%s %s\n", hex.EncodeToString(name[:]), base64.StdEncoding.EncodeToString(raw[:]))
 	_, err = tmp.WriteString(line)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
-	// Link does not replace an existing file: if another process was faster, its file stays.
+	// Link does not replace an existing file. If another process was faster, its file is used.
 	if err = os.Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
 		return nil
 	}

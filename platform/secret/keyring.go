@@ -9,9 +9,9 @@ import (
 	"regexp"
 )
 
-// ErrOpen is the error of Open for a value that no key of this ring sealed for the
-// given aad: it was changed, swapped between rows, or sealed by another installation.
-var ErrOpen = errors.New("the sealed value cannot be opened with this keyring and row")
+// ErrOpen is the error of Open for a value that no key of this ring encrypted for the given aad: it was changed,
+// swapped between rows, or encrypted by another installation.
+var ErrOpen = errors.New("the encrypted value does not belong to this keyring and this row")
 
 var keyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
@@ -25,19 +25,18 @@ const (
 // Key is a key-encryption key.
 type Key struct {
 	ID    string
-	Bytes []byte // 32
+	Bytes []byte // 32 bytes
 }
 
-// Keyring seals values with its first key and opens values of all its keys: to rotate
-// keys, put a new one in front. Each value is encrypted with its own key (AES-256-GCM),
-// which is wrapped by a key of the ring.
+// Keyring encrypts values with its first key and decrypts values of all its keys. Each value is encrypted with a data
+// key of its own (AES-256-GCM), which a key of the ring wraps. pg.Reseal describes how to rotate the keys.
 type Keyring struct {
 	active string
 	keys   map[string]cipher.AEAD
 }
 
-// NewKeyring returns a Keyring that seals with the first key. It rejects an empty list
-// and keys of the wrong length, duplicate keys, and keys that are not random.
+// NewKeyring returns a Keyring that encrypts with the first key. It rejects an empty list, keys of the wrong length,
+// duplicate keys, and keys that do not look random.
 func NewKeyring(keys ...Key) (*Keyring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("keyring: no keys")
@@ -67,14 +66,14 @@ func checkKey(k Key) error {
 		return fmt.Errorf("key %q has %d bytes, want %d", k.ID, len(k.Bytes), keySize)
 	}
 	if !LooksRandom(k.Bytes) {
-		return fmt.Errorf("key %q is not random; it may be an example key", k.ID)
+		return fmt.Errorf("key %q looks like an example key; replace it with random bytes", k.ID)
 	}
 	return nil
 }
 
-// LooksRandom reports whether a key of 32 bytes, or its text form, looks random and not like a typed or an
-// example key. It requires 12 distinct bytes: 32 random bytes have fewer with a probability far below 10^-15,
-// zeros and typed words always do.
+// LooksRandom reports whether a key of 32 bytes, or its text form, looks random and not like a typed or an example
+// key. It requires 12 distinct bytes. 32 random bytes have fewer with a probability far below 10^-15; zeros and typed
+// words always have fewer.
 func LooksRandom(key []byte) bool {
 	const least = 12
 	distinct := map[byte]bool{}
@@ -86,9 +85,8 @@ func LooksRandom(key []byte) bool {
 
 // Seal encrypts plain for the row and column in aad, "table.column:id".
 //
-// The result holds the version, the length of the key id, the key id, the wrapped key
-// (nonce, 32 bytes, tag) and the value (nonce, bytes, tag). The wrapped key is bound to
-// the key id and aad, and the value to aad.
+// The result consists of the version, the length of the key id, the key id, the wrapped data key (nonce, 32 bytes,
+// tag) and the value (nonce, bytes, tag). The wrapped data key is bound to the key id and aad, and the value to aad.
 func (k *Keyring) Seal(plain []byte, aad string) ([]byte, error) {
 	dek := make([]byte, keySize)
 	if _, err := rand.Read(dek); err != nil {
@@ -118,8 +116,8 @@ func (k *Keyring) Open(sealed []byte, aad string) ([]byte, error) {
 	return plain, nil
 }
 
-// Rewrap wraps the key of a sealed value with the first key of the ring and keeps the
-// encrypted bytes; changed is false if the first key wraps it already.
+// Rewrap wraps the data key of an encrypted value with the first key of the ring. The encrypted bytes stay the same.
+// changed is false if the first key already wraps the data key.
 func (k *Keyring) Rewrap(sealed []byte, aad string) (out []byte, changed bool, err error) {
 	dek, value, err := k.unwrap(sealed, aad)
 	if err != nil {
@@ -162,7 +160,7 @@ func split(sealed []byte) (id string, rest []byte, ok bool) {
 	return id, sealed[n:], keyName.MatchString(id)
 }
 
-// bind returns the additional data for one use, so that a wrapped key cannot be used as a value or vice versa.
+// bind returns the additional data for one use, so that a wrapped data key cannot be used as a value or vice versa.
 func bind(use, aad string) []byte { return []byte("signalbox " + use + "\x00" + aad) }
 
 func newAEAD(key []byte) (cipher.AEAD, error) {

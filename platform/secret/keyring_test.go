@@ -113,12 +113,12 @@ func TestNewKeyring_invalidKeys(t *testing.T) {
 	t.Parallel()
 	good := key(t, "k")
 	for want, keys := range map[string][]secret.Key{
-		"no keys":            {},
-		"31 bytes":           {{ID: "k", Bytes: good.Bytes[:31]}},
-		"duplicate key":      {good, key(t, "k")},
-		"not a valid key id": {{ID: "a b", Bytes: good.Bytes}},
-		"is not random":      {{ID: "k", Bytes: make([]byte, 32)}},
-		"example key":        {{ID: "k", Bytes: []byte("changemechangemechangemechangeme")}},
+		"no keys":               {},
+		"31 bytes":              {{ID: "k", Bytes: good.Bytes[:31]}},
+		"duplicate key":         {good, key(t, "k")},
+		"not a valid key id":    {{ID: "a b", Bytes: good.Bytes}},
+		"looks like an example": {{ID: "k", Bytes: make([]byte, 32)}},
+		"example key":           {{ID: "k", Bytes: []byte("changemechangemechangemechangeme")}},
 	} {
 		_, err := secret.NewKeyring(keys...)
 		require.ErrorContains(t, err, want)

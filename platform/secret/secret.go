@@ -1,6 +1,6 @@
-// Package secret owns secret values: String, a text that always prints as [redacted];
-// opaque tokens, stored only as SHA-256; and Keyring, which seals a value
-// for one column of one row so that a copied or swapped value cannot be opened.
+// Package secret owns secret values: String, a text that always prints as [redacted]; opaque tokens, which are stored
+// only as their SHA-256; and Keyring, which encrypts a value for one column of one row, so that a value that was
+// copied to another row cannot be decrypted.
 package secret
 
 import (
@@ -13,8 +13,8 @@ import (
 // Redacted is the printed form of every String.
 const Redacted = "[redacted]"
 
-// String is a secret text. Only Reveal returns it. The text is behind a pointer because
-// fmt prints unexported fields without calling their methods; it then prints an address.
+// String is a secret text. Only Reveal returns it. The text is behind a pointer, because fmt prints unexported fields
+// without calling their methods. It then prints only an address.
 type String struct{ text *string }
 
 // New returns a String that holds text.
@@ -36,7 +36,7 @@ func (s String) Reveal() string {
 // IsZero reports whether the text is empty.
 func (s String) IsZero() bool { return s.text == nil }
 
-// Equal compares two texts in a time that depends only on their lengths.
+// Equal reports whether two texts are equal. Its duration depends only on their lengths.
 func (s String) Equal(o String) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(o.Reveal())) == 1
 }

@@ -11,12 +11,12 @@ import (
 
 // Kinds of opaque tokens.
 const (
-	KindIngest     = "ing" // reports of a run
-	KindDeployment = "dtk" // calls of one deployment
+	KindIngest     = "ing" // reports of one run
+	KindDeployment = "dtk" // calls to one deployment
 	KindRefresh    = "rft" // refresh cookie of a session
 	KindFleetJoin  = "fjt" // registration of an agent
-	KindShare      = "shr" // public link
-	KindDevice     = "dvc" // polling in the device flow
+	KindShare      = "shr" // public share link
+	KindDevice     = "dvc" // polling in the OAuth device flow
 	KindCode       = "acd" // authorization code, valid for a minute until it is exchanged
 )
 
@@ -27,9 +27,9 @@ const (
 	base62     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Mint returns a token of 256 bits from r: "<kind>_<43 base62><6 base62 of the CRC32 of
-// all before>". The checksum lets a scanner or a server reject a mistyped token without
-// a lookup; it is not a security measure.
+// Mint creates a token with 256 bits from r: "<kind>_<43 base62 digits><6 base62 digits of the CRC32 of the text
+// before>". The checksum lets a scanner or a server reject a mistyped token without a lookup; it is not a security
+// measure.
 func Mint(r io.Reader, kind string) (String, error) {
 	if len(kind) != kindLength || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return String{}, fmt.Errorf("create token: kind %q is not %d lower-case letters", kind, kindLength)
@@ -42,7 +42,7 @@ func Mint(r io.Reader, kind string) (String, error) {
 	return New(head + checksum(head)), nil
 }
 
-// Kind returns the kind of a well-formed token and "" for anything else.
+// Kind returns the kind of a well-formed token, and "" for any other text.
 func Kind(s string) string {
 	const headLength = kindLength + 1 + bodyLength
 	if len(s) != headLength+sumLength || s[kindLength] != '_' || s[headLength:] != checksum(s[:headLength]) {
@@ -54,8 +54,8 @@ func Kind(s string) string {
 	return s[:kindLength]
 }
 
-// Parse checks kind and checksum of a token and returns the hash under which it is
-// stored. ok means only that the token is well-formed, not that it was issued.
+// Parse checks the kind and the checksum of a token and returns the hash under which it is stored. ok means only that
+// the token is well-formed, not that it was issued.
 func Parse(kind, s string) (hash []byte, ok bool) {
 	if kind == "" || Kind(s) != kind {
 		return nil, false
@@ -63,7 +63,7 @@ func Parse(kind, s string) (hash []byte, ok bool) {
 	return Hash(s), true
 }
 
-// Hash returns the SHA-256 of the whole token, the only form that is stored.
+// Hash returns the SHA-256 of the whole token. Only this hash is stored.
 func Hash(s string) []byte {
 	sum := sha256.Sum256([]byte(s))
 	return sum[:]

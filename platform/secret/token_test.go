@@ -96,7 +96,7 @@ func FuzzKind(f *testing.F) {
 	})
 }
 
-// A token does not parse with extra characters, and not as another kind.
+// A token with extra characters does not parse, and a token does not parse as another kind.
 func TestParse_extraCharactersAndOtherKinds(t *testing.T) {
 	t.Parallel()
 	kinds := []string{

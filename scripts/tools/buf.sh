@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the pinned buf (npm) into the project's cache, once, and prints its path.
+# Installs the pinned buf from npm into .cache if necessary, and prints its path.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=1.75.0

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Prints the path of a Chromium for the tests that need a real browser: CHROMIUM, else PATH, else Debian's package,
-# which only root may install. Nothing is installed on anybody's machine but where the tests run as root (CI).
+# Prints the path of a Chromium for the tests that need a real browser. It uses the variable CHROMIUM or a
+# browser in PATH. If there is none and the script runs as root (as in CI), it installs Debian's package.
 set -euo pipefail
 if [ -n "${CHROMIUM:-}" ]; then
-  [ -x "$CHROMIUM" ] || { echo "CHROMIUM=$CHROMIUM is no program" >&2; exit 1; }
+  [ -x "$CHROMIUM" ] || { echo "CHROMIUM=$CHROMIUM is not an executable file" >&2; exit 1; }
   echo "$CHROMIUM"
   exit 0
 fi
@@ -19,7 +19,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
   echo "no Chromium: install one (Debian: apt-get install --no-install-recommends chromium) or set CHROMIUM to its path" >&2
   exit 1
 fi
-# Callers at once wait for one installation.
+# Concurrent callers wait for one installation.
 exec 9> /tmp/signalbox-chromium.lock
 flock 9
 if find_browser; then exit 0; fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the pinned golangci-lint from tools/go.mod into the project's cache, once, and prints its path. No registry has
-# a binary of its makers, and it needs many packages: the build takes some minutes of one core.
+# Builds the golangci-lint version of tools/go.mod into .cache if necessary, and prints its path. No
+# package registry has its official binary. The build takes some minutes of CPU time because it compiles
+# many packages.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=$(sed -n 's#^.*golangci/golangci-lint/v2 v\([0-9.]*\).*#\1#p' tools/go.mod | head -1)

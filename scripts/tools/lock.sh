@@ -1,5 +1,6 @@
-# Sourced: `. scripts/tools/lock.sh NAME` waits until no other caller installs the part NAME, and keeps others waiting
-# until this script ends. A caller looks first whether the part is there, then locks, then looks again.
+# `. scripts/tools/lock.sh NAME` waits until no other script installs the tool NAME, and holds the lock
+# until the calling script ends. The caller checks whether the tool is installed, takes the lock, and then
+# checks again.
 mkdir -p .cache/lock
 exec 9> ".cache/lock/$1"
 flock 9

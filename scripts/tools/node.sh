@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the path of the pinned Node, which runs the tests' independent parts (the certified OpenID provider, strict
-# OAuth clients); it comes from npm into the project's cache. Callers at once wait for one installation. Once cached it
-# needs no network.
+# Installs the pinned Node from npm into .cache if necessary, and prints its path. Node runs the
+# independent parts of tests: the certified OpenID provider and strict OAuth clients. Concurrent callers
+# wait for one installation. Once installed, the script needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=24.21.0

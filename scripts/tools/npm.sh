@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# npm.sh FOLDER installs the packages that FOLDER/package-lock.json locks (by version and checksum; no scripts of the
-# packages run) into the project's cache, once for each state of the lock, and prints the path of their node_modules.
-# FOLDER itself stays without a node_modules: a program there finds its packages by
+# npm.sh FOLDER installs the packages of FOLDER/package-lock.json into .cache and prints the path of their
+# node_modules. npm checks their versions and checksums and runs none of their scripts. Each state of the
+# lock file is installed only once. FOLDER itself has no node_modules, so a program in it loads a package
+# with
 #   createRequire(process.env.NODE_MODULES + '/')('name')
-# To make or renew a lock: npm install --package-lock-only --prefix FOLDER, with exact versions in package.json; the
-# lock must name no registry, or it could be used at one place only (npm config omit-lockfile-registry-resolved).
+# To create or update a lock file, set exact versions in package.json and run npm install
+# --package-lock-only --prefix FOLDER. The lock file must not contain the URL of a registry, because others
+# may use another registry (npm config omit-lockfile-registry-resolved).
 set -euo pipefail
 folder=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 if grep -q '"resolved"' "$folder/package-lock.json"; then
-  echo "$folder/package-lock.json names a registry: renew it with omit-lockfile-registry-resolved=true" >&2
+  echo "$folder/package-lock.json contains registry URLs: create it again with omit-lockfile-registry-resolved=true" >&2
   exit 1
 fi
 sum=$(cat "$folder/package.json" "$folder/package-lock.json" | sha256sum | cut -c1-16)
 mkdir -p .cache/node
-cache=$(cd .cache/node && pwd -P) # npm refuses a prefix behind a link
+cache=$(cd .cache/node && pwd -P) # npm does not accept a prefix that is a symbolic link
 dir=$cache/npm-$(basename "$folder")-$sum
 if [ ! -d "$dir/node_modules" ]; then
   . scripts/tools/lock.sh "npm-$(basename "$folder")"

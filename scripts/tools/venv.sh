@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# venv.sh NAME LOCK... prints the path of a Python that has what the lock files pin, by version and checksum; uv makes
-# the environment in the project's cache, once for each state of the locks. Callers at once wait for one installation.
-# To renew a lock:
+# venv.sh NAME LOCK... prints the path of a Python interpreter with the packages of the lock files, checked
+# by version and checksum. uv creates the environment in .cache, once for each state of the lock files.
+# Concurrent callers wait for one installation. To update a lock file:
 #   uv pip compile --generate-hashes --no-header --no-emit-index-url --universal requirements.in -o requirements.lock
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,7 +14,7 @@ if [ ! -f "$dir/.complete" ]; then
 fi
 if [ ! -f "$dir/.complete" ]; then
   rm -rf "$dir"
-  # uv uses the package index that pip is configured with.
+  # Use the package index that is configured for pip.
   index=$(python3 -m pip config get global.index-url 2> /dev/null || true)
   [ -z "${PIP_INDEX_URL:-$index}" ] || export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$index}}
   [ -z "${PIP_CERT:-}" ] || export SSL_CERT_FILE=${SSL_CERT_FILE:-$PIP_CERT}

@@ -13,6 +13,7 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -50,11 +51,50 @@ func (k *keeper) set(mode authv1.MaintenanceMode, message *string, until *time.T
 	if until != nil {
 		in.Until = timestamppb.New(*until)
 	}
+	ctx, cancel := context.WithCancel(k.t.Context())
+	var advanced sync.WaitGroup
+	advanced.Go(func() {
+		for k.clock.Await(ctx, 1) == nil {
+			k.clock.Advance(authn.AnonymousLife)
+		}
+	})
 	out, err := k.client.SetMaintenance(k.admin, in)
+	cancel()
+	advanced.Wait()
 	if err != nil {
 		return nil, fault.From(err)
 	}
 	return out, nil
+}
+
+// Gateways use the result of an anonymous check for authn.AnonymousLife.
+func TestSetMaintenance_waitsForGateways(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	token, _, err := h.login("admin", password)
+	require.NoError(t, err)
+	k := newKeeper(t, h, token)
+	for _, when := range []string{"at the beginning", "when repeated after a failure"} {
+		waiting, acknowledged := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := k.client.SetMaintenance(k.admin, &authv1.SetMaintenanceRequest{Mode: modeOn})
+			done <- err
+			acknowledged()
+		}()
+		require.NoError(t, k.clock.Await(waiting, 1), "acknowledged without a wait %s", when)
+		require.Equal(t, "maintenance", fault.From(h.served("")).Code, "auth rejects at once")
+		k.clock.Advance(authn.AnonymousLife - time.Millisecond)
+		select {
+		case err := <-done:
+			require.Fail(t, "acknowledged too early "+when, "%v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		k.clock.Advance(time.Millisecond)
+		require.NoError(t, <-done)
+	}
+	_, err = k.client.SetMaintenance(k.admin, &authv1.SetMaintenanceRequest{Mode: modeOff})
+	require.NoError(t, err, "the end is acknowledged without a wait")
 }
 
 // served returns the error with which the replica rejects a request with the credential.
@@ -77,7 +117,7 @@ func TestMaintenance_effectiveOnEveryReplica(t *testing.T) {
 	require.Nil(t, first.Message)
 
 	for range 20 {
-		out, err := k.set(modeOn, new("Back at nine"), new(clk.Now().Add(90*time.Second)))
+		out, err := k.set(modeOn, new("Back at nine"), new(clk.Now().Add(authn.AnonymousLife+90*time.Second)))
 		require.NoError(t, err)
 		require.Equal(t, "Back at nine", out.GetMessage())
 		require.Equal(t, "admin", out.GetChangedBy())
@@ -157,7 +197,7 @@ func TestMaintenance_retryAfter(t *testing.T) {
 	for name, tc := range map[string]struct{ until, want time.Duration }{
 		"until the end": {5 * time.Minute, 5 * time.Minute}, "at most one hour": {48 * time.Hour, time.Hour}, "at least one second": {time.Millisecond, time.Second},
 	} {
-		_, err := k.set(modeOn, nil, new(h.clock.Now().Add(tc.until)))
+		_, err := k.set(modeOn, nil, new(h.clock.Now().Add(authn.AnonymousLife+tc.until)))
 		require.NoError(t, err)
 		require.Equal(t, tc.want, fault.From(h.served("")).RetryAfter, name)
 	}

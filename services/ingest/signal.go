@@ -9,6 +9,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/process"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
@@ -37,12 +38,7 @@ func (s *Service) ack(ctx context.Context, g *ingesttoken.Grant, signalID string
 }
 
 func signalOf(m *jobspeerv1.Signal) run.Signal {
-	s := run.Signal{Signal: m.GetSignal(), ID: m.GetId()}
-	if m.GetDeadline() != nil {
-		at := m.GetDeadline().AsTime()
-		s.Deadline = &at
-	}
-	return s
+	return run.Signal{Signal: m.GetSignal(), ID: m.GetId(), Deadline: request.TimeOf(m.GetDeadline())}
 }
 
 // checkpoint reports a registered checkpoint to jobs.

@@ -9,6 +9,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/follow"
@@ -76,13 +77,7 @@ func (s *Service) grant(ctx context.Context, hash []byte) (*ingesttoken.Grant, e
 		Owner: *ownerOf(g.GetOwner()), Attempt: g.GetAttempt(), Container: g.GetContainer(), Current: g.GetCurrent(), Withhold: g.GetWithhold(),
 	}
 	out.Owner.RunID, out.Owner.JobID = g.GetRunId(), g.GetJobId()
-	if g.GetEndedAt() != nil {
-		t := g.GetEndedAt().AsTime()
-		out.EndedAt = &t
-	}
-	if g.GetExpiresAt() != nil {
-		out.ExpiresAt = g.GetExpiresAt().AsTime()
-	}
+	out.EndedAt, out.ExpiresAt = request.TimeOf(g.GetEndedAt()), request.TimeOrZero(g.GetExpiresAt())
 	return out, s.rows.Upsert(ctx, &out.Owner)
 }
 

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
@@ -115,6 +117,16 @@ type fakeCatalog struct {
 	versions            map[string][]*registrypeerv1.CatalogRecipe
 	unknown, unreadable map[string]bool
 	shielded            map[string]bool // protected datasets
+	calls               []string        // the calls that a submission makes
+}
+
+// called returns the calls since the last time.
+func (c *fakeCatalog) called() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls
+	c.calls = nil
+	return calls
 }
 
 func (c *fakeCatalog) protect(ref string) {
@@ -165,16 +177,17 @@ func catalogRecipe(version, digest string) *registrypeerv1.CatalogRecipe {
 	}
 }
 
-func (c *fakeCatalog) GetCatalogRecipe(
-	_ context.Context, req *registrypeerv1.GetCatalogRecipeRequest, _ ...grpc.CallOption,
-) (*registrypeerv1.GetCatalogRecipeResponse, error) {
+func (c *fakeCatalog) ResolveSubmission(
+	_ context.Context, req *registrypeerv1.ResolveSubmissionRequest, _ ...grpc.CallOption,
+) (*registrypeerv1.ResolveSubmissionResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	versions, ok := c.versions[req.GetName()]
-	if !ok {
-		return nil, fault.Absentf("recipe", req.GetName())
+	c.calls = append(c.calls, "ResolveSubmission")
+	resp := &registrypeerv1.ResolveSubmissionResponse{Versions: c.versions[req.GetRecipe()], Bindings: c.resolve(req.GetBindings())}
+	if name := req.GetPackageId(); name != "" {
+		resp.Package = &jobsv1.ObjectRef{Path: "package.tar", Uri: "blob://projects/p/packages/" + name, Unpack: true}
 	}
-	return &registrypeerv1.GetCatalogRecipeResponse{Versions: versions}, nil
+	return resp, nil
 }
 
 func (c *fakeCatalog) ResolveBindings(
@@ -182,6 +195,11 @@ func (c *fakeCatalog) ResolveBindings(
 ) (*registrypeerv1.ResolveBindingsResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.calls = append(c.calls, "ResolveBindings")
+	return c.resolve(req), nil
+}
+
+func (c *fakeCatalog) resolve(req *registrypeerv1.ResolveBindingsRequest) *registrypeerv1.ResolveBindingsResponse {
 	resp := &registrypeerv1.ResolveBindingsResponse{}
 	for name, ref := range req.GetDatasets() {
 		switch {
@@ -196,7 +214,7 @@ func (c *fakeCatalog) ResolveBindings(
 			})
 		}
 	}
-	return resp, nil
+	return resp
 }
 
 type fakeIngest struct {
@@ -240,4 +258,43 @@ func (fakeCA) SignNode(request []byte, nodeID string) (cert, ca []byte, err erro
 		return nil, nil, fmt.Errorf("not PEM")
 	}
 	return []byte("cert of " + nodeID), []byte("ca"), nil
+}
+
+// GetRunMetrics returns one point of the series loss for any run.
+func (f *fakeIngest) GetRunMetrics(
+	_ context.Context, req *ingestpeerv1.GetRunMetricsRequest, _ ...grpc.CallOption,
+) (*ingestpeerv1.GetRunMetricsResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	value := 0.5
+	if f.loss != 0 {
+		value = f.loss
+	}
+	series := &ingestv1.MetricSeries{Key: "loss", Points: []*ingestv1.MetricPoint{{Step: 1, Value: value, Ts: timestamppb.Now(), Attempt: 1}}}
+	if len(req.GetKeys()) > 0 && req.GetKeys()[0] != "loss" {
+		return &ingestpeerv1.GetRunMetricsResponse{}, nil
+	}
+	return &ingestpeerv1.GetRunMetricsResponse{Series: []*ingestv1.MetricSeries{series}}, nil
+}
+
+func (f *fakeIngest) report(_ string, value float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loss = value
+}
+
+// GetRunHparams returns the same hyperparameters for any run.
+func (f *fakeIngest) GetRunHparams(
+	context.Context, *ingestpeerv1.GetRunHparamsRequest, ...grpc.CallOption,
+) (*ingestpeerv1.GetRunHparamsResponse, error) {
+	return &ingestpeerv1.GetRunHparamsResponse{Params: []byte(`{"optim.lr":0.1}`)}, nil
+}
+
+// GetRunSamples returns one sample for any run.
+func (f *fakeIngest) GetRunSamples(
+	context.Context, *ingestpeerv1.GetRunSamplesRequest, ...grpc.CallOption,
+) (*ingestpeerv1.GetRunSamplesResponse, error) {
+	return &ingestpeerv1.GetRunSamplesResponse{Samples: []*ingestv1.Sample{{
+		Step: 7, User: []byte(`"shown question"`), Assistant: []byte(`"shown answer"`), Env: []byte(`"hidden env"`), Extra: []byte(`{"hidden":1}`),
+	}}}, nil
 }

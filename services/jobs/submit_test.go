@@ -97,6 +97,32 @@ func TestSubmittedJobHasResolvedSpec(t *testing.T) {
 	require.Equal(t, 1, w.count(`audit WHERE action = 'job.submit'`))
 }
 
+// One call for all that a submission refers to, and a second one only where the registry has to record something.
+func TestSubmitCallsToRegistry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fleet("cpu")
+	once := []string{"ResolveSubmission"}
+	w.submit()
+	require.Equal(t, once, w.catalog.called())
+	w.submit(func(r *jobsv1.SubmitJobRequest) {
+		s := r.GetSpec()
+		s.Recipe.Name, s.Recipe.Lock.Name, s.Recipe.Lock.Digest, s.Recipe.Lock.Framework.RuntimeId = "custom/custom", "custom/custom", "sha256:c1", "any"
+		s.Source, s.Hparams = &jobsv1.Source{Command: []string{"python", "x.py"}, Package: "pkg_1"}, nil
+	})
+	require.Equal(t, once, w.catalog.called(), "recipe, package and dataset")
+
+	protected := func(r *jobsv1.SubmitJobRequest) { r.Spec.Bindings.Datasets["train"] = "ds/default/protected@1" }
+	_, err := w.jobs().SubmitJob(w.as(alice()), w.request(protected, func(r *jobsv1.SubmitJobRequest) { r.Spec.Resources.Pools[0].Pool = "tpu" }))
+	require.True(t, fault.HasCode(err, "hardware"), "%v", err)
+	require.Equal(t, once, w.catalog.called(), "a refused submission records no use of a protected dataset")
+	_, err = w.jobs().PreflightJob(w.as(alice()), &jobsv1.PreflightJobRequest{Api: "service/v1", Spec: w.request(protected).GetSpec()})
+	require.NoError(t, err)
+	require.Equal(t, once, w.catalog.called(), "and neither does a preflight")
+	w.submit(protected)
+	require.Equal(t, []string{"ResolveSubmission", "ResolveBindings"}, w.catalog.called())
+}
+
 func TestSubmitRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

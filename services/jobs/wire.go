@@ -77,8 +77,8 @@ func (s *Service) serve(
 		Jobs: jobs, Once: repeats, IDs: d.IDs, Rand: d.Rand, Trail: tracks,
 	}
 	s.jobs = &jobapi.Server{
-		Pool: d.Pool, Jobs: jobs, Submitter: admission, Mover: s.driver, Trail: tracks,
-		Watcher: &jobapi.JobWatcher{Pool: d.Pool, Jobs: jobs, Hub: s.hub, Clock: d.Clock},
+		Pool: d.Pool, Jobs: jobs, Admission: admission, Mover: s.driver, Trail: tracks,
+		Hub: s.hub, Clock: d.Clock,
 	}
 	s.runs = &jobrun.Server{Pool: d.Pool}
 	s.fleets = &fleet.Server{

@@ -1,5 +1,5 @@
-// Package blobtest is the test suite for implementations of blob.Store. Every driver
-// runs it against a real backend: a folder or a running S3 server.
+// Package blobtest is the test suite for implementations of blob.Store. Each implementation runs the suite
+// with a real backend: a folder or an S3 server.
 package blobtest
 
 import (
@@ -17,17 +17,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Fixture is an empty store whose signed URLs are being served.
+// Fixture is an empty store together with a server for its signed URLs.
 type Fixture struct {
 	Store blob.Store
 	Limit int64 // maximum object size in bytes
-	// FirstCounts is true if the server ignores the second of two query parameters
-	// with the same name, as some S3 servers do. It may then accept a request with a
-	// duplicate parameter after the signed ones.
+	// FirstCounts is true if the server ignores the second of two query parameters with the same name, as some
+	// S3 servers do. A request with a duplicate after the signed parameters may then succeed.
 	FirstCounts bool
 }
 
-// Run tests a driver. It calls newStore once for each test.
+// Run runs the suite. It calls newStore once for each test.
 func Run(t *testing.T, newStore func(t *testing.T) Fixture) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Fixture){
@@ -98,7 +97,8 @@ func requireContent(t *testing.T, f Fixture, key string, want []byte) {
 // edit changes a signed request before it is sent.
 type edit func(*http.Request)
 
-// send sends the request and returns the status, the header and the body of the response.
+// send sends the request and returns the status, the header and the body of the response. It returns status
+// 0 if the server closed the connection without a response.
 func send(t *testing.T, signed blob.Signed, body []byte, edits ...edit) (int, http.Header, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), signed.Method, signed.URL, nil)
@@ -115,11 +115,11 @@ func send(t *testing.T, signed blob.Signed, body []byte, edits ...edit) (int, ht
 	for _, e := range edits {
 		e(req)
 	}
-	// Use a separate connection: the server may close it after rejecting an upload.
+	// Use a new connection, because the server may close a connection after it has rejected an upload.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		// A server that rejects the request without reading its body may close the connection.
+		// A server may reject the request by closing the connection before it has read the body.
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		return 0, nil, nil
 	}

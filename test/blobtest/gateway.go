@@ -30,10 +30,10 @@ const (
 // Gateway is an S3 server that runs for one test.
 type Gateway struct{ settings conf.S3 }
 
-// StartGateway starts versitygw on a temporary folder and stops it when the test ends.
+// StartGateway starts versitygw with a temporary folder. The server stops when the test ends.
 func StartGateway(t *testing.T) *Gateway {
 	t.Helper()
-	// The script builds the server if it is missing, or waits while another caller builds it.
+	// The script builds the server if it is missing. If another script is building it, it waits.
 	path, err := exec.CommandContext(t.Context(), filepath.Join(root(t), script)).Output()
 	require.NoError(t, err, script)
 	program := strings.TrimSpace(string(path))
@@ -78,7 +78,7 @@ func (g *Gateway) start(t *testing.T, program string, out *bytes.Buffer) bool {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // killed in the cleanup; otherwise its output shows the error
+		_ = cmd.Wait() // the cleanup kills the server; any other exit is explained in its output
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()

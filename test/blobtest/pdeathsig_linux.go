@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// dieWithParent makes the kernel kill the server if the test binary dies.
+// dieWithParent makes the kernel kill the server when the test process dies.
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -29,7 +29,7 @@ func signedPut(t *testing.T, f Fixture) {
 		signed := signPut(t, f, key, body, time.Minute)
 		require.Equal(t, http.MethodPut, signed.Method)
 		require.WithinDuration(t, time.Now().Add(time.Minute), signed.ExpiresAt, 30*time.Second)
-		for range 2 { // the second time like a client that lost the first response
+		for range 2 { // the second upload is the retry of a client that lost the first response
 			status, _, resp := send(t, signed, body)
 			require.Equal(t, http.StatusOK, status, "%d bytes: %s", size, resp)
 		}
@@ -155,7 +155,7 @@ func signaturesExpire(t *testing.T, f Fixture) {
 	up := signPut(t, f, "up/late", body, time.Second)
 	for _, signed := range []blob.Signed{down, up} {
 		require.Eventually(t, func() bool {
-			status, _, _ := send(t, signed, nil) // as an upload this has the wrong length and is never accepted
+			status, _, _ := send(t, signed, nil) // an upload without a body has the wrong length and is never accepted
 			return status == http.StatusForbidden
 		}, time.Minute, 100*time.Millisecond)
 		for what, e := range edits(signed.URL) {
@@ -171,7 +171,7 @@ func signaturesExpire(t *testing.T, f Fixture) {
 // repeated is the name prefix of edits that add a second value after the first.
 const repeated = "duplicate after "
 
-// edits returns changes of a signed URL; each one must invalidate it.
+// edits returns changes to a signed URL. Each of them must make the URL invalid.
 func edits(signed string) map[string]edit {
 	all := map[string]edit{
 		"a different key": path(func(p string) string { return p[:strings.LastIndexByte(p, '/')] + "/other" }),

@@ -26,7 +26,7 @@ func putAndGet(t *testing.T, f Fixture) {
 	}
 	body, _, err := f.Store.Get(t.Context(), "run/r1/file-4096.bin")
 	require.NoError(t, err)
-	require.NoError(t, body.Close(), "closing before the end")
+	require.NoError(t, body.Close(), "Close before the end of the object")
 }
 
 func putRefusesWrongBytes(t *testing.T, f Fixture) {

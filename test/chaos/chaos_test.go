@@ -1,8 +1,9 @@
-// Package chaos kills each process of an installation in each stage of the loop, as a crash would, and
-// requires that the loop succeeds at its first attempt and that no log line is lost or duplicated.
-// The kill comes in the middle of the stage: the installer, the training, the upload or the engine is frozen
-// meanwhile. The matrix of stages and processes is generated; CI runs five rows of it, picked by a seed and
-// spread over stages and processes, and CHAOS=all runs every row.
+// Package chaos kills each process of an installation in each stage of training and serving, as a crash
+// would. It requires that the training succeeds at its first attempt, that the model is then served, and
+// that no log line is lost or duplicated. Each kill happens in the middle of a stage: the installer, the
+// training, the upload or the engine is frozen meanwhile. The matrix has a row for each combination of
+// stage and process. CI runs five rows, which a seed selects from different stages and processes; CHAOS=all
+// runs every row.
 package chaos
 
 import (
@@ -21,7 +22,7 @@ import (
 
 func all() bool { return os.Getenv("CHAOS") == "all" }
 
-// roomy gives the node a slot for the engine that every row leaves running.
+// roomy gives the node enough slots for the engines that the rows leave running.
 func roomy() map[string]string { return map[string]string{"SERVICE_JOBS_NODE_SLOTS": "200"} }
 
 func TestSplitInstallation_killedProcesses(t *testing.T) {
@@ -43,14 +44,15 @@ func TestSingleProcess_killed(t *testing.T) {
 	w.connect(t, s)
 	rows := matrix([]string{"signalboxd"})
 	if !all() {
-		rows = some(rows, 1, draw.Seed(t)+4) // the stage that the four rows of the split shape leave out
+		rows = some(rows, 1, draw.Seed(t)+4) // the stage that the four rows of TestSplitInstallation leave out
 	}
 	for _, r := range rows {
 		t.Run(r.String(), func(t *testing.T) { (&walk{T: t, s: s, w: w, row: r}).run() })
 	}
 }
 
-// walk runs the loop through its stages and kills the victim in the row's stage, while a counter job prints numbers.
+// walk tests one row: it trains and serves a model stage by stage and kills the row's process in the row's
+// stage. Meanwhile another job prints numbers, none of which may be lost.
 type walk struct {
 	*testing.T
 	s   *testenv.Stand
@@ -65,16 +67,16 @@ func (w *walk) run() {
 	ctx, cancel := context.WithTimeout(w.Context(), 2*testenv.Patience)
 	defer cancel()
 	whole := w.s.T
-	w.s.T = w.T // a failure in a row fails that row
+	w.s.T = w.T // a failure must fail only the test of this row
 	defer func() { w.s.T = whole }()
-	w.s.URL = w.w.target.Load().String() // only training goes through the wire
+	w.s.URL = w.w.target.Load().String() // only requests of the training use the proxy
 	w.l = w.s.Loop(ctx)
 	w.c = w.s.Count(ctx, w.l)
 	w.train(ctx)
 	pid := w.serve(ctx)
 	if w.row.stage == promoted {
 		w.strike(ctx, func() {})
-		// An adopted engine keeps its process: the revision is ready with the same pid.
+		// The restarted agent adopts a running engine, so the process id must not change.
 		require.NoError(w, w.l.AwaitReady(ctx), w.s.Tail())
 	}
 	w.answerRight(ctx)
@@ -85,7 +87,8 @@ func (w *walk) run() {
 	w.s.LessonLines(ctx, w.l, lines)
 }
 
-// strike kills the victim while the counter prints, and stops the counter, which ends in the background.
+// strike kills the row's process while the counter job prints numbers. It then requests the stop of the
+// counter job, but does not wait for it.
 func (w *walk) strike(ctx context.Context, release func()) {
 	w.Helper()
 	w.c.AwaitMore(ctx, 1)
@@ -94,11 +97,11 @@ func (w *walk) strike(ctx context.Context, release func()) {
 	w.c.Stop(ctx)
 }
 
-// train runs the lesson to its end.
+// train submits the training and waits until it has ended.
 func (w *walk) train(ctx context.Context) {
 	w.Helper()
 	if w.row.stage == environment {
-		w.c.AwaitMore(ctx, 0) // the counter's own environment must be built first, so that holdBuild does not hold it
+		w.c.AwaitMore(ctx, 0) // build the environment of the counter job first, so that holdBuild does not freeze this build
 		w.forgetEnvironment()
 	}
 	w.submit(ctx)
@@ -125,7 +128,7 @@ func (w *walk) train(ctx context.Context) {
 	require.Equal(w, []string{"checkpoint", "hf_export", "merged_model"}, kinds, "each artifact must exist once")
 }
 
-// serve deploys and promotes the run's model, and returns the process id of its engine.
+// serve deploys and promotes the model of the run. It returns the process id of the engine.
 func (w *walk) serve(ctx context.Context) (pid int) {
 	w.Helper()
 	artifact, err := w.l.FindArtifact(ctx, "merged_model", "gguf")
@@ -156,7 +159,7 @@ func (w *walk) revision() string {
 	return "/api/model-deployments/" + w.l.Deployment.ID + "/revisions/" + strconv.Itoa(w.l.Revision.Number)
 }
 
-// enginePID returns the engine process of the revision's replica, which must be running.
+// enginePID returns the process id of the revision's only engine. The process must be running.
 func (w *walk) enginePID(ctx context.Context) int {
 	w.Helper()
 	var revision struct {
@@ -171,7 +174,7 @@ func (w *walk) enginePID(ctx context.Context) int {
 	return pid
 }
 
-// submit submits the short lesson of these suites.
+// submit submits the short training that these tests use.
 func (w *walk) submit(ctx context.Context) {
 	w.Helper()
 	lesson := e2eflow.OneDigit()
@@ -184,7 +187,8 @@ func (w *walk) submit(ctx context.Context) {
 	require.NoError(w, w.l.Submit(ctx, spec))
 }
 
-// forgetEnvironment deletes the training environments, so that the next attempt builds one; the engine's stays.
+// forgetEnvironment deletes the environments of trainings, so that the next attempt builds one. It keeps
+// the environment of the engine.
 func (w *walk) forgetEnvironment() {
 	w.Helper()
 	dirs, err := filepath.Glob(filepath.Join(w.s.Environments, "*", "lib", "*", "site-packages", "numpy"))
@@ -207,7 +211,8 @@ func (w *walk) awaitMetric(ctx context.Context) {
 	})
 }
 
-// answerRight requires the correct reply to a held-out question and a traffic record of the call.
+// answerRight requires that the model answers a held-out question correctly and that the call has a traffic
+// record.
 func (w *walk) answerRight(ctx context.Context) {
 	w.Helper()
 	samples, err := w.l.Samples(ctx)
@@ -224,5 +229,5 @@ func (w *walk) answerRight(ctx context.Context) {
 		require.Equal(w, "ok", calls[0].Outcome)
 		return
 	}
-	require.FailNow(w, "the model got no held-out question right")
+	require.FailNow(w, "the model answered no held-out question correctly")
 }

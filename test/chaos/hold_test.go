@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// freeze stops a process with its group and waits until it is stopped; ok is false if the process had ended.
-// thaw lets the group continue.
+// freeze stops the process group of a process and waits until the process is stopped. ok is false if the
+// process had already ended. thaw lets the group continue.
 func freeze(ctx context.Context, t *testing.T, s *testenv.Stand, pid int) (thaw func(), ok bool) {
 	t.Helper()
 	group, err := syscall.Getpgid(pid)
@@ -27,7 +27,7 @@ func freeze(ctx context.Context, t *testing.T, s *testenv.Stand, pid int) (thaw 
 	}
 	require.NotEqual(t, syscall.Getpgrp(), group)
 	thaw = func() { _ = syscall.Kill(-group, syscall.SIGCONT) }
-	t.Cleanup(thaw) // even if the test fails in between
+	t.Cleanup(thaw) // thaw the group even if the test fails before
 	state := byte(0)
 	s.Until(ctx, fmt.Sprint("process ", pid, " is stopped"), func() bool {
 		state = stateOf(pid)
@@ -58,7 +58,7 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(string(raw), "\x00", " ")
 }
 
-// holdBuild freezes the installer while it fills an unfinished environment.
+// holdBuild freezes the installer while it installs packages into an environment that is not yet complete.
 func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()) {
 	t.Helper()
 	s.Until(ctx, "an environment is being filled", func() bool {
@@ -82,7 +82,7 @@ func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()
 	return thaw
 }
 
-// work returns the agent's work folder whose assignment contains the text, or "" if there is none.
+// work returns the folder of the work whose assignment contains text, or "" if there is none.
 func work(t *testing.T, s *testenv.Stand, text string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "assignment.json"))
@@ -95,7 +95,8 @@ func work(t *testing.T, s *testenv.Stand, text string) string {
 	return ""
 }
 
-// holdWork freezes the process of a work whose command line contains program, and returns its process id.
+// holdWork freezes the process of the work whose assignment contains text. It waits until the command line
+// of the process contains program, and returns the process id.
 func holdWork(ctx context.Context, t *testing.T, s *testenv.Stand, text, run, program string) (pid int, thaw func()) {
 	t.Helper()
 	s.Until(ctx, program+" runs", func() bool {
@@ -111,11 +112,11 @@ func holdWork(ctx context.Context, t *testing.T, s *testenv.Stand, text, run, pr
 		}
 		pid = running.Command.PID
 		if !strings.Contains(commandLine(pid), program) {
-			return false // the shim has not exec'ed the program yet
+			return false // the shim has not executed the program yet
 		}
 		ok := false
 		thaw, ok = freeze(ctx, t, s, pid)
-		require.True(t, ok, "%s had ended", program)
+		require.True(t, ok, "%s has already ended", program)
 		return true
 	})
 	return pid, thaw

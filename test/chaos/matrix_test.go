@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/route"
 )
 
-// stage is a point of the loop at which a process is killed.
+// stage is a stage of training or serving in which a process is killed.
 type stage string
 
 const (
@@ -22,16 +22,16 @@ const (
 
 func stages() []stage { return []stage{environment, training, upload, engineStart, promoted} }
 
-// victims are the processes of the split shape.
+// victims returns the processes of an installation that runs one process per service.
 func victims() []string {
 	return []string{"auth", "jobs", "ingest", "registry", "inference", "gateway", "agent"}
 }
 
-// row is one cell of the matrix.
+// row is one combination of a stage and a process to kill.
 type row struct {
 	stage  stage
 	victim string
-	away   bool // restarted only after others have noticed; otherwise at once
+	away   bool // restart the process only after others have noticed that it is down; otherwise at once
 }
 
 func (r row) String() string {
@@ -42,7 +42,7 @@ func (r row) String() string {
 	return fmt.Sprintf("%s/%s/%s", r.stage, r.victim, how)
 }
 
-// matrix returns every stage with every process of a shape; in every other row the victim stays away.
+// matrix returns a row for each stage and process. Every second row has away set.
 func matrix(victims []string) []row {
 	var rows []row
 	for i, s := range stages() {
@@ -53,8 +53,8 @@ func matrix(victims []string) []row {
 	return rows
 }
 
-// some picks n rows, each with a different stage and a different process, with and without an absence. The seed determines
-// the first one.
+// some selects n rows with different stages and processes. If n is at least 2, away is set in some of them
+// but not in all. The seed determines the first row.
 func some(rows []row, n int, seed uint64) []row {
 	per := len(rows) / len(stages())
 	for from := int(seed % uint64(len(rows))); ; from++ {
@@ -86,11 +86,11 @@ func TestMatrix_coversEveryStageAndProcess(t *testing.T) {
 	require.Len(t, seen, len(rows))
 	require.Len(t, names, len(rows))
 	for _, s := range stages() {
-		require.GreaterOrEqual(t, away[string(s)], 3, "every stage has absences")
+		require.GreaterOrEqual(t, away[string(s)], 3, "every stage must have rows with away")
 	}
 	for _, v := range victims() {
-		require.GreaterOrEqual(t, away[v], 2, "every process is absent in some rows")
-		require.Less(t, away[v], len(stages()), "every process is restarted at once in some rows")
+		require.GreaterOrEqual(t, away[v], 2, "every process must have rows with away")
+		require.Less(t, away[v], len(stages()), "every process must have rows without away")
 	}
 }
 

@@ -12,21 +12,22 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// sign is how the absence of a victim shows: a call that fails, and, if another process keeps a connection to the victim,
-// what that process logs when the connection breaks.
+// sign describes how others notice that a process is down. A request to it fails. If another process has a
+// connection to it, that process logs a message when the connection breaks.
 type sign struct {
-	route string // a GET that the victim serves
-	log   string // the process that logs the line
+	route string // a GET route that the killed process serves
+	log   string // the process that logs the message line
 	line  string
 }
 
-// path returns the route with ids that do not exist; they only complete the path.
+// path returns the path of the route, with ids that do not exist.
 func (s sign) path() string {
 	const none = "_00000000000000000000000000"
 	return strings.NewReplacer("{id}", "run"+none, "{deployment_id}", "dep"+none).Replace(s.route)
 }
 
-// signs returns the sign of every process. The absence of gateway and signalboxd shows to any caller.
+// signs returns the sign of each process. The gateway and signalboxd need none in the log: if they are
+// down, every request fails.
 func signs() map[string]sign {
 	const lineLost = "connection to the control plane lost"
 	return map[string]sign{
@@ -41,8 +42,8 @@ func signs() map[string]sign {
 	}
 }
 
-// strike kills the row's victim. If the row is an absence, the victim is restarted only after others have noticed;
-// otherwise at once. release is called when the victim is dead.
+// strike kills the row's process and then calls release. It restarts the process at once or, if row.away is
+// set, after others have noticed that the process is down.
 func strike(ctx context.Context, t *testing.T, s *testenv.Stand, r row, l *e2eflow.Loop, release func()) {
 	t.Helper()
 	seen := sign{}
@@ -71,8 +72,8 @@ func strike(ctx context.Context, t *testing.T, s *testenv.Stand, r row, l *e2efl
 	s.Processes[r.victim].Start()
 }
 
-// meets reports whether a call fails as it does in the absence of a process: no response at all, or a gateway error
-// that the service does not respond.
+// meets reports whether a request fails as it does while a process is down: without a response, or with
+// status 502, 503 or 504.
 func meets(ctx context.Context, l *e2eflow.Loop, path string) bool {
 	a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
 	if err != nil {

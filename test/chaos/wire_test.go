@@ -21,8 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// wire is a proxy between the training and the gateway. It can hold an upload when half
-// of it has gone through.
+// wire is a proxy between the training and the gateway. It can block an upload after half of its bytes.
 type wire struct {
 	server *httptest.Server
 	target atomic.Pointer[url.URL]
@@ -31,10 +30,10 @@ type wire struct {
 	next *stall
 }
 
-// stall is an upload to be held.
+// stall is an upload that the wire blocks.
 type stall struct {
-	path  string // a part of its URL path
-	whole int64  // its length; read it only after half is closed
+	path  string // part of the URL path of the upload
+	whole int64  // length of the upload; may be read after half is closed
 	half  chan struct{}
 	free  chan struct{}
 	once  sync.Once
@@ -42,14 +41,14 @@ type stall struct {
 
 func (s *stall) release() { s.once.Do(func() { close(s.free) }) }
 
-// newWire starts a wire whose target is not set yet.
+// newWire starts a wire. connect sets its target.
 func newWire(t *testing.T) *wire {
 	t.Helper()
 	w := &wire{}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(w.target.Load()); r.Out.Host = r.In.Host },
 		ErrorLog: log.New(io.Discard, "", 0), FlushInterval: -1,
-		// To the client, an absent server looks like one that closes the connection.
+		// If the target is down, close the connection to the client without a response, as a crashed server would.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
@@ -64,15 +63,15 @@ func newWire(t *testing.T) *wire {
 	return w
 }
 
-// env returns the environment that makes an installation send its training through the wire.
+// env returns settings of an installation whose trainings send their requests through the wire.
 func (w *wire) env() map[string]string {
 	env := roomy()
 	env["SERVICE_PUBLIC_URL"] = w.server.URL
 	return env
 }
 
-// connect sets the wire's target to the address on which the installation listens. signalboxd reports only its public
-// address, so its listen address is taken from its command line.
+// connect sets the target of the wire to the address on which the installation listens. signalboxd reports
+// only its public address, so connect reads the listen address from its command line.
 func (w *wire) connect(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	address := s.URL
@@ -86,7 +85,7 @@ func (w *wire) connect(t *testing.T, s *testenv.Stand) {
 	w.target.Store(end)
 }
 
-// arm holds the next upload whose path contains path.
+// arm makes the wire block the next upload whose URL path contains path.
 func (w *wire) arm(t *testing.T, path string) *stall {
 	t.Helper()
 	s := &stall{path: path, half: make(chan struct{}), free: make(chan struct{})}
@@ -108,7 +107,7 @@ func (w *wire) take(r *http.Request) *stall {
 	return s
 }
 
-// halved is a body that stops after half of its bytes until it is released.
+// halved is a request body that blocks after half of its bytes until it is released.
 type halved struct {
 	from  io.ReadCloser
 	left  int64
@@ -129,7 +128,7 @@ func (h *halved) Read(p []byte) (int, error) {
 
 func (h *halved) Close() error { return h.from.Close() }
 
-// holdUpload waits until the object store has received a part of the upload.
+// holdUpload waits until the wire blocks the upload and the object store has received a part of it.
 func holdUpload(ctx context.Context, t *testing.T, s *testenv.Stand, held *stall) (release func()) {
 	t.Helper()
 	select {
@@ -142,7 +141,7 @@ func holdUpload(ctx context.Context, t *testing.T, s *testenv.Stand, held *stall
 		require.NoError(t, err)
 		for _, part := range parts {
 			if info, err := os.Stat(part); err == nil && info.Size() > 0 && info.Size() < held.whole {
-				t.Logf("the upload is held at %d of %d bytes", info.Size(), held.whole)
+				t.Logf("the upload is blocked at %d of %d bytes", info.Size(), held.whole)
 				return true
 			}
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// leastBreaks is the minimum number of planted breaks.
+// leastBreaks is the minimum number of patches in breaks.
 const leastBreaks = 30
 
-// TestEveryBreakStillApplies checks that each patch of a planted break has a title, names existing goldens, changes no
-// test, and still applies. `make breaks` checks that the named goldens fail with it.
+// TestEveryBreakStillApplies checks that each patch in breaks has a title, lists existing goldens, changes
+// no test, and still applies. `make breaks` checks that the listed goldens fail with the patch.
 func TestEveryBreakStillApplies(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)

@@ -1,6 +1,7 @@
-// Package contract tests every rule of the specification: it plays goldens of requests and responses against whole
-// installations in both shapes and compares each response with the golden and with the OpenAPI document. It also tests
-// that every route and status is covered, and that every sentence of the specification is covered by a test.
+// Package contract tests every rule of the specification. It runs goldens (files of requests and expected
+// responses) against complete installations: with a single process and with one process per service. It
+// compares each response with the golden and with the OpenAPI document. It also tests that a golden covers
+// every route and status, and that a test covers every sentence of the specification.
 package contract
 
 import (
@@ -19,16 +20,18 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// besides is how many goldens run in parallel. It may exceed the number of CPUs because goldens mostly wait.
+// besides is the number of goldens that run in parallel. It may exceed the number of CPUs, because goldens
+// spend most of their time waiting.
 const besides = "6"
 
 // patience limits the time of a request, and of a step that is repeated until it succeeds.
 const patience = time.Minute
 
-// drafting replaces expected bodies that are a question mark by the received ones; the author must review them.
-var drafting = flag.Bool("draft", false, "Replace expected bodies that are a question mark by the received ones.")
+// drafting replaces each expected body that is a question mark by the received body. The author of the
+// golden must review it.
+var drafting = flag.Bool("draft", false, "Replace each expected body that is a question mark by the received body.")
 
-// written stores the drafted bodies in the golden's file.
+// written writes the drafts of expected bodies to the file of the golden.
 func written(t *testing.T, g *exchange.Golden, drafts map[int]string) {
 	t.Helper()
 	if len(drafts) == 0 {
@@ -50,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// settings returns the settings of an installation that handles many small requests fast.
+// settings returns the settings of an installation that must handle many small requests quickly.
 func settings() map[string]string {
 	return map[string]string{
 		"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1", "SERVICE_JOBS_NODE_SLOTS": "64",
@@ -66,14 +69,14 @@ func loaded(t *testing.T) []*exchange.Golden {
 	return all
 }
 
-// In `make test` the split shape plays one golden in splitShare, and a golden for each of many routes is played for one
-// route in routeShare.
+// `make test` runs one in splitShare goldens on the installation with one process per service. A golden
+// that runs for many routes runs for one in routeShare of them.
 const (
 	splitShare = 4
 	routeShare = 10
 )
 
-// TestContract plays all goldens in both shapes.
+// TestContract runs the goldens on both kinds of installation.
 func TestContract(t *testing.T) {
 	all := loaded(t)
 	for _, shape := range []string{"single", "split"} {
@@ -92,13 +95,14 @@ func TestContract(t *testing.T) {
 			}
 			t.Run("lists are stable", w.stable)
 			if shape == "single" {
-				t.Run("shutdown", w.stops) // must be the last
+				t.Run("shutdown", w.stops) // must run last, because it stops signalboxd
 			}
 		})
 	}
 }
 
-// area plays the goldens of one folder. Those marked alone run one by one; the others run in parallel after them.
+// area runs the goldens of one folder. Goldens with Alone run first, one at a time. Then the others run in
+// parallel.
 func (w *world) area(t *testing.T, shape string, goldens []*exchange.Golden) {
 	t.Helper()
 	for _, g := range goldens {

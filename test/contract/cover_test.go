@@ -19,7 +19,7 @@ func (c gap) String() string { return fmt.Sprintf("%s %d", c.Route, c.Status) }
 // gap is a status of a route that no golden covers.
 type gap exchange.Covered
 
-// owed reads a list in testdata: its lines without comments, with single spaces.
+// owed returns the lines of a list in testdata, without comments and with single spaces.
 func owed(t *testing.T, path string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -33,8 +33,8 @@ func owed(t *testing.T, path string) []string {
 	return out
 }
 
-// TestEveryRouteAndStatusHasAGolden checks that a golden covers each status that a route declares, and that no golden
-// covers a status that is not declared.
+// TestEveryRouteAndStatusHasAGolden checks that goldens cover every status that a route declares, and no
+// status that it does not declare.
 func TestEveryRouteAndStatusHasAGolden(t *testing.T) {
 	t.Parallel()
 	shown := covered(t, loaded(t))
@@ -48,8 +48,8 @@ func TestEveryRouteAndStatusHasAGolden(t *testing.T) {
 	require.Empty(t, excess, "goldens cover statuses that are not declared")
 }
 
-// elsewhere returns the statuses that no request can cause on an installation of this suite, with the tests that cover
-// them.
+// elsewhere returns the statuses that no request to these installations can cause, each with the test that
+// covers it.
 func elsewhere(t *testing.T) map[exchange.Covered]string {
 	t.Helper()
 	out := map[exchange.Covered]string{}
@@ -64,7 +64,7 @@ func elsewhere(t *testing.T) map[exchange.Covered]string {
 	return out
 }
 
-// wanted returns every status that a route declares.
+// wanted returns all statuses that routes declare.
 func wanted(t *testing.T) map[exchange.Covered]bool {
 	t.Helper()
 	out := map[exchange.Covered]bool{}
@@ -92,14 +92,15 @@ func compared(want map[exchange.Covered]bool, shown map[exchange.Covered][]strin
 	return missing, excess
 }
 
-// settled checks that missing and list have the same lines.
+// settled requires that missing and list contain the same lines.
 func settled(t require.TestingT, missing, list []string, what string) {
 	news, gone := differ(missing, list)
 	require.Empty(t, news, what)
-	require.Empty(t, gone, "these are covered now: remove their lines")
+	require.Empty(t, gone, "these are now covered; remove their lines from the list")
 }
 
-// differ returns what is only in a, and what is only in b or twice in b.
+// differ returns the lines that only a contains. It also returns the lines that only b contains and the
+// duplicates in b.
 func differ(a, b []string) (news, gone []string) {
 	for _, x := range a {
 		if !slices.Contains(b, x) {

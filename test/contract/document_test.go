@@ -16,7 +16,7 @@ import (
 
 var described = sync.OnceValues(openapi.Load)
 
-// description returns the OpenAPI document that the product serves.
+// description returns the OpenAPI document that installations serve.
 func description(t testing.TB) *openapi.Document {
 	t.Helper()
 	d, err := described()
@@ -24,7 +24,7 @@ func description(t testing.TB) *openapi.Document {
 	return d
 }
 
-// document returns a checker of responses against the OpenAPI document.
+// document returns a checker that compares responses with the OpenAPI document.
 func document(t testing.TB) exchange.Document {
 	t.Helper()
 	return checker{description(t)}
@@ -32,7 +32,8 @@ func document(t testing.TB) exchange.Document {
 
 type checker struct{ *openapi.Document }
 
-// CheckResponse implements exchange.Document. Errors of the router belong to no operation.
+// CheckResponse implements exchange.Document. It accepts every 405 response and every response to an
+// unknown path, because such errors come from the router and belong to no operation.
 func (c checker) CheckResponse(method, target string, status int, header http.Header, body []byte) error {
 	path, _, _ := strings.Cut(target, "?")
 	op, found := c.Operation(method, path)
@@ -42,7 +43,7 @@ func (c checker) CheckResponse(method, target string, status int, header http.He
 	return op.CheckResponse(status, header, body)
 }
 
-// example returns a minimal body for a route.
+// example returns a minimal valid body for a route.
 func example(t testing.TB, rt route.Route) string {
 	t.Helper()
 	op, found := description(t).Operation(rt.Method, rt.Pattern)
@@ -52,8 +53,8 @@ func example(t testing.TB, rt route.Route) string {
 	return string(body)
 }
 
-// declared returns the statuses that the OpenAPI document declares for a route. A route that passes an engine's responses
-// through declares only its own errors; 200 is added for the engine.
+// declared returns the statuses that the OpenAPI document declares for a route. If the route returns the
+// responses of an engine, the document declares only its own errors, so declared adds 200.
 func declared(t testing.TB, rt route.Route) []int {
 	t.Helper()
 	op, found := description(t).Operation(rt.Method, rt.Pattern)
@@ -65,8 +66,9 @@ func declared(t testing.TB, rt route.Route) []int {
 	return statuses
 }
 
-// TestHeadersOfRulesAreDescribed checks that the OpenAPI document describes the headers of conditional and repeatable
-// requests, and those of their responses, wherever a golden uses them.
+// TestHeadersOfRulesAreDescribed checks the headers of conditional and of repeatable requests and of their
+// responses. The OpenAPI document must describe such a header for each operation with which a golden uses
+// it.
 func TestHeadersOfRulesAreDescribed(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -91,5 +93,5 @@ func TestHeadersOfRulesAreDescribed(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, seen, 5, "a header is used by no golden")
+	require.Len(t, seen, 5, "a golden must use each of these headers")
 }

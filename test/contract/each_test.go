@@ -80,10 +80,10 @@ func inputOf(t testing.TB, rt route.Route) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MethodDescriptor).Input()
 }
 
-// unknown returns a well-formed id that no object has.
+// unknown returns a well-formed id that does not exist.
 func unknown(prefix string) string { return prefix + "_00000000000000000000000000" }
 
-// routeVars returns the variables for a request of the route. Its ids are well formed and unknown.
+// routeVars returns the variables for a request to the route. Its ids are well-formed but do not exist.
 func routeVars(t testing.TB, rt route.Route) map[string]string {
 	t.Helper()
 	method := rt.Method
@@ -99,10 +99,11 @@ func routeVars(t testing.TB, rt route.Route) map[string]string {
 // malformed returns an id that is not well formed.
 func malformed(prefix string) string { return prefix + "-nonsense" }
 
-// placed matches the placeholders of a pattern.
+// placed matches a placeholder in a pattern.
 var placed = regexp.MustCompile(`\{[^}]*\}`)
 
-// filled replaces the placeholders of a pattern by ids, which of returns for a prefix, and by unknown names.
+// filled replaces each placeholder of a pattern by an id or by a name that does not exist. of returns the
+// id for a prefix.
 func filled(pattern string, of func(prefix string) string) string {
 	known := values(of)
 	segments := strings.Split(pattern, "/")
@@ -138,7 +139,7 @@ func values(of func(prefix string) string) map[string]string {
 	return v
 }
 
-// covered returns the routes and statuses that the goldens cover, each with the names of its goldens.
+// covered returns the names of the goldens that cover each route and status.
 func covered(t testing.TB, all []*exchange.Golden) map[exchange.Covered][]string {
 	t.Helper()
 	out := map[exchange.Covered][]string{}

@@ -8,10 +8,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// zeros is a digest in a manifest whose bytes are never uploaded.
+// zeros is the digest of a file that a manifest contains but that is never uploaded.
 var zeros = strings.Repeat("0", 64)
 
-// ofCatalog returns the lists of the catalog.
+// ofCatalog returns, by path, how to grow each list of the catalog.
 func ofCatalog() map[string]func(g *grower) growth {
 	solution := func(g *grower, name string) map[string]any {
 		return map[string]any{"name": name, "version": "1", "recipe": recipe + "@" + g.at("recipe_version"), "purpose": map[string]any{}}
@@ -68,7 +68,7 @@ func ofCatalog() map[string]func(g *grower) growth {
 	}
 }
 
-// ofServing returns the lists of deployments and of playground sessions.
+// ofServing returns, by path, how to grow each list of deployments and playground sessions.
 func ofServing() map[string]func(g *grower) growth {
 	target := func(g *grower) map[string]any {
 		return map[string]any{
@@ -104,7 +104,7 @@ func ofServing() map[string]func(g *grower) growth {
 				var session made
 				body := map[string]any{"project": projectKey, "title": rowName(n), "targets": []any{target(g)}}
 				g.do(g.admin, http.MethodPost, sessions, body, &session)
-				g.do(g.admin, http.MethodDelete, sessions+"/"+session.ID, nil, nil) // the number of live sessions per user is limited
+				g.do(g.admin, http.MethodDelete, sessions+"/"+session.ID, nil, nil) // the number of open sessions per user is limited
 			}}
 		},
 		sessions + "/{playground_id}/transcript": func(g *grower) growth {

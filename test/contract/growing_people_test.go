@@ -6,7 +6,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// ofPeople returns the lists of users, teams, projects, settings and the audit log.
+// ofPeople returns, by path, how to grow each list of users, teams, projects, settings and the audit log.
 func ofPeople() map[string]func(g *grower) growth {
 	keyed := func(_ *grower, name string) map[string]any { return map[string]any{"key": name, "name": name} }
 	users := sorted("/api/admin/users", "username", func(_ *grower, name string) map[string]any {

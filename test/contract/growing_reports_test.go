@@ -5,7 +5,8 @@ import "fmt"
 // round is the step of the validation round whose samples are reported in chunks.
 const round = 1
 
-// ofReports returns the lists of run reports. Each has a path by job and one by run.
+// ofReports returns, by path, how to grow each list of a run's reports. Each list has one path with the
+// job's id and one with the run's id.
 func ofReports() map[string]func(g *grower) growth {
 	out := map[string]func(g *grower) growth{
 		"/api/agent-evaluations/{run_id}/items": func(g *grower) growth {
@@ -59,7 +60,8 @@ func hardware(g *grower) growth {
 	}}
 }
 
-// corrections changes one hyperparameter, which it sets once before.
+// corrections grows the list of hyperparameter corrections: it reports a hyperparameter once, and then a
+// new value for each row.
 func corrections(g *grower) growth {
 	report := func(value any) { g.run.report("hparams", map[string]any{"params": map[string]any{"corrected": value}}) }
 	report("at first, of " + g.Name())

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/client"
 )
 
-// applications is the only list that takes no limit.
+// applications is the only list without the parameter limit.
 const applications = "/api/solution-applications"
 
 // listPatterns returns the patterns of all lists.
@@ -27,7 +27,8 @@ func listPatterns(t *testing.T) []string {
 	return out
 }
 
-// TestEveryListGrows checks that each list is in growing, or in fixed with a reason why no rows can be added.
+// TestEveryListGrows checks that each list is in growing or in fixed, and that fixed gives the reason why
+// no rows can be added.
 func TestEveryListGrows(t *testing.T) {
 	t.Parallel()
 	listed := slices.Collect(keys(growing()))
@@ -52,7 +53,7 @@ type still struct {
 	of  func(g *grower) growth
 }
 
-// fixed returns the lists to which the test adds no rows, by their patterns.
+// fixed returns the lists to which the test adds no rows, by pattern.
 func fixed() map[string]still {
 	at := func(path, by string) func(*grower) growth {
 		return func(*grower) growth { return growth{path: path, by: by} }
@@ -99,7 +100,7 @@ func fixed() map[string]still {
 	}
 }
 
-// grower adds to lists.
+// grower adds rows to lists.
 type grower struct {
 	*builder
 
@@ -119,7 +120,7 @@ func (w *world) grower(t *testing.T) *grower {
 	return g
 }
 
-// in returns a copy of the grower that fails the subtest t.
+// in returns a copy of the grower whose failures fail the subtest t.
 func (g *grower) in(t *testing.T) *grower {
 	t.Helper()
 	b, run, c := *g.builder, *g.run, *g
@@ -127,7 +128,7 @@ func (g *grower) in(t *testing.T) *grower {
 	return &c
 }
 
-// growing returns the lists to which requests add rows, by their patterns.
+// growing returns the lists to which requests add rows, by pattern.
 func growing() map[string]func(g *grower) growth {
 	all := map[string]func(g *grower) growth{}
 	for _, some := range []map[string]func(g *grower) growth{ofPeople(), ofCatalog(), ofServing(), ofWork(), ofReports()} {
@@ -138,17 +139,17 @@ func growing() map[string]func(g *grower) growth {
 
 const rowPrefix = "row-"
 
-// rowName returns the name of an added row. Names sort in the order of their addition.
+// rowName returns the name of row n. The names sort in the order of n.
 func rowName(n int) string { return fmt.Sprintf(rowPrefix+"%05d", n) }
 
-// posts returns a list, newest first, to which each POST adds a row.
+// posts returns a list to which each POST to its path adds a row. The list shows the newest row first.
 func posts(path string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
 	return func(g *grower) growth {
 		return growth{path: path, comes: inFront, add: func(n int) { g.do(g.admin, http.MethodPost, path, body(g, rowName(n)), nil) }}
 	}
 }
 
-// sorted returns such a list that is sorted by a name.
+// sorted is like posts, for a list that is sorted by the member by.
 func sorted(path, by string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
 	return func(g *grower) growth {
 		list := posts(path, body)(g)
@@ -157,14 +158,14 @@ func sorted(path, by string, body func(g *grower, name string) map[string]any) f
 	}
 }
 
-// named returns a list of objects that have a name and the world's project.
+// named is like posts, for objects that have a name and the shared project.
 func named(path string) func(g *grower) growth {
 	return posts(path, func(_ *grower, name string) map[string]any {
 		return map[string]any{"name": name, "project": projectKey}
 	})
 }
 
-// inProject creates such an object and returns its path.
+// inProject creates an object that has a name and the shared project, and returns its path.
 func (g *grower) inProject(path, name string) string {
 	g.Helper()
 	var one made

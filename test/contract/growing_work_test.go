@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// with returns a client with a token.
+// with returns a client that sends the token.
 func (g *grower) with(token string) *client.Client { return g.caller().With(secret.New(token)) }
 
 // waiting submits a job with the lowest priority to a pool without nodes, so that it stays queued.
@@ -24,7 +24,7 @@ func (g *grower) waiting(name string) string {
 	return job.ID
 }
 
-// ofWork returns the lists of jobs, fleets, nodes and shares.
+// ofWork returns, by path, how to grow each list of jobs, fleets, nodes and shares.
 func ofWork() map[string]func(g *grower) growth {
 	submitted := func(list growth) func(g *grower) growth {
 		return func(g *grower) growth {
@@ -44,7 +44,7 @@ func ofWork() map[string]func(g *grower) growth {
 		},
 		"/api/jobs/{job_id}/attempts": func(g *grower) growth {
 			job := g.waiting("of-attempts")
-			// The rows are inserted directly, because a job waits seconds for its next attempt.
+			// Insert the rows directly, because a job waits for seconds before its next attempt.
 			return growth{path: "/api/jobs/" + job + "/attempts", by: "number", comes: behind, add: func(n int) {
 				g.rows(g.Context(), `INSERT INTO jobs.attempt (id, job_id, number, state, created_at)
 					SELECT $1, $2, 1 + count(*), 'failed', now() FROM jobs.attempt WHERE job_id = $2`, fmt.Sprintf("att_%026d", n), job)

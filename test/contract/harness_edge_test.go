@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// modelKey is the API key of the scripted language model. It must not appear in any response, although the model repeats it.
+// modelKey is the API key of the fake language model. The model repeats the key, but no response may
+// contain it.
 const modelKey = "sk-contract-Zx81qTRUE7secret"
 
-// addModelServer starts an OpenAI-compatible server, whose script is the first segment of the path, and sets the settings
-// for it except the URL, which each golden sets.
+// addModelServer starts an OpenAI-compatible server. The first segment of the request path selects the
+// script by which the server responds. addModelServer stores all settings for the server except the URL,
+// which each golden sets.
 func (b *builder) addModelServer() {
 	b.Helper()
 	server := httptest.NewServer(http.HandlerFunc(scripted))
@@ -24,14 +26,14 @@ func (b *builder) addModelServer() {
 	b.set("llm", server.URL)
 }
 
-// completionRequest holds the members of a request that the scripts read.
+// completionRequest has the members of a request that the scripts use.
 type completionRequest struct {
 	Messages []struct{ Role, Content string }
 	Tools    []any
 	Choice   any `json:"tool_choice"`
 }
 
-// scripted responds as the script in the path requires.
+// scripted responds by the script that the request path selects.
 func scripted(w http.ResponseWriter, r *http.Request) {
 	script, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	raw, _ := io.ReadAll(r.Body)

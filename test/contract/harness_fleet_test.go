@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// certificateRequest returns the certificate request of a node with a new key.
+// certificateRequest returns a certificate request with a new key.
 func (b *builder) certificateRequest() string {
 	b.Helper()
 	request, err := fixtures.CertificateRequest()
@@ -17,12 +17,12 @@ func (b *builder) certificateRequest() string {
 	return request
 }
 
-// addCertificateRequest sets a certificate request, escaped for a JSON string.
+// addCertificateRequest sets a certificate request as a variable, escaped for a JSON string.
 func (b *builder) addCertificateRequest() {
 	b.set("certificate_request", strings.ReplaceAll(b.certificateRequest(), "\n", `\n`))
 }
 
-// addGhost creates a node that has joined a fleet of its own but never connects, so that nothing runs on it.
+// addGhost creates a fleet with a node that has joined but never connects, so that no work runs on it.
 func (b *builder) addGhost() {
 	b.Helper()
 	admin, name := b.as("admin"), "ghosts-"+strings.ReplaceAll(b.address(), ".", "-")

@@ -20,7 +20,7 @@ func (b *builder) addBroken() {
 	uri := r.bring(name, fixtures.GGUF(r.run))
 	folders := 0
 	require.NoError(b, filepath.WalkDir(b.Dir, func(path string, d fs.DirEntry, err error) error {
-		// The store keeps an object as a folder with one file; a second file makes it unreadable.
+		// The store represents an object as a folder with one file. A second file makes the object unreadable.
 		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), name) && strings.Contains(path, r.run) {
 			folders++
 			return os.WriteFile(filepath.Join(path, "another"), nil, 0o600)

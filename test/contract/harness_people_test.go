@@ -10,16 +10,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// projectKey is the key of the world's project, which is visible to its team.
+// projectKey is the key of the shared project, which only its team can see.
 const projectKey = "search"
 
-// as returns a client with the token in a variable.
+// as returns a client that sends the token in the variable name.
 func (b *builder) as(name string) *client.Client {
 	b.Helper()
 	return b.caller().With(secret.New(b.at(name)))
 }
 
-// do makes a call that must succeed.
+// do sends a request that must succeed.
 func (b *builder) do(c *client.Client, method, path string, body, out any) {
 	b.Helper()
 	require.NoError(b, c.Do(b.Context(), method, path, body, out), "%s %s: %s", method, path, b.Tail())
@@ -74,7 +74,7 @@ func (b *builder) addNewcomer() {
 	b.set("newcomer", b.signIn("newcomer", made.Password))
 }
 
-// addFleet sets the fleet and the node of the installation itself.
+// addFleet sets the ids of the installation's own fleet and node.
 func (b *builder) addFleet() {
 	b.Helper()
 	type row struct {
@@ -84,7 +84,7 @@ func (b *builder) addFleet() {
 	}
 	var nodes []row
 	b.do(b.as("admin"), http.MethodGet, "/api/cluster/nodes?limit=500", nil, &nodes)
-	// Goldens create further nodes, which are never ready.
+	// Goldens create further nodes, but those are never ready.
 	nodes = slices.DeleteFunc(nodes, func(n row) bool { return n.State != "ready" })
 	require.NotEmpty(b, nodes)
 	b.set("fleet", nodes[0].FleetID)

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This file inserts rows that no request can create on this installation: clients that register elsewhere, users of a
-// provider, and limits that need a hundred requests.
+// This file inserts rows that no request can create on these installations: OAuth clients that register
+// elsewhere, users of a sign-in provider, and rows for limits that would need a hundred requests.
 
-// database returns the URL of the installation's database for its superuser.
+// database returns the URL of the installation's database, with the superuser and its password.
 func (b *builder) database() string {
 	b.Helper()
 	dir := filepath.Join(b.Dir, "postgres")
@@ -35,7 +35,7 @@ func (b *builder) database() string {
 	return u.String()
 }
 
-// rows runs one SQL statement.
+// rows runs one SQL statement as the superuser.
 func (b *builder) rows(ctx context.Context, statement string, args ...any) {
 	b.Helper()
 	conn, err := pgx.Connect(ctx, b.database())
@@ -45,8 +45,8 @@ func (b *builder) rows(ctx context.Context, statement string, args ...any) {
 	require.NoError(b, conn.Close(ctx))
 }
 
-// addStuckInstance adds an instance of jobs that hangs until the golden ends: it keeps the first hardware configuration
-// and adopts no other.
+// addStuckInstance inserts the row of an instance of the jobs service that never responds: the instance has
+// the first hardware configuration and adopts no other. The row is deleted when the golden ends.
 func (b *builder) addStuckInstance() {
 	b.Helper()
 	ctx := b.Context()
@@ -63,7 +63,7 @@ func (b *builder) addProgram() {
 	b.set("program", "prog-golden")
 }
 
-// addProvided creates a user with an e-mail address who signs in by a provider.
+// addProvided creates a user with an e-mail address who signs in with a provider.
 func (b *builder) addProvided() {
 	b.Helper()
 	const name, password = "priya", "a good password of priya"
@@ -72,7 +72,7 @@ func (b *builder) addProvided() {
 	b.rows(b.Context(), `UPDATE auth.account SET password_hash = '', email = 'priya@example.com' WHERE username = $1`, name)
 }
 
-// addJoiner creates a user who is in the maximum number of teams until the golden ends.
+// addJoiner creates a user who is a member of the maximum number of teams until the golden ends.
 func (b *builder) addJoiner() {
 	b.Helper()
 	const name = "jo"

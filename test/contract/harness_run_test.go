@@ -34,7 +34,8 @@ func (b *builder) addRecipe() {
 	b.set("recipe_lock", string(lock))
 }
 
-// training is a job whose reports the harness sends, with the token that the job's command writes to a file.
+// training is a job whose reports the test sends. The job's command writes the token for the reports to a
+// file.
 type training struct {
 	b          *builder
 	job, run   string
@@ -77,7 +78,7 @@ func (b *builder) train(bound ...string) *training {
 	}
 }
 
-// await polls until holds returns true.
+// await polls until holds returns true. It fails the test after testenv.Patience.
 func (b *builder) await(what string, holds func() bool) {
 	b.Helper()
 	require.Eventually(b, holds, testenv.Patience, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
@@ -140,7 +141,7 @@ func (r *training) finish() {
 	})
 }
 
-// addFinished creates a run that has reported everything and succeeded.
+// addFinished creates a run that has sent all kinds of reports and has succeeded.
 func (b *builder) addFinished() {
 	b.Helper()
 	r := b.train()
@@ -178,7 +179,7 @@ func (b *builder) addFinished() {
 	b.set("ended_ingest", r.token)
 }
 
-// addLive creates a run that stays running.
+// addLive creates a run that keeps running.
 func (b *builder) addLive() {
 	b.Helper()
 	r := b.train()
@@ -188,7 +189,7 @@ func (b *builder) addLive() {
 	b.set("ingest", r.token)
 }
 
-// addOwn creates a run for one golden, whose process has started and has reported nothing.
+// addOwn creates a run for a single golden. The run's process has started but has sent no reports.
 func (b *builder) addOwn() {
 	b.Helper()
 	r := b.train()
@@ -197,7 +198,7 @@ func (b *builder) addOwn() {
 	b.set("own_ingest", r.token)
 }
 
-// addSealed creates a run that reads a protected dataset and stays running.
+// addSealed creates a run that reads a protected dataset and keeps running.
 func (b *builder) addSealed() {
 	b.Helper()
 	r := b.train(b.at("protected_ref"))

@@ -15,7 +15,7 @@ type served struct {
 	id, number, token, tokenID string
 }
 
-// serve deploys the model with the scripted engine.
+// serve deploys the shared model with the scripted engine.
 func (b *builder) serve(name string) served {
 	b.Helper()
 	ada := b.as("operator")
@@ -56,7 +56,7 @@ func (b *builder) ready(path string) (number string) {
 	return number
 }
 
-// addDeployment creates a deployment of the model with the scripted engine.
+// addDeployment creates a deployment of the shared model with the scripted engine.
 func (b *builder) addDeployment() {
 	b.Helper()
 	s := b.serve("answers")
@@ -65,7 +65,7 @@ func (b *builder) addDeployment() {
 	b.set("deployment_token", s.token)
 }
 
-// addOwnDeployment creates a deployment that the golden may change; its promoted revision is number 1.
+// addOwnDeployment creates a deployment that the golden may change. The promoted revision has number 1.
 func (b *builder) addOwnDeployment() {
 	b.Helper()
 	s := b.serve(b.name())
@@ -102,7 +102,7 @@ func (b *builder) addSession() {
 	b.set("session", session.ID)
 }
 
-// addOwnModel creates a model with one version that the golden may change.
+// addOwnModel creates a model with one version. The golden may change the model.
 func (b *builder) addOwnModel() {
 	b.Helper()
 	run, artifact := b.at("run"), b.at("artifact")
@@ -114,5 +114,5 @@ func (b *builder) addOwnModel() {
 	b.set("own_model", model.ID)
 }
 
-// name returns a new name.
+// name returns a name that no other golden uses.
 func (b *builder) name() string { return "own-" + strings.ReplaceAll(b.address(), ".", "-") }

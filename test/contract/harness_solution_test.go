@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reference returns the reference by which bindings name an object of the world's project.
+// reference returns the reference that bindings use for an object of the shared project.
 func reference(kind, name, version string) string {
 	return kind + "/" + projectKey + "/" + name + "@" + version
 }
 
-// file returns a manifest of one file and the digest of its bytes.
+// file returns a manifest with one file, and the digest of the file.
 func file(data string) (files []any, digest string) {
 	sum := sha256.Sum256([]byte(data))
 	digest = hex.EncodeToString(sum[:])
@@ -57,7 +57,7 @@ func (b *builder) addSplits() {
 	b.set("protected_ref", b.committed("kept-to-ourselves", `{"question": "of the world, protected"}`, true))
 }
 
-// object returns the folder in which the store keeps the object with this digest.
+// object returns the folder in which the store keeps the object with the given digest.
 func (b *builder) object(digest string) string {
 	b.Helper()
 	found := ""
@@ -72,7 +72,8 @@ func (b *builder) object(digest string) string {
 	return found
 }
 
-// addBrokenDataset creates a dataset whose objects the store cannot read, because a file replaces their folder.
+// addBrokenDataset creates a dataset whose objects the store cannot read, because each folder is replaced
+// by a file.
 func (b *builder) addBrokenDataset() {
 	b.Helper()
 	ada := b.as("operator")
@@ -150,7 +151,7 @@ func (b *builder) addRubric() {
 	b.set("rubric_digest", version.Digest)
 }
 
-// addModelRef sets the reference of the world's model.
+// addModelRef sets model_ref to the model version that the test created.
 func (b *builder) addModelRef() {
 	b.Helper()
 	b.set("model_ref", reference("mdl", "answers", b.at("model_version")))

@@ -15,26 +15,27 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// world holds the objects of one installation that goldens share. It consists of pieces, each built when a golden first
-// uses one of its variables. A golden must create the objects that it changes.
+// world holds the objects of one installation that goldens share. A piece creates some of these objects
+// when a golden first uses one of its variables. A golden must not change shared objects; it creates the
+// objects that it changes.
 type world struct {
 	*testenv.Stand
 
-	t      *testing.T // of the shape
+	t      *testing.T // the test of the installation
 	pieces []*piece
 
 	mu   sync.Mutex
 	vars map[string]string
-	// from is the number of client addresses given out.
+	// from is the number of client addresses returned so far.
 	from atomic.Int64
 }
 
-// piece builds some of the world's variables.
+// piece creates objects and sets variables for them.
 type piece struct {
 	// vars are the names of the variables that build sets.
 	vars  []string
 	build func(b *builder)
-	// own marks a piece that is built again for each golden that uses it.
+	// own marks a piece that is built separately for each golden that uses it.
 	own bool
 
 	once sync.Once
@@ -76,8 +77,8 @@ func parts() []*piece {
 	}
 }
 
-// builder builds one piece for the golden that needs it. Its cleanups and its context belong to the shape; its failures
-// fail the golden.
+// builder builds one piece for a golden. Its failures fail that golden. Its cleanups and its context belong
+// to the test of the installation.
 type builder struct {
 	testing.TB
 
@@ -87,13 +88,13 @@ type builder struct {
 	get func(name string) (string, error)
 }
 
-// Cleanup registers a function to call when the shape ends.
+// Cleanup registers a function that is called when the test of the installation ends.
 func (b *builder) Cleanup(f func()) { b.t.Cleanup(f) }
 
-// Context returns a context that is canceled when the shape ends.
+// Context returns a context that is canceled when the test of the installation ends.
 func (b *builder) Context() context.Context { return b.t.Context() }
 
-// at returns a variable of another piece.
+// at returns the value of a variable. If necessary, it builds the piece of that variable.
 func (b *builder) at(name string) string {
 	b.Helper()
 	v, err := b.get(name)
@@ -103,9 +104,9 @@ func (b *builder) at(name string) string {
 	return v
 }
 
-var errNotBuilt = errors.New("its piece of the world was not built")
+var errNotBuilt = errors.New("the object for this variable was not created")
 
-// variables returns a function that looks up the world's variables for one golden.
+// variables returns a function that looks up variables for one golden.
 func (w *world) variables(t testing.TB) func(name string) (string, error) {
 	t.Helper()
 	own := map[string]string{}
@@ -144,13 +145,13 @@ func (w *world) set(name, value string) {
 	w.vars[name] = value
 }
 
-// address returns a new client address, because rate limits count by address.
+// address returns a new client address. Rate limits count requests by address.
 func (w *world) address() string {
 	n := w.from.Add(1)
 	return fmt.Sprintf("127.%d.%d.%d", 10+n/62500, 1+n/250%250, 1+n%250)
 }
 
-// caller returns a client with an address of its own and no credential.
+// caller returns a client with a new address and without a credential.
 func (w *world) caller() *client.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(w.address())}}
 	return client.New(w.URL, &http.Transport{DialContext: dialer.DialContext})

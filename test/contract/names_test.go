@@ -13,15 +13,16 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestPathAndEnvironmentNames checks the specification's rules for paths and names: the API is below /api/ except for
-// inference and the health check, and names on the wire and in the environment never contain the product's name.
+// TestPathAndEnvironmentNames checks the specification's rules for names. All paths except those of
+// inference and the health check are below /api/. No path, header or environment variable contains the
+// product's name.
 func TestPathAndEnvironmentNames(t *testing.T) {
 	t.Parallel()
 	for _, rt := range route.Table() {
 		switch {
 		case strings.HasPrefix(rt.Pattern, "/api/"), rt.Pattern == "/healthz", rt.Pattern == "/inference/{deployment_id}/v1/{rest...}":
 		default:
-			// HTML pages, and documents that RFCs place at the root.
+			// These routes are HTML pages, or documents whose path is defined by an RFC.
 			require.Contains(t, []string{"page", "wellknown"}, rt.Handler, rt.Pattern)
 		}
 		require.NotContains(t, strings.ToLower(rt.Pattern), "signalbox")
@@ -40,8 +41,8 @@ func TestPathAndEnvironmentNames(t *testing.T) {
 	}
 }
 
-// TestClientUsesOnlyHTTPAPI checks that the command line's client uses only the HTTP API: it imports no generated client,
-// no service and no database.
+// TestClientUsesOnlyHTTPAPI checks that the client of the command line uses only the HTTP API: it must not
+// import a generated client, a service or a database.
 func TestClientUsesOnlyHTTPAPI(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(testenv.Root(t), "internal", "client", "*.go"))

@@ -17,13 +17,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// rule is a row of docs/rules.md.
+// rule is a row of the table in docs/rules.md.
 type rule struct {
 	id, sentence string
 	held         []string
 }
 
-// nothing is the id of sentences that contain no rule.
+// nothing is the id of a sentence that contains no rule.
 const nothing = "-"
 
 // table parses the rows of docs/rules.md.
@@ -50,7 +50,8 @@ func table(t *testing.T, text string) []rule {
 	return out
 }
 
-// holders splits the cell of a rule's goldens and tests: names in backquotes, or a phrase that runs to the end.
+// holders splits a cell into the goldens and tests that cover a rule. The cell contains names in
+// backquotes, or a phrase up to its end.
 func holders(cell string) []string {
 	var out []string
 	for cell != "" {
@@ -63,7 +64,7 @@ func holders(cell string) []string {
 	return out
 }
 
-// spoken matches a phrase that stands in place of goldens and tests.
+// spoken matches a phrase that a cell may contain instead of goldens and tests.
 var spoken = regexp.MustCompile(`^(nothing to check|owed|pending): \S`)
 
 func page(t *testing.T, name string) string {
@@ -73,7 +74,8 @@ func page(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// TestRulesTableListsEverySentence checks that the table has every sentence of the specification in its order.
+// TestRulesTableListsEverySentence checks that the table contains every sentence of the specification, in
+// the same order.
 func TestRulesTableListsEverySentence(t *testing.T) {
 	t.Parallel()
 	want := sentences(page(t, "specification.md"))
@@ -96,7 +98,8 @@ func TestRulesTableListsEverySentence(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestSpecificationMatchesOriginal compares the copy with the original, if that is next to the checkout.
+// TestSpecificationMatchesOriginal compares docs/specification.md with the original, if there is one next
+// to the checkout.
 func TestSpecificationMatchesOriginal(t *testing.T) {
 	t.Parallel()
 	original, err := os.ReadFile(filepath.Join(testenv.Root(t), "..", "shared", "spec", "interface-specification.md"))
@@ -107,8 +110,8 @@ func TestSpecificationMatchesOriginal(t *testing.T) {
 	require.Equal(t, string(original), page(t, "specification.md"))
 }
 
-// TestRuleCoverageExists checks that every golden and test named in the table exists, and that goldens and the table
-// name each other.
+// TestRuleCoverageExists checks that every golden and test in the table exists. If a golden lists a rule,
+// the table must list the golden for that rule, and the reverse.
 func TestRuleCoverageExists(t *testing.T) {
 	t.Parallel()
 	rules := table(t, page(t, "rules.md"))
@@ -140,7 +143,7 @@ func TestRuleCoverageExists(t *testing.T) {
 	settled(t, pending, list, "rules that nothing covers yet")
 }
 
-// missing returns what is wrong with a golden or a test that a rule names, or "".
+// missing describes the problem with a golden or test that a rule lists. It returns "" if there is none.
 func missing(t *testing.T, r rule, name string) string {
 	t.Helper()
 	if golden, ok := strings.CutPrefix(name, "golden/"); ok {
@@ -169,7 +172,7 @@ func missing(t *testing.T, r rule, name string) string {
 	return ""
 }
 
-// hasTest reports whether a package has a test of that name.
+// hasTest reports whether the package in dir has a test with this name.
 func hasTest(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))

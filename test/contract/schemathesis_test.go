@@ -22,18 +22,21 @@ import (
 const (
 	// fewExamples is the number of examples per operation if SCHEMATHESIS is not set.
 	fewExamples = 1
-	// In `make test` one operation in operationShare gets random requests; every operation gets a request that succeeds.
+	// In `make test` one in operationShare operations receives random requests. Every operation receives a
+	// request that succeeds.
 	operationShare = 10
-	// person is the user that the provider knows.
+	// person is the only user of the sign-in provider.
 	person = "ann"
-	// fuzzed is the file for the table of operations by statuses, relative to the checkout.
+	// fuzzed is the path, relative to the checkout, of the file that lists the response statuses of every
+	// operation.
 	fuzzed = ".cache/schemathesis.txt"
 )
 
-// TestSchemathesis runs test/schemathesis: it calls every operation with valid and invalid requests and every kind of
-// credential, and checks each response against the OpenAPI document. It uses an installation of its own, which is
-// changed arbitrarily, and one with sign-in by a provider. SCHEMATHESIS is the number of examples, ONLY a part of the ids
-// of the operations to call, SECONDS_LEFT the time after which no random requests start.
+// TestSchemathesis runs test/schemathesis, which calls every operation with valid and invalid requests and
+// every kind of credential. It checks each response against the OpenAPI document. The requests may change
+// anything, so the test has its own installation. A second installation has sign-in with a provider.
+// SCHEMATHESIS is the number of examples for each operation. ONLY limits the test to operations whose id
+// contains its value. SECONDS_LEFT is the time after which no more random requests start.
 func TestSchemathesis(t *testing.T) {
 	w := newWorld(t, testenv.Single(t, testenv.Options{Env: settings()}))
 	idp := oidcprovider.New(t)
@@ -69,7 +72,7 @@ func TestSchemathesis(t *testing.T) {
 	require.NoError(t, err, "the table is in %s\n%s", fuzzed, w.Tail())
 }
 
-// values returns the world's variables, without those that are built per golden.
+// values returns the variables of the shared objects, but not those that are built for each golden.
 func (w *world) values(t *testing.T) map[string]string {
 	t.Helper()
 	engine, err := json.Marshal(fixtures.Engine())

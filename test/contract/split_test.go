@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sentences splits the specification into the sentences that the table of rules must list: headings, sentences of text
-// and of list items, and table rows, whose cells are joined by a middle dot. Further sentences of a row are separate.
+// sentences splits the specification into the sentences that the table of rules must list: headings,
+// sentences of text and of list items, and table rows. The cells of a table row are joined by a middle dot.
+// Further sentences in a row are listed separately.
 func sentences(text string) []string {
 	var out, paragraph []string
 	flush := func() {
@@ -49,11 +50,11 @@ func sentences(text string) []string {
 
 var (
 	listed = regexp.MustCompile(`^(\d+\.|-) `)
-	// begun matches the beginning of a sentence after the full stop of another.
+	// begun matches the beginning of a sentence that follows a full stop.
 	begun = regexp.MustCompile("^(\\s+)([A-Z`\"{/|])")
 )
 
-// ruled reports whether a line is the row of dashes below a table's header.
+// ruled reports whether a line is the row of dashes below the header of a table.
 func ruled(line string) bool {
 	return strings.HasPrefix(line, "|") && strings.Trim(line, "|- ") == ""
 }
@@ -66,7 +67,7 @@ func joined(row string) string {
 	return strings.TrimSpace(strings.Join(cells, " · "))
 }
 
-// split splits a text after each full stop that begun follows.
+// split splits a text after each full stop if begun matches the rest of the text.
 func split(text string) []string {
 	var out []string
 	start := 0

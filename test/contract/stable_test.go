@@ -15,41 +15,41 @@ import (
 	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
-// growth is a list and the function that adds a row to it.
+// growth describes a list and how to add rows to it.
 type growth struct {
-	// path is the list's path with its ids, and a query if the list needs one.
+	// path is the path of the list with its ids and, if necessary, a query.
 	path string
 	// by is the member that identifies a row; `id` if it is empty.
 	by string
 	// add adds row number n.
 	add func(n int)
-	// comes is where the list shows added rows.
+	// comes is the position at which the list shows added rows.
 	comes place
 	// late marks a list that shows a row some time after it was added.
 	late bool
-	// size is the page size if the list takes no limit.
+	// size is the page size of a list without the parameter limit.
 	size int
 	// reader is the client that reads the list; nil for an admin.
 	reader *client.Client
 }
 
-// place is where a list shows added rows.
+// place is the position at which a list shows added rows.
 type place int
 
 const (
-	byName  place = iota // sorted by the member by
+	byName  place = iota // sorted by the member growth.by
 	inFront              // newest first
 	behind               // oldest first
 )
 
-// In `make test` one list in listShare is walked.
+// `make test` checks one in listShare lists.
 const listShare = 3
 
-// atFirst is how many rows a list has at least before it is read.
+// atFirst is the minimum number of rows of a list before it is read.
 const atFirst = 4
 
-// stable reads every list page by page, without and with rows added in between. Rows must keep their order and no
-// earlier row may be skipped; if new rows come last, no row may appear twice.
+// stable reads every list page by page, first unchanged and then while rows are added. The earlier rows
+// must keep their order, and none may be skipped. If the list shows new rows last, no row may appear twice.
 func (w *world) stable(t *testing.T) {
 	t.Helper()
 	g, added := w.grower(t), 0
@@ -75,7 +75,7 @@ func (w *world) stable(t *testing.T) {
 			before, begun := g.all(list), added
 			require.GreaterOrEqual(t, len(before), atFirst)
 			size := max(2, len(before)/4)
-			require.Equal(t, before, g.walk(list, size, func() {}), "the pages differ from the whole list")
+			require.Equal(t, before, g.walk(list, size, func() {}), "the pages differ from the complete list")
 			seen := g.walk(list, size, func() { add(1) })
 			require.Equal(t, before, first(seen, before), "added rows moved or hid earlier ones")
 			after := g.all(list)
@@ -100,12 +100,12 @@ func (w *world) stable(t *testing.T) {
 			list := list.of(g)
 			all := g.all(list)
 			require.NotEmpty(t, all)
-			require.Equal(t, all, g.walk(list, 2, func() {}), "the pages differ from the whole list")
+			require.Equal(t, all, g.walk(list, 2, func() {}), "the pages differ from the complete list")
 		})
 	}
 }
 
-// walk reads a list page by page and calls between after each full page.
+// walk reads a list page by page. It calls between after each full page.
 func (g *grower) walk(l growth, size int, between func()) []string {
 	g.Helper()
 	if l.size > 0 {
@@ -122,13 +122,13 @@ func (g *grower) walk(l growth, size int, between func()) []string {
 	}
 }
 
-// all reads the whole list.
+// all reads the complete list with large pages.
 func (g *grower) all(l growth) []string {
 	g.Helper()
 	return g.walk(l, 500, func() {})
 }
 
-// page returns the identifying members of a page's rows.
+// page returns the identifying member of each row of a page.
 func (g *grower) page(l growth, limit, offset int) []string {
 	g.Helper()
 	at, err := url.Parse(l.path)
@@ -166,7 +166,7 @@ func (g *grower) page(l growth, limit, offset int) []string {
 	return out
 }
 
-// first returns the entries of seen that are in before, without repetitions.
+// first returns the entries of seen that before contains, each once.
 func first(seen, before []string) []string {
 	out := []string{}
 	for _, s := range seen {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stops sends SIGTERM to the single process during a call to an engine: new calls are rejected, the running call is
-// finished, and only then the engine ends.
+// stops sends SIGTERM to signalboxd during a request to an engine. It requires that new requests are
+// rejected, that the running request is finished, and that the engine ends only then.
 func (w *world) stops(t *testing.T) {
 	t.Helper()
 	get := w.variables(t)
@@ -66,7 +66,7 @@ func (w *world) stops(t *testing.T) {
 	_, err = io.WriteString(conn, rest)
 	require.NoError(t, err)
 	held, err := http.ReadResponse(received, nil)
-	require.NoError(t, err, "the running call must be finished")
+	require.NoError(t, err, "the running request must be finished")
 	defer func() { _ = held.Body.Close() }()
 	raw, err := io.ReadAll(held.Body)
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package draw picks the part of a long matrix that a run covers: `make test` runs a part, chosen by a seed that it prints,
-// and `make test-long` runs all of it.
+// Package draw selects the rows of a long test matrix that a run covers. `make test` covers only a part,
+// chosen by a seed that it prints. `make test-long` covers all rows.
 package draw
 
 import (
@@ -18,16 +18,16 @@ const (
 	defaultSeed  = 1
 )
 
-// Whole reports whether matrices run in full.
+// Whole reports whether the run covers all rows of each matrix.
 func Whole() bool { return os.Getenv(longVariable) != "" }
 
-// Picker picks rows of one matrix. Pickers of different tests draw differently from the same seed.
+// Picker selects rows of one matrix. With the same seed, pickers of different tests select different rows.
 type Picker struct {
 	whole bool
 	rand  *rand.Rand
 }
 
-// Seed returns the run's seed and logs it.
+// Seed returns the seed of the run and logs it.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(defaultSeed)
@@ -42,7 +42,7 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// New returns a picker for the test.
+// New returns a picker whose selection depends on the seed and on the name of the test.
 func New(t testing.TB) *Picker {
 	t.Helper()
 	seed := Seed(t)
@@ -51,12 +51,13 @@ func New(t testing.TB) *Picker {
 	return &Picker{whole: Whole(), rand: rand.New(rand.NewPCG(seed, h.Sum64()))}
 }
 
-// OneIn returns about one in n of the rows, at least one, in order. If matrices run in full, it returns all rows.
+// OneIn returns about one in n rows, but at least one, in their order. It returns all rows if Whole returns
+// true.
 func OneIn[T any](p *Picker, n int, rows []T) []T {
 	return Some(p, (len(rows)+n-1)/n, rows)
 }
 
-// Some returns n of the rows in order, or all if there are fewer or if matrices run in full.
+// Some returns n rows, in their order. It returns all rows if there are fewer or if Whole returns true.
 func Some[T any](p *Picker, n int, rows []T) []T {
 	if p.whole || n >= len(rows) {
 		return rows

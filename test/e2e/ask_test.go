@@ -13,12 +13,12 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// reply is a response that is expected to be an error.
+// reply is the response to a request that should be rejected.
 type reply struct {
 	Status int
 	Code   string
-	Detail string  // if it is a string
-	Fields []entry // if it is a list
+	Detail string  // the detail if it is a string
+	Fields []entry // the detail if it is a list
 	Body   string
 }
 
@@ -29,7 +29,7 @@ type entry struct {
 	Type string `json:"type"`
 }
 
-// at reports whether an error was reported at exactly this location.
+// at reports whether the reply has an error with exactly this location.
 func (r reply) at(loc ...any) bool {
 	want, _ := json.Marshal(loc)
 	for _, f := range r.Fields {
@@ -53,7 +53,7 @@ func (r reply) types(loc ...any) []string {
 	return out
 }
 
-// ask sends body byte for byte; an empty body sends no body.
+// ask sends a request with exactly this body. If body is empty, the request has no body.
 func ask(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path, body string) reply {
 	t.Helper()
 	var reader io.Reader

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// check sends a bad body and requires a 422 that names the location of the error.
+// check sends a bad body and requires status 422 and an error at the expected location.
 func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path string) {
 	t.Helper()
 	r := ask(ctx, t, s, token, method, path, b.body)
@@ -28,22 +28,22 @@ func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Stand, toke
 		return
 	}
 	types := r.types(b.loc...)
-	require.NotEmpty(t, types, "no fault at %v: %s", b.loc, r.Body)
+	require.NotEmpty(t, types, "no error at location %v: %s", b.loc, r.Body)
 	if b.typ != "" {
 		require.Contains(t, types, b.typ, r.Body)
 	}
 }
 
-// routeShare is the share of routes, one in so many, that `make test` calls for each kind of rejection.
+// `make test` calls one in routeShare routes for each kind of rejection.
 const routeShare = 10
 
-// drawn returns the routes of the table that a test calls.
+// drawn returns the routes that a test calls.
 func drawn(t *testing.T) []route.Route {
 	t.Helper()
 	return draw.OneIn(draw.New(t), routeShare, route.Table())
 }
 
-// TestEveryRoute sends every route of an installation the requests that it must reject.
+// TestEveryRoute sends requests that must be rejected to every route of an installation.
 func TestEveryRoute(t *testing.T) {
 	for name, start := range testenv.Shapes() {
 		t.Run(name, func(t *testing.T) { everyRoute(t, start(t, testenv.Options{})) })
@@ -62,7 +62,7 @@ func everyRoute(t *testing.T, s *testenv.Stand) {
 	t.Run("bad queries", func(t *testing.T) { badQueries(ctx, t, s, c) })
 }
 
-// badBodies sends invalid bodies to every route that takes a body.
+// badBodies sends invalid bodies to every route that accepts a body.
 func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	sent := 0
@@ -84,7 +84,7 @@ func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	}
 }
 
-// badReports sends invalid bodies to the routes that training reports to.
+// badReports sends invalid bodies to the routes for the reports of trainings.
 func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	bodies := ingestBodies(c.runID)
@@ -103,7 +103,7 @@ func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	}
 }
 
-// unwantedBodies sends a body to routes that take none.
+// unwantedBodies sends a body to routes that accept none.
 func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
@@ -116,7 +116,7 @@ func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issue
 	}
 }
 
-// goodBodies returns bodies that are valid, so that the request fails on its path alone.
+// goodBodies returns a valid body for each pattern, so that only the path of the request is invalid.
 func goodBodies() map[string]string {
 	return map[string]string{
 		"/api/datasets/{dataset_id}/versions": `{"version": "v1", "files": [{"path": "a", "size_bytes": 0,
@@ -151,8 +151,8 @@ func goodBodies() map[string]string {
 	}
 }
 
-// malformedIDs puts malformed ids into every path parameter: 422 at the parameter, 404 under /inference. A well-formed
-// id that does not exist gives 404.
+// malformedIDs uses a malformed id in every path parameter. It requires 422 with the location of the
+// parameter, or 404 under /inference. It also requires 404 for a well-formed id that does not exist.
 func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
@@ -183,7 +183,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued)
 					require.True(t, r.at("path", name), "%s: %s", one.Pattern, r.Body)
 					continue
 				}
-				// Only these two may be rejected by the router itself, before any service sees the path.
+				// The router itself may reject these two before a service receives the path.
 				require.Contains(t, []string{"%00", "%2e%2e"}, bad, "%s: %d %s", one.Pattern, r.Status, r.Body)
 				require.Contains(t, []int{http.StatusNotFound, http.StatusBadRequest}, r.Status, "%s: %s", one.Pattern, r.Body)
 			}
@@ -195,7 +195,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued)
 	}
 }
 
-// badQueries sends every list route unknown and out-of-range query parameters.
+// badQueries sends unknown and out-of-range query parameters to every list route.
 func badQueries(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// folder returns where a part of the installation keeps its data: below the data folder of signalboxd, or where the
-// units of deploy/ put it if the services run as separate processes.
+// folder returns the folder for a part of the installation's data: single in the data folder of signalboxd,
+// or split if each service runs in its own process, as in the units of deploy/.
 func folder(s *testenv.Stand, single, split string) string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", single)
@@ -26,7 +26,8 @@ func folder(s *testenv.Stand, single, split string) string {
 	return filepath.Join(s.Dir, split)
 }
 
-// database opens the installation's own Postgres as its superuser, to look behind the API.
+// database connects to the installation's database as the superuser, to check data that the API does not
+// show.
 func database(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	t.Helper()
 	dir := folder(s, "postgres", "postgres")
@@ -34,7 +35,7 @@ func database(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	require.NoError(t, err)
 	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	require.NoError(t, err)
-	// The port is the file's fourth line.
+	// The fourth line of the file is the port.
 	lines := strings.Split(string(pid), "\n")
 	require.Greater(t, len(lines), 4)
 	u := url.URL{
@@ -47,7 +48,8 @@ func database(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	return conn
 }
 
-// census counts the rows of every table of every schema except the audit tables, and the stored objects.
+// census returns the number of rows of every table except the audit tables, and the number of stored
+// objects.
 func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	rows, err := conn.Query(ctx, `
@@ -61,7 +63,7 @@ func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn)
 		return pgx.Identifier{schema, name}, err
 	})
 	require.NoError(t, err)
-	require.Greater(t, len(tables), 30, "tables of the five schemas")
+	require.Greater(t, len(tables), 30, "the five schemas must have more than 30 tables")
 	counts := map[string]int64{"objects": int64(len(objects(t, s)))}
 	for _, table := range tables {
 		var n int64
@@ -71,7 +73,8 @@ func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn)
 	return counts
 }
 
-// settled returns the census once it has stayed the same for a second: the work of the last request has ended.
+// settled returns the census when it has not changed for a second. Any work of earlier requests has then
+// ended.
 func settled(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	last := census(ctx, t, s, conn)
@@ -84,7 +87,7 @@ func settled(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn
 	return last
 }
 
-// objects lists the files of the object store.
+// objects returns the paths of all files of the object store.
 func objects(t *testing.T, s *testenv.Stand) []string {
 	t.Helper()
 	var found []string
@@ -95,6 +98,6 @@ func objects(t *testing.T, s *testenv.Stand) []string {
 		return err
 	})
 	require.NoError(t, err)
-	require.NotEmpty(t, found, "the recipes at least are stored")
+	require.NotEmpty(t, found, "at least the recipes must be stored")
 	return found
 }

@@ -20,14 +20,15 @@ import (
 // none returns a well-formed id with this prefix that does not exist.
 func none(prefix string) string { return prefix + "_00000000000000000000000000" }
 
-// issued holds one valid token of every kind and the ids of the run and the deployment that they belong to.
+// issued holds a valid token of each kind. runID and deploymentID are the run of the ingest token and the
+// deployment of the deployment token.
 type issued struct {
 	access, ingest, deployment, join string
-	spare                            string // another access token, to log out with
+	spare                            string // a second access token for the logout route
 	runID, deploymentID              string
 }
 
-// issue creates a token of every kind. The job that the ingest token belongs to runs until the test ends.
+// issue creates a token of each kind. The job of the ingest token runs until the test ends.
 func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -56,7 +57,8 @@ func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
 	return c
 }
 
-// ingestToken runs a command that writes its ingest token to a file, and returns the token.
+// ingestToken submits a job whose command writes its ingest token to a file. It returns the token and the
+// id of the run.
 func ingestToken(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) (token, run string) {
 	t.Helper()
 	const name = "given-away"
@@ -77,7 +79,7 @@ func ingestToken(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow
 	return token, l.Job.RunID
 }
 
-// fill puts values into a route's path; the ids are well formed and do not exist.
+// fill replaces the parameters in the pattern of a route. The ids are well-formed but do not exist.
 func fill(rt route.Route, deployment string) string {
 	path := rt.Pattern
 	if strings.HasPrefix(path, "/inference/") {
@@ -107,7 +109,7 @@ func methodOf(rt route.Route) string {
 	return rt.Method
 }
 
-// everyKind sends every kind of token to every route that takes a credential.
+// everyKind sends every kind of token to every route that requires a credential.
 func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Helper()
 	tokens := map[string]string{"user": c.access, "ingest": c.ingest, "deployment": c.deployment, "join": c.join, "none": "", "nonsense": "abc"}
@@ -124,7 +126,7 @@ func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 				if kind == rt.Credential {
 					require.NotEqual(t, http.StatusUnauthorized, r.Status, "%s: %s", kind, r.Body)
 					if rt.Credential == "deployment" {
-						// The token is valid and nothing is promoted yet: no other error may occur.
+						// The token is valid, but no revision is promoted. No other error may occur.
 						require.Equal(t, http.StatusServiceUnavailable, r.Status, "%s: %s", kind, r.Body)
 						require.Equal(t, "no_ready_revision", r.Code, "%s: %s", kind, r.Body)
 						continue

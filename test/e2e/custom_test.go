@@ -16,7 +16,7 @@ import (
 
 const custom = "custom/custom"
 
-// submitCommand runs a user's own command.
+// submitCommand submits a job that runs the given command.
 func submitCommand(ctx context.Context, t *testing.T, l *e2eflow.Loop, command ...string) {
 	t.Helper()
 	require.NoError(t, l.Submit(ctx, commandSpec(ctx, t, l, command...)))
@@ -36,7 +36,7 @@ func commandSpec(ctx context.Context, t *testing.T, l *e2eflow.Loop, command ...
 	}}
 }
 
-// ended is the end state of a job and of its attempts.
+// ended is the final state of a job and of its attempts.
 type ended struct {
 	State     string   `json:"state"`
 	EndReason string   `json:"end_reason"`
@@ -55,7 +55,7 @@ type attempt struct {
 	ExitCode  *int   `json:"exit_code"`
 }
 
-// end waits for the job's end and reads its whole log.
+// end waits until the job has ended and reads its complete log.
 func end(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) ended {
 	t.Helper()
 	var e ended
@@ -120,7 +120,7 @@ func customCommands(t *testing.T, s *testenv.Stand) {
 	})
 }
 
-// reportingCommand uses the Python reporter that every attempt gets.
+// reportingCommand runs a command that uses the Python reporter, which every attempt can import.
 func reportingCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -145,7 +145,7 @@ with signalbox.init() as run:
 	require.Contains(t, string(raw), `{"Key":"mine/value","Points":[{"Value":2.5}]}`)
 }
 
-// stoppedCommand stops a command that has a child process, and requires that the child is gone too.
+// stoppedCommand stops a command that has a child process. It requires that the child has also ended.
 func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -173,11 +173,11 @@ func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	require.ErrorAs(t, err, &again)
 	require.Equal(t, http.StatusConflict, again.Status, "%s", again.Body)
 	for _, pid := range testenv.Left(s.Dir) {
-		require.NotContains(t, commandLine(pid), "611", "the child is gone")
+		require.NotContains(t, commandLine(pid), "611", "the child must have ended")
 	}
 }
 
-// TestEnvironmentBuildFailure points the installer at a package index that does not respond.
+// TestEnvironmentBuildFailure makes the installer use a package index that does not respond.
 func TestEnvironmentBuildFailure(t *testing.T) {
 	ctx := t.Context()
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
@@ -198,8 +198,8 @@ func TestEnvironmentBuildFailure(t *testing.T) {
 	e := end(ctx, t, s, l)
 	require.Equal(t, "failed", e.State)
 	require.Equal(t, "env_build", e.EndReason)
-	require.Len(t, e.attempts, 1, "the same lock would fail again")
+	require.Len(t, e.attempts, 1, "the job must not be retried: the same lock would fail again")
 	require.Equal(t, "env_build", e.attempts[0].EndReason)
-	require.Contains(t, e.Message, dead.Addr().String(), "the installer's own message")
+	require.Contains(t, e.Message, dead.Addr().String(), "the message must contain the installer's output")
 	require.Equal(t, e.Message, e.attempts[0].Message)
 }

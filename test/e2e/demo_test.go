@@ -27,15 +27,15 @@ type demoRun struct {
 	run, question, answer, untrained, times string
 }
 
-// TestDemoOnce runs what `make demo DEMO=once` runs, on an empty folder and a port of its own: the recipe
-// on two-digit sums with its environment built and the real engine, nothing shortened. It then compares what the demo
-// printed with what the installation stored.
+// TestDemoOnce runs `make demo DEMO=once` with an empty folder and its own port. The demo builds the
+// environment, runs the recipe on two-digit sums with its normal settings and uses a real engine. The test
+// then compares the output of the demo with the data that the installation stored.
 func TestDemoOnce(t *testing.T) {
 	ctx := t.Context()
 	dir := testenv.Folder(t)
 	demo := demoOnce(ctx, t, dir)
 	t.Log(demo.times)
-	require.Empty(t, testenv.Left(dir), "no process is left")
+	require.Empty(t, testenv.Left(dir), "the demo must leave no process")
 
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + filepath.Join(dir, "data", "demo-password")})
 	d.awaitReady(t, dir)
@@ -46,30 +46,30 @@ func TestDemoOnce(t *testing.T) {
 	first, last := rounds[0], rounds[len(rounds)-1]
 	require.Zero(t, first.Step)
 	require.True(t, first.Complete && last.Complete)
-	require.LessOrEqual(t, *first.AvgReward, 0.2, "exact match before training")
-	require.GreaterOrEqual(t, *last.AvgReward, 0.9, "exact match after training")
+	require.LessOrEqual(t, *first.AvgReward, 0.2, "the reward before training must be low")
+	require.GreaterOrEqual(t, *last.AvgReward, 0.9, "the reward after training must be high")
 
 	samples, err := l.Samples(ctx)
 	require.NoError(t, err)
-	require.Len(t, samples, 800, "a fifth of 4000 pairs is held out")
+	require.Len(t, samples, 800, "a fifth of the 4000 pairs must be held out")
 	held := map[string]e2eflow.Sample{}
 	for _, s := range samples {
 		held[s.Question] = s
 	}
 	require.Len(t, held, len(samples))
-	require.Contains(t, held, demo.question, "the question was held out")
+	require.Contains(t, held, demo.question, "the question must be a held-out one")
 	require.Equal(t, sum(t, demo.question), demo.answer)
-	require.Equal(t, demo.answer, held[demo.question].Answer, "the model was right in the last round")
+	require.Equal(t, demo.answer, held[demo.question].Answer, "the answer must be that of the last validation round")
 	require.NotEqual(t, demo.answer, demo.untrained)
 }
 
-// demoOnce runs the demo, which must succeed.
+// demoOnce runs the demo, which must succeed, and returns what it printed.
 func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
-	// Cancel with an interrupt when the test ends, so that the demo stops its server too.
+	// If the test ends early, interrupt the demo so that it also stops its server.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute
-	cmd.Dir = testenv.Root(t) // as make does; the demo starts bin/signalboxd
+	cmd.Dir = testenv.Root(t) // the demo starts bin/signalboxd relative to its working directory
 	t.Cleanup(func() {
 		for _, pid := range testenv.Left(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -93,7 +93,7 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
 	}
 }
 
-// signedIn returns a Loop that is signed in to the installation that the demo left in its folder.
+// signedIn returns a Loop that is signed in to the installation in the folder of the demo.
 func signedIn(ctx context.Context, t *testing.T, dir, address string) *e2eflow.Loop {
 	t.Helper()
 	password, err := os.ReadFile(filepath.Join(dir, "data", "demo-password"))

@@ -25,7 +25,7 @@ type joinToken struct {
 	Command string `json:"command"`
 }
 
-// mintToken creates a fleet with this name, with a pool of the same name, and a join token for it.
+// mintToken creates a fleet and a pool, both with the given name, and a join token for the fleet.
 func mintToken(ctx context.Context, c *client.Client, name string) (fleet string, token joinToken, err error) {
 	var made struct {
 		ID string `json:"id"`
@@ -53,8 +53,9 @@ func nodesOf(ctx context.Context, c *client.Client, fleet string) map[string]str
 	return states
 }
 
-// TestSingleProcess_secondHostJoins joins a second host to signalboxd as an operator would: with the command shown with
-// the join token, and then with its agent as a separate process over TCP with mutual TLS.
+// TestSingleProcess_secondHostJoins joins a second host to signalboxd as an operator would. It runs the
+// command shown with the join token, and then runs the agent as a separate process that connects over
+// mutual TLS.
 func TestSingleProcess_secondHostJoins(t *testing.T) {
 	ctx := t.Context()
 	s := testenv.Single(t, testenv.Options{})
@@ -72,7 +73,7 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 	join.Env, join.Dir = append(os.Environ(), env...), host
 	printed, err := join.CombinedOutput()
 	require.NoError(t, err, "%s%s", printed, s.Tail())
-	require.Contains(t, string(printed), "joined as nod_")
+	require.Contains(t, string(printed), "joined the fleet as node nod_")
 	a := start(t, host, env, testenv.Bin(t, "signalbox-agent"), "run")
 	node := awaitNode(t, l.Client, fleet, a)
 
@@ -80,7 +81,7 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 	t.Run("stays joined when signalboxd restarts", func(t *testing.T) {
 		interrupt(t, s)
 		s.StartSingle()
-		require.Equal(t, node, awaitNode(t, s.Loop(ctx).Client, fleet, a), "the node keeps its id")
+		require.Equal(t, node, awaitNode(t, s.Loop(ctx).Client, fleet, a), "the node must keep its id")
 		farAway(ctx, t, s, node)
 	})
 	a.interrupt(t)
@@ -88,13 +89,13 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 	require.NoError(t, a.err, a.log.String())
 }
 
-// awaitNode waits until the fleet's one node is ready.
+// awaitNode waits until the only node of the fleet is ready.
 func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id string) {
 	t.Helper()
 	require.True(t, eventually(t.Context(), testenv.Patience, func() bool {
 		select {
 		case <-a.done:
-			require.FailNow(t, "the agent ended", a.log.String())
+			require.FailNow(t, "the agent exited", a.log.String())
 		default:
 		}
 		for node, state := range nodesOf(t.Context(), c, fleet) {
@@ -107,7 +108,7 @@ func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id 
 	return id
 }
 
-// farAway runs a reporting command on the pool of the joined host.
+// farAway runs a command that sends reports on the pool of the joined host.
 func farAway(ctx context.Context, t *testing.T, s *testenv.Stand, node string) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -122,7 +123,7 @@ with signalbox.init() as run:
 	require.NoError(t, l.Submit(ctx, spec))
 	e := end(ctx, t, s, l)
 	require.Equal(t, "succeeded", e.State, "%s\n%s%s", e.Message, e.log, s.Tail())
-	require.Empty(t, e.Warnings, "its reports arrived")
+	require.Empty(t, e.Warnings, "the reports must have arrived")
 	require.NotNil(t, e.RunningAt)
 	require.Contains(t, e.log, "from far away")
 	var attempts []struct {
@@ -133,8 +134,8 @@ with signalbox.init() as run:
 	require.Equal(t, node, attempts[0].Node)
 }
 
-// TestSingleProcess_noJoinTokenWithoutListener starts signalboxd without settings: it listens for no agents,
-// so it issues no join token.
+// TestSingleProcess_noJoinTokenWithoutListener starts signalboxd with default settings. It then does not
+// listen for agents, so it must not issue a join token.
 func TestSingleProcess_noJoinTokenWithoutListener(t *testing.T) {
 	dir := testenv.Folder(t)
 	const password = "given to the test"

@@ -15,10 +15,11 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// manyLines writes numbered lines of many lengths, faster than they are shipped, and then ends at once.
+// manyLines prints numbered lines of many lengths and exits. It prints them faster than the agent can send
+// them.
 const manyLines = `n=0; while [ $n -lt 3000 ]; do n=$((n+1)); printf '%d %*d\n' $n $((n % 97 + 1)) $n; done`
 
-// printedLines runs a command that prints many lines and requires each line in the log once, in order.
+// printedLines runs a command that prints many lines. It requires each line in the log once, in order.
 func printedLines(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -33,8 +34,8 @@ func printedLines(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	require.Equal(t, want.String(), e.log)
 }
 
-// killedGroup kills the attempt's whole process group from outside, as the kernel's out-of-memory killer or
-// an operator does: the platform ends the log itself, once, and the job reports how the command ended.
+// killedGroup kills the process group of the attempt, as an operator might do. The platform must end the
+// log, once, and the job must report how the command ended.
 func killedGroup(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -63,18 +64,18 @@ echo one; echo two; mv "$SERVICE_JOB_WORKDIR/leader.new" "$SERVICE_JOB_WORKDIR/l
 	require.Len(t, e.attempts, 1)
 	require.Equal(t, "user_error", e.attempts[0].EndReason)
 	require.Equal(t, "one\ntwo\n", e.log)
-	for range 2 { // the stream is the same for later callers
+	for range 2 { // later clients must receive the same stream
 		events := stream(ctx, t, l, "/api/jobs/"+l.Job.ID+"/logs/stream")
 		require.Len(t, events, 3, "%q", events)
 		require.NotContains(t, events[0]+events[1], "event: eof")
-		require.Contains(t, events[2], "event: eof", "eof comes last and once")
+		require.Contains(t, events[2], "event: eof", "eof must come last and only once")
 	}
 	for _, pid := range testenv.Left(s.Dir) {
-		require.NotContains(t, commandLine(pid), "sleep 613", "no process of the group is left")
+		require.NotContains(t, commandLine(pid), "sleep 613", "no process of the group may be left")
 	}
 }
 
-// stream returns every event of an SSE route as it was sent, up to the end of the connection, without the comments.
+// stream returns the events of an SSE route, up to the end of the connection and without comments.
 func stream(ctx context.Context, t *testing.T, l *e2eflow.Loop, path string) []string {
 	t.Helper()
 	a, err := l.Client.Call(ctx, http.MethodGet, path, nil)

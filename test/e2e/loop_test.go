@@ -1,5 +1,5 @@
-// Package e2e tests the whole loop, from the dataset to the chat, through the REST API of installations that run as
-// users run them, in both shapes.
+// Package e2e tests training and serving end to end, from the dataset to the chat, through the REST API. It
+// starts installations as users do: with a single process and with one process per service.
 package e2e
 
 import (
@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// train runs a Loop from the dataset to the end of the run and follows its logs and metrics.
+// train runs a Loop from the dataset to the end of the run and follows its logs and metrics. A Loop trains,
+// deploys and queries a model.
 func train(ctx context.Context, t *testing.T, s *testenv.Stand) *e2eflow.Loop {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -43,7 +44,7 @@ func train(ctx context.Context, t *testing.T, s *testenv.Stand) *e2eflow.Loop {
 	return l
 }
 
-// right returns a held-out question that the model got right in the run's last round.
+// right returns a held-out question that the model answered correctly in the last validation round.
 func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	samples, err := l.Samples(ctx)
@@ -53,11 +54,12 @@ func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 			return s
 		}
 	}
-	require.FailNow(t, "the model got no held-out question right", fmt.Sprint(samples))
+	require.FailNow(t, "the model answered no held-out question correctly", fmt.Sprint(samples))
 	return e2eflow.Sample{}
 }
 
-// serve deploys the run's model, sends it a question that it got right in training, and returns the question.
+// serve deploys the model of the run and sends it a question that it answered correctly in the last
+// validation round. It returns the question.
 func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	artifact, err := l.FindArtifact(ctx, "merged_model", "gguf")
@@ -66,7 +68,7 @@ func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop)
 	require.NoError(t, err)
 	again, err := l.Register(ctx, artifact)
 	require.NoError(t, err)
-	require.Equal(t, version.ID, again.ID, "the same artifact is the same version")
+	require.Equal(t, version.ID, again.ID, "registering an artifact again must return the same version")
 	require.NoError(t, l.Deploy(ctx, l.Name, version, nil))
 	require.NoError(t, l.PromoteTooEarly(ctx))
 	require.NoError(t, l.AwaitReady(ctx), s.Tail())
@@ -88,7 +90,7 @@ func TestLoop(t *testing.T) {
 			require.Equal(t, 1, l.Job.Attempt)
 			require.NotNil(t, l.Job.ExecutorRunningAt)
 			require.NotNil(t, l.Job.RunningAt)
-			require.True(t, l.Job.ExecutorRunningAt.Before(*l.Job.RunningAt), "the executor's mark precedes the report")
+			require.True(t, l.Job.ExecutorRunningAt.Before(*l.Job.RunningAt), "the executor must report the start before the training does")
 			q := serve(ctx, t, s, l)
 			streamed, events, err := l.ChatStream(ctx, q.Question)
 			require.NoError(t, err)
@@ -98,13 +100,13 @@ func TestLoop(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "application", calls[0].TokenName)
 			require.Equal(t, "ok", calls[0].Outcome)
-			require.True(t, calls[0].Stream, "newest first")
+			require.True(t, calls[0].Stream, "the newest call must come first")
 			revoke(ctx, t, l)
 		})
 	}
 }
 
-// revoke deletes the token and requires that it is invalid once the response has arrived.
+// revoke deletes the token and requires that the token is invalid as soon as the response has arrived.
 func revoke(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	path := "/api/model-deployments/" + l.Deployment.ID + "/tokens/" + l.TokenID

@@ -16,10 +16,11 @@ import (
 // held is a job whose command waits until the test releases it.
 type held struct {
 	l   *e2eflow.Loop
-	dir string // its work folder on the host
+	dir string // the work folder of the job on the host
 }
 
-// hold starts such a job; its command writes the file named by mark and waits for the file `go` beside it.
+// hold submits such a job. The command creates the file mark and waits for the file `go` in the same
+// folder.
 func hold(ctx context.Context, t *testing.T, s *testenv.Stand, mark string, command ...string) *held {
 	t.Helper()
 	h := &held{l: s.Loop(ctx)}
@@ -53,9 +54,10 @@ with signalbox.init() as run:
 
 const ending = `echo one; cd "$SERVICE_JOB_WORKDIR"; : > ending; until [ -e go ]; do sleep 0.02; done; echo two; : > over`
 
-// TestRestart_atAnotherAddress kills signalboxd and starts it on another port, while one command prints,
-// a second one ends before the start and a third one reports. All succeed at their first attempt, and no log line and no
-// report is lost. With the port left free to choose, signalboxd takes its last address again.
+// TestRestart_atAnotherAddress kills signalboxd and starts it on another port. Meanwhile one command prints
+// lines, a second one ends, and a third one sends reports. All must succeed at their first attempt without
+// losing a log line or a report. If the port may be chosen freely, signalboxd must use its previous address
+// again.
 func TestRestart_atAnotherAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 	defer cancel()
@@ -98,7 +100,7 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 	require.NoError(t, client.New(s.URL, nil).Get(ctx, "/api/version", nil, nil))
 }
 
-// requireReports requires what the command reported before and after the restart, each value once.
+// requireReports requires the values that the command reported before and after the restart, each once.
 func requireReports(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var series []struct {
@@ -117,5 +119,5 @@ func requireReports(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 		Warnings []string `json:"warnings"`
 	}
 	require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID, nil, &job))
-	require.Empty(t, job.Warnings, "its end was reported too")
+	require.Empty(t, job.Warnings, "the end of the run must be reported")
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// commandLine returns the command line of a process, or "" if the process is gone.
+// commandLine returns the command line of a process, or "" if the process does not exist.
 func commandLine(pid int) string {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	if err != nil {

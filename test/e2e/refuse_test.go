@@ -18,11 +18,11 @@ import (
 
 // refusal is a submission that a gate rejects.
 type refusal struct {
-	// change makes a valid submission invalid: set(value, path...) puts a value at a path.
+	// change makes a valid submission invalid. It calls set to replace the value at a path.
 	change func(set func(value any, path ...string))
 	status int
 	gate   string
-	detail string // the whole text, or its beginning if it ends in ...
+	detail string // the complete text, or its beginning followed by ...
 	field  []any  // location of the error of a 422
 }
 
@@ -147,7 +147,7 @@ func refusals() map[string]refusal {
 	}
 }
 
-// TestRefusals submits what each gate rejects and requires that no row and no object is left behind.
+// TestRefusals submits jobs that each gate rejects. It requires that no row and no object is left behind.
 func TestRefusals(t *testing.T) {
 	for name, start := range testenv.Shapes() {
 		t.Run(name, func(t *testing.T) {
@@ -176,13 +176,13 @@ func leavesNothing(t *testing.T, s *testenv.Stand) {
 			require.Equal(t, c.status, e.Status, "%s", e.Body)
 			require.Equal(t, c.gate, e.Code)
 			c.requireDetail(t, e)
-			require.Equal(t, before, census(ctx, t, s, conn), "a refusal leaves nothing behind")
+			require.Equal(t, before, census(ctx, t, s, conn), "a rejected submission must leave nothing behind")
 		})
 	}
 	t.Run("a hidden dataset", func(t *testing.T) { hiddenDataset(ctx, t, conn, olive, good) })
 	t.Run("valid submission accepted", func(t *testing.T) {
 		require.NoError(t, l.Submit(ctx, good))
-		require.NotEqual(t, before, census(ctx, t, s, conn), "the count includes the job")
+		require.NotEqual(t, before, census(ctx, t, s, conn), "the census must include the job")
 	})
 }
 
@@ -204,7 +204,7 @@ func (c refusal) requireDetail(t *testing.T, e *client.Error) {
 	require.Equal(t, want, e.Detail)
 }
 
-// altered returns a changed copy of a submission.
+// altered returns a copy of a submission with a change.
 func altered(t *testing.T, good map[string]any, change func(set func(value any, path ...string))) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(good)
@@ -237,7 +237,8 @@ func refused(ctx context.Context, t *testing.T, c *client.Client, spec map[strin
 	return e
 }
 
-// secondPerson inserts an operator olive who has the admin's password, and signs her in.
+// secondPerson creates a user olive with the role operator and the admin's password, and returns a client
+// for her.
 func secondPerson(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) *client.Client {
 	t.Helper()
 	_, err := conn.Exec(ctx, `
@@ -249,11 +250,12 @@ func secondPerson(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx
 	return l.Client
 }
 
-// hiddenDataset binds a dataset that is hidden from the caller: the error is the same as for one that does not exist.
+// hiddenDataset binds a dataset that the caller cannot see. The error must be the same as for a dataset
+// that does not exist.
 func hiddenDataset(ctx context.Context, t *testing.T, conn *pgx.Conn, olive *client.Client, good map[string]any) {
 	t.Helper()
 	seen := refused(ctx, t, olive, altered(t, good, func(set func(any, ...string)) { set("none", "spec", "project") }))
-	require.Equal(t, "project", seen.Code, "a visible dataset passes the bindings gate")
+	require.Equal(t, "project", seen.Code, "a visible dataset must pass the bindings gate")
 	_, err := conn.Exec(ctx, `UPDATE registry.dataset SET visibility = 'team', project_id = 'prj_00000000000000000000000000' WHERE name = 'refused'`)
 	require.NoError(t, err)
 	defer func() {

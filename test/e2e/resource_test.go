@@ -17,11 +17,12 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 )
 
-// auditPath lists the audit, which grows with every action.
+// auditPath is the path of the audit log, which grows with every action.
 const auditPath = "/api/admin/audit"
 
-// staffed creates what the loop does not need, so that a restart has it to keep: a team, a project, a stored setting
-// and a device that waits for its approval, among others. It returns pairs of path parameters and values.
+// staffed creates objects that training and serving do not create, among others a team, a project, a stored
+// setting and a pending device authorization. A restart must keep them. staffed returns path parameters and
+// their values in turn.
 func staffed(t *testing.T, l *e2eflow.Loop) []string {
 	t.Helper()
 	ctx := t.Context()
@@ -84,9 +85,8 @@ func staffed(t *testing.T, l *e2eflow.Loop) []string {
 	}
 }
 
-// empty returns the routes that have no data after a loop: no job waits, no hardware sample was due, no evaluation or
-// benchmark was reported, no hyperparameter was corrected, no taskset was pushed and no playground was opened.
-// The services' own tests read these routes after a restart.
+// empty returns the routes that have no data in this test, for example because no job waits and no
+// evaluation was reported. The tests of the services cover these routes after a restart.
 func empty() []string {
 	return []string{
 		"/api/cluster/queue", "/api/agent-evaluations/{run_id}", "/api/agent-evaluations/{run_id}/items",
@@ -99,7 +99,7 @@ func empty() []string {
 	}
 }
 
-// modelOf returns the id of the loop's model.
+// modelOf returns the id of the model that the loop registered.
 func modelOf(t *testing.T, l *e2eflow.Loop) string {
 	t.Helper()
 	var models []struct {
@@ -109,8 +109,8 @@ func modelOf(t *testing.T, l *e2eflow.Loop) string {
 	return models[0].ID
 }
 
-// resources returns the paths of every GET of the route table, filled with the ids of the loop and with
-// places.
+// resources returns the paths of all GET routes. It fills their parameters with the ids of the loop and
+// with places.
 func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 	t.Helper()
 	var datasets, fleets []struct {
@@ -140,11 +140,11 @@ func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 			v = "v1"
 		}
 		path := strings.NewReplacer(append(common, "{id}", id, "{version}", v)...).Replace(rt.Pattern)
-		require.NotContains(t, path, "{", "a path parameter that this test does not know")
+		require.NotContains(t, path, "{", "the test has no value for a path parameter")
 		if fields := inputOf(t, rt).Fields(); fields.ByName("limit") != nil && fields.ByName("offset") != nil {
 			path += "?limit=500"
 		}
-		// Bound the time range: later entries come from the restart itself.
+		// Limit the time range, because the restart itself adds later entries.
 		switch now := time.Now().UTC(); rt.Pattern {
 		case auditPath:
 			path += "&until=" + now.Format(time.RFC3339Nano)
@@ -157,7 +157,7 @@ func resources(t *testing.T, l *e2eflow.Loop, places []string) []string {
 	return append(out, "/api/runs?state=all", "/api/version")
 }
 
-// everything returns the response bodies of the paths, without the fields that a restart may change.
+// everything returns the response body of each path, without the fields that a restart may change.
 func everything(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -165,7 +165,7 @@ func everything(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []stri
 		a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, a.Status, "%s: %s", path, a.Body)
-		require.NotEmpty(t, bytes.Trim(a.Body, "[]{}\n"), "%s has nothing to compare", path)
+		require.NotEmpty(t, bytes.Trim(a.Body, "[]{}\n"), "%s must return data to compare", path)
 		out[strings.TrimSuffix(path, "?limit=500")] = steady(t, path, a.Body)
 	}
 	return out
@@ -177,7 +177,7 @@ func changing(path string) []string {
 	case strings.Contains(path, "/revisions"):
 		return []string{"replicas", "ready_at"}
 	case strings.HasPrefix(path, "/api/cluster/nodes"):
-		return []string{"last_seen_at"} // a live node reports all the time
+		return []string{"last_seen_at"} // a connected node sends reports continually
 	case strings.HasPrefix(path, "/api/fleets") && !strings.Contains(path, "/join-tokens"):
 		return []string{"last_seen_at"}
 	case path == "/api/shares?limit=500":
@@ -188,7 +188,7 @@ func changing(path string) []string {
 	return nil
 }
 
-// steady removes the fields that a restart may change; each must be present.
+// steady removes the fields that a restart may change. Each of them must be present.
 func steady(t *testing.T, path string, body []byte) []byte {
 	t.Helper()
 	fields := changing(path)

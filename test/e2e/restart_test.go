@@ -17,10 +17,11 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// stopBar is the longest time that Ctrl-C may take.
+// stopBar is the longest time that signalboxd may take to stop after Ctrl-C.
 const stopBar = 3 * time.Second
 
-// TestRestarts stops an installation that holds a whole loop by Ctrl-C and by kill, and reads everything again.
+// TestRestarts stops an installation by Ctrl-C and by kill after a model was trained and served. After the
+// restart it reads all data again.
 func TestRestarts(t *testing.T) {
 	type way struct {
 		stop  func(t *testing.T, s *testenv.Stand)
@@ -61,8 +62,8 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// stall opens a connection that never sends anything, as browsers keep in reserve, and a request whose
-// body never comes.
+// stall opens a connection on which nothing is ever sent, as browsers do, and one with a request whose body
+// never arrives.
 func stall(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	for _, start := range []string{"", "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"} {
@@ -74,7 +75,7 @@ func stall(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// interrupt sends Ctrl-C: every process ends in time, whatever connections callers hold open.
+// interrupt sends Ctrl-C. Every process must end in time, even if clients hold connections open.
 func interrupt(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	stall(t, s)
@@ -85,7 +86,7 @@ func interrupt(t *testing.T, s *testenv.Stand) {
 	require.LessOrEqual(t, took, stopBar, p.Tail())
 	t.Logf("Ctrl-C took %s", took)
 	for _, pid := range testenv.Left(s.Dir) {
-		require.Fail(t, "a process is left", "%d %s", pid, commandLine(pid))
+		require.Fail(t, "a process is still running", "%d %s", pid, commandLine(pid))
 	}
 }
 
@@ -97,7 +98,7 @@ func killed(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// interruptAll stops the processes of a split installation in the reverse order of their start.
+// interruptAll interrupts the processes in the reverse order of their start. Each must end before the next.
 func interruptAll(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	for _, name := range slices.Backward(s.Order) {
@@ -121,8 +122,8 @@ func trafficPath(l *e2eflow.Loop) string {
 	return "/api/model-deployments/" + l.Deployment.ID + "/traffic"
 }
 
-// awaitSame waits until the revision is ready again and every path returns what it returned before; lists of events
-// may have grown.
+// awaitSame waits until the revision is ready again and every path returns the same data as before. Only
+// lists of events may have grown.
 func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string, before map[string][]byte) {
 	t.Helper()
 	var diff string
@@ -145,10 +146,10 @@ func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []strin
 		l.Revision.Ready = false
 		return diff == ""
 	})
-	require.True(t, ok, "not the same after the restart:\n%s", diff)
+	require.True(t, ok, "the data differs after the restart:\n%s", diff)
 }
 
-// engineLives requires that the revision's replica names a running engine process.
+// engineLives requires that the engine of the revision is a running process.
 func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var revision struct {
@@ -162,7 +163,7 @@ func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	require.Contains(t, commandLine(revision.Replicas[0].PID), "llamacpp", "process %d", revision.Replicas[0].PID)
 }
 
-// eventually polls until holds returns true.
+// eventually polls until holds returns true. It returns false if limit has passed first.
 func eventually(ctx context.Context, limit time.Duration, holds func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -180,11 +181,11 @@ func eventually(ctx context.Context, limit time.Duration, holds func() bool) boo
 	}
 }
 
-// interruptedJob stops signalboxd under a running attempt: the next process starts a second attempt.
+// interruptedJob stops signalboxd during an attempt. The next signalboxd must start a second attempt.
 func interruptedJob(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	l := s.Loop(ctx)
-	// The first attempt does not end by itself; the second one does.
+	// The command of the first attempt runs until it is stopped. In the second attempt it exits.
 	submitCommand(ctx, t, l, "sh", "-c", `echo "attempt $SERVICE_JOB_ATTEMPT"; [ "$SERVICE_JOB_ATTEMPT" = 2 ] || exec sleep 612`)
 	var lines []string
 	require.True(t, eventually(ctx, testenv.Patience, func() bool {

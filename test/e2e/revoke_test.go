@@ -13,7 +13,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// minted creates a deployment with a token that a replica of inference knows; nothing is promoted.
+// minted creates a deployment without a promoted revision and a token that the inference service already
+// accepts.
 func minted(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop, name string) {
 	t.Helper()
 	require.NoError(t, l.Client.Post(ctx, "/api/model-deployments", map[string]string{"name": l.Name + "-" + name}, &l.Deployment))
@@ -21,7 +22,8 @@ func minted(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop
 	s.Until(ctx, "the token is known", func() bool { return called(ctx, t, l) == "no_ready_revision" })
 }
 
-// called returns the error code of an inference call; no call succeeds, because nothing is promoted.
+// called returns the error code of an inference request. Every request fails, because no revision is
+// promoted.
 func called(ctx context.Context, t *testing.T, l *e2eflow.Loop) string {
 	t.Helper()
 	a, err := l.Client.With(l.Token).Call(ctx, http.MethodGet, "/inference/"+l.Deployment.ID+"/v1/models", nil)
@@ -35,7 +37,7 @@ func called(ctx context.Context, t *testing.T, l *e2eflow.Loop) string {
 	return body.Error.Code
 }
 
-// unmade deletes the loop's token.
+// unmade deletes the token of the loop and returns the response.
 func unmade(ctx context.Context, t *testing.T, l *e2eflow.Loop) (status int, body string) {
 	t.Helper()
 	a, err := l.Client.Call(ctx, http.MethodDelete, "/api/model-deployments/"+l.Deployment.ID+"/tokens/"+l.TokenID, nil)
@@ -43,8 +45,9 @@ func unmade(ctx context.Context, t *testing.T, l *e2eflow.Loop) (status int, bod
 	return a.Status, string(a.Body)
 }
 
-// TestTokenRevocation_ignoresDeadReplicas ends a replica of inference in every way and starts it again, with the
-// default lease, which is far longer than a revocation may take: the first deletion returns 204.
+// TestTokenRevocation_ignoresDeadReplicas ends the only instance of inference in different ways and starts
+// it again. The default lease is far longer than a revocation may take, but the first DELETE must return
+// 204.
 func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
 	defer cancel()
@@ -83,9 +86,9 @@ func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 	}
 }
 
-// TestTokenRevocation_waitsForLeaseOfFrozenReplica freezes the one replica. Whether it will serve again cannot be known,
-// so the revocation waits until its lease has expired, and the replica rejects the revoked token when it
-// continues.
+// TestTokenRevocation_waitsForLeaseOfFrozenReplica freezes the only instance of inference. The instance
+// might continue at any time, so the revocation must wait until its lease has expired. When the instance
+// continues, it must reject the token.
 func TestTokenRevocation_waitsForLeaseOfFrozenReplica(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
 	defer cancel()

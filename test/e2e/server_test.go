@@ -27,7 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// signalboxd is a signalboxd process, started as a script starts it.
+// signalboxd is a signalboxd process that is started as a script would start it.
 type signalboxd struct {
 	cmd      *exec.Cmd
 	out, log *output
@@ -41,7 +41,7 @@ type signalboxd struct {
 	}
 }
 
-// output is a buffer that can be read while it is written.
+// output is a buffer that may be read and written concurrently.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -60,7 +60,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// start runs a program in a folder; the test's cleanup kills every process that is left.
+// start runs a program in the folder dir. When the test ends, all its remaining processes are killed.
 func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	t.Helper()
 	d := &signalboxd{out: &output{}, log: &output{}, done: make(chan struct{})}
@@ -86,7 +86,7 @@ func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	return d
 }
 
-// serving returns the command line of a signalboxd that keeps everything in a folder.
+// serving returns the command line of a signalboxd with all data in the folder dir.
 func serving(t *testing.T, dir, listen string) []string {
 	t.Helper()
 	return []string{
@@ -94,13 +94,13 @@ func serving(t *testing.T, dir, listen string) []string {
 	}
 }
 
-// awaitReady waits for the ready file of this process and reads it.
+// awaitReady waits until this process has written its ready file, and reads the file.
 func (d *signalboxd) awaitReady(t *testing.T, dir string) {
 	t.Helper()
 	require.True(t, eventually(t.Context(), 90*time.Second, func() bool {
 		select {
 		case <-d.done:
-			require.FailNow(t, "signalboxd ended", d.log.String())
+			require.FailNow(t, "signalboxd exited", d.log.String())
 		default:
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, "ready.json"))
@@ -108,13 +108,13 @@ func (d *signalboxd) awaitReady(t *testing.T, dir string) {
 	}), d.log.String())
 }
 
-// ends waits until the process ends.
+// ends waits until the process has exited. It fails the test after limit.
 func (d *signalboxd) ends(t *testing.T, limit time.Duration) {
 	t.Helper()
 	select {
 	case <-d.done:
 	case <-time.After(limit):
-		require.FailNow(t, "the process does not end", d.log.String())
+		require.FailNow(t, "the process does not exit", d.log.String())
 	}
 }
 
@@ -131,7 +131,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestServer tests what a person or a script sees of signalboxd itself.
+// TestServer tests the behavior of signalboxd that a person or a script can observe.
 func TestServer(t *testing.T) {
 	dir := testenv.Folder(t)
 	first := start(t, dir, nil)
@@ -192,7 +192,7 @@ func tellsWhere(t *testing.T, d *signalboxd, dir string) {
 	require.Len(t, fields, 4)
 }
 
-// shown returns the password that the first start prints, after a login with it.
+// shown returns the password that the first start prints, after checking that it permits a login.
 func shown(t *testing.T, d *signalboxd) string {
 	t.Helper()
 	match := regexp.MustCompile(`First login \(shown once\): admin / (\S+)`).FindAllStringSubmatch(d.out.String(), -1)
@@ -211,7 +211,8 @@ func login(t *testing.T, d *signalboxd, password string) error {
 	return l.Login(t.Context(), "admin", secret.New(password))
 }
 
-// secondSignal freezes the database, so that the first signal hangs, and sends a second one.
+// secondSignal freezes the database, so that the stop after the first signal hangs. It then sends a second
+// signal.
 func secondSignal(t *testing.T, d *signalboxd, dir string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "data", "postgres", "data", "postmaster.pid"))
@@ -223,12 +224,12 @@ func secondSignal(t *testing.T, d *signalboxd, dir string) {
 	d.interrupt(t)
 	select {
 	case <-d.done:
-		require.FailNow(t, "signalboxd did not wait for its database", d.log.String())
+		require.FailNow(t, "signalboxd must wait for its database", d.log.String())
 	case <-time.After(500 * time.Millisecond):
 	}
 	d.interrupt(t)
 	d.ends(t, time.Second)
-	require.Error(t, d.err, "a stop cut short must return an error")
+	require.Error(t, d.err, "a stop that is cut short must return an error")
 }
 
 func TestPrintConfig(t *testing.T) {
@@ -254,10 +255,11 @@ func TestPrintConfig(t *testing.T) {
 	} {
 		require.Contains(t, "\n"+text, "\n"+want)
 	}
-	require.NoDirExists(t, filepath.Join(dir, "data"), "nothing was started")
+	require.NoDirExists(t, filepath.Join(dir, "data"), "the command must start nothing")
 }
 
-// TestPostgresFromCache hides every Postgres of the machine, so that only the one in the project's cache is left.
+// TestPostgresFromCache hides all Postgres servers of the machine, so that only the server in the project's
+// cache can be used.
 func TestPostgresFromCache(t *testing.T) {
 	dir := testenv.Folder(t)
 	script := exec.CommandContext(t.Context(), filepath.Join(testenv.Root(t), "scripts", "tools", "postgres.sh"))
@@ -287,7 +289,7 @@ func TestPostgresFromCache(t *testing.T) {
 	})
 }
 
-// withoutPostgres returns a PATH of one folder with every program of the machine's PATH except postgres and initdb.
+// withoutPostgres returns a PATH with links to all programs in the test's PATH except postgres and initdb.
 func withoutPostgres(t *testing.T, dir string) string {
 	t.Helper()
 	only := filepath.Join(dir, "path")
@@ -303,7 +305,8 @@ func withoutPostgres(t *testing.T, dir string) string {
 	return only
 }
 
-// hidden wraps a command line so that Debian's folder of Postgres servers, if it exists, is empty for the command.
+// hidden returns a command line that runs argv with an empty folder in place of Debian's Postgres folder,
+// if that exists.
 func hidden(t *testing.T, argv []string) []string {
 	t.Helper()
 	const debian = "/usr/lib/postgresql"

@@ -21,7 +21,7 @@ import (
 type badBody struct {
 	name string
 	body string
-	// loc is the location of the error, typ its type; typ is empty if several types are possible.
+	// loc is the location of the error and typ its type. typ is empty if the type may vary.
 	loc []any
 	typ string
 }
@@ -53,7 +53,8 @@ func inputOf(t *testing.T, rt route.Route) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MethodDescriptor).Input()
 }
 
-// shaped returns the bad bodies derived from a message's fields: wrong types, duplicate and missing fields, to any depth.
+// shaped returns bad bodies derived from the fields of a message and its nested messages: wrong types, and
+// duplicate and missing fields.
 func shaped(rt route.Route, m protoreflect.MessageDescriptor) []badBody {
 	w := &walker{}
 	w.message(rt, m, nil, func(inner string) string { return inner })
@@ -67,7 +68,8 @@ func quoted(s string) string {
 	return string(raw)
 }
 
-// message adds the bad bodies of a message at a location; wrap turns an inner body into the whole one.
+// message adds the bad bodies of a message at a location. wrap returns the complete body around an inner
+// one.
 func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []any, wrap func(string) string) {
 	place := func(name string) []any { return append(append([]any{"body"}, at...), name) }
 	add := func(what, name, inner, typ string) {
@@ -98,7 +100,7 @@ func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []
 	}
 }
 
-// below descends into the message of a field.
+// below adds the bad bodies of the message in a field.
 func (w *walker) below(rt route.Route, fd protoreflect.FieldDescriptor, at []any, wrap func(string) string) {
 	if fd.IsMap() || fd.Message() == nil || strings.HasPrefix(string(fd.Message().FullName()), "google.") {
 		return
@@ -111,7 +113,7 @@ func (w *walker) below(rt route.Route, fd protoreflect.FieldDescriptor, at []any
 	w.message(rt, fd.Message(), append(slices.Clone(at), name), func(inner string) string { return wrap(`{` + quoted(name) + `: ` + inner + `}`) })
 }
 
-// wrongFor returns a value that a field cannot hold, and the type of the error.
+// wrongFor returns a value that is invalid for a field, and the type of the expected error.
 func wrongFor(fd protoreflect.FieldDescriptor) (value, typ string) {
 	switch {
 	case fd.IsMap():
@@ -138,7 +140,7 @@ func wrongFor(fd protoreflect.FieldDescriptor) (value, typ string) {
 	}
 }
 
-// required reports whether a message without the field is rejected.
+// required reports whether a message is rejected if it lacks the field.
 func required(fd protoreflect.FieldDescriptor) bool {
 	rules, _ := proto.GetExtension(fd.Options(), validate.E_Field).(*validate.FieldRules)
 	if rules == nil || fd.HasOptionalKeyword() {
@@ -173,13 +175,13 @@ func must(v any) []byte {
 	return raw
 }
 
-// ingestBody describes the body of an ingest route: a valid value of each field, and the required fields.
+// ingestBody describes the body of an ingest route: a valid value for each field, and the required fields.
 type ingestBody struct {
 	good     map[string]string
 	required []string
 }
 
-// ingestBodies are the payloads from the specification.
+// ingestBodies returns the bodies that the specification defines.
 func ingestBodies(run string) map[string]ingestBody {
 	id := quoted(run)
 	ts := `"2026-11-21T03:00:00+00:00"`

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestLoopOnS3 runs the loop with its objects on an S3 server, and serves the run with both engines.
+// TestLoopOnS3 trains a model with an S3 server as object store, and serves it with both engines.
 func TestLoopOnS3(t *testing.T) {
 	ctx := t.Context()
 	c := blobtest.StartGateway(t).Bucket(t, "signalbox")
@@ -41,7 +41,7 @@ func TestLoopOnS3(t *testing.T) {
 	t.Run("second engine", func(t *testing.T) { secondEngine(ctx, t, s, l) })
 }
 
-// bucket returns the bucket's keys, one per line.
+// bucket returns the keys in the bucket, one per line.
 func bucket(ctx context.Context, t *testing.T, c conf.S3) string {
 	t.Helper()
 	m, err := minio.New(c.Endpoint, &minio.Options{Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey.Reveal(), ""), Region: c.Region})
@@ -54,7 +54,7 @@ func bucket(ctx context.Context, t *testing.T, c conf.S3) string {
 	return strings.Join(keys, "\n")
 }
 
-// redisServer is a real Redis server that belongs to the test.
+// redisServer is a Redis server for one test.
 type redisServer struct {
 	program, addr string
 	cmd           *exec.Cmd
@@ -77,7 +77,7 @@ func (r *redisServer) start(t *testing.T) {
 	r.cmd = exec.Command(r.program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
 	r.cmd.Dir = t.TempDir()
 	require.NoError(t, r.cmd.Start())
-	require.True(t, eventually(t.Context(), 10*time.Second, func() bool { return r.info(t) != "" }), "redis does not start")
+	require.True(t, eventually(t.Context(), 10*time.Second, func() bool { return r.info(t) != "" }), "Redis did not start")
 }
 
 func (r *redisServer) kill() {
@@ -90,7 +90,7 @@ func (r *redisServer) signal(t *testing.T, sig os.Signal) {
 	require.NoError(t, r.cmd.Process.Signal(sig))
 }
 
-// info returns the server's statistics of the commands that it received, or nothing if the server does not respond.
+// info returns the server's statistics of received commands, or nothing if the server does not respond.
 func (r *redisServer) info(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -107,7 +107,8 @@ func (r *redisServer) info(t *testing.T) string {
 	return info
 }
 
-// TestLoopWithRedis runs the loop with a real Redis server that runs, is killed, and is frozen.
+// TestLoopWithRedis trains models while a Redis server is running, after it was killed and while it is
+// frozen.
 func TestLoopWithRedis(t *testing.T) {
 	ctx := t.Context()
 	r := newRedis(t)
@@ -116,20 +117,20 @@ func TestLoopWithRedis(t *testing.T) {
 		l := train(ctx, t, s)
 		serve(ctx, t, s, l)
 		info := r.info(t)
-		require.Contains(t, info, "cmdstat_publish:calls=", "Redis is used")
+		require.Contains(t, info, "cmdstat_publish:calls=", "the installation must use Redis")
 		t.Logf("redis: %s", strings.Join(strings.Fields(info), " "))
 	})
 	t.Run("killed in the middle", func(t *testing.T) { struck(ctx, t, s, r.kill) })
 	r.start(t)
 	t.Run("back", func(t *testing.T) {
 		struck(ctx, t, s, func() {})
-		require.True(t, eventually(ctx, 30*time.Second, func() bool { return strings.Contains(r.info(t), "cmdstat_publish") }), "Redis is used again")
+		require.True(t, eventually(ctx, 30*time.Second, func() bool { return strings.Contains(r.info(t), "cmdstat_publish") }), "the installation must use Redis again")
 	})
 	t.Run("frozen in the middle", func(t *testing.T) { struck(ctx, t, s, func() { r.signal(t, syscall.SIGSTOP) }) })
 	r.signal(t, syscall.SIGCONT)
 }
 
-// struck trains, calls strike at the first metric, and follows the run to its end.
+// struck trains a model, calls strike after the first metric, and follows the run to its end.
 func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) {
 	t.Helper()
 	l := s.Loop(ctx)
@@ -147,7 +148,7 @@ func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) 
 	case <-hit:
 		strike()
 	case err := <-done:
-		require.Fail(t, "no metric came", fmt.Sprint(err))
+		require.Fail(t, "no metric arrived", fmt.Sprint(err))
 	}
 	require.NoError(t, l.AwaitEnd(ctx), s.Tail())
 	require.NoError(t, <-done)
@@ -158,7 +159,7 @@ func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) 
 	s.LessonLines(ctx, l, lines)
 }
 
-// submitLesson submits the short training of these suites.
+// submitLesson submits the short training that these tests use.
 func submitLesson(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	lesson := e2eflow.OneDigit()

@@ -36,7 +36,7 @@ var adopting = map[string]func(*bench){
 		b.reopen(b.plane.Move)
 		w.Attempt.IngestEndpoint = b.plane.Endpoint()
 		b.apply(w)
-		b.reopen(func() {}) // the new endpoint survives a restart
+		b.reopen(func() {}) // the new endpoint must survive a restart
 		require.NoError(b, os.WriteFile(goOn, nil, 0o600))
 		b.endsAs(w, 0, "begin\nto "+b.plane.Endpoint()+"\n", starts)
 	},
@@ -96,8 +96,8 @@ var adopting = map[string]func(*bench){
 	},
 }
 
-// endsAs waits for the attempt's end and checks its exit code, its log and that the
-// command was started once.
+// endsAs waits until the attempt has ended. It checks the exit code, the log and that the command was
+// started only once.
 func (b *bench) endsAs(w executor.Work, code int, log, starts string) {
 	b.Helper()
 	require.Equal(b, executor.Exit{Code: code}, b.exit(w.Key))
@@ -110,7 +110,7 @@ func (b *bench) endsAs(w executor.Work, code int, log, starts string) {
 	require.Equal(b, 1, b.plane.Minted(w.Key))
 }
 
-// await is until for the time when no executor runs.
+// await waits until holds returns true. Unlike until, it may be called while no executor is running.
 func (b *bench) await(holds func() bool) {
 	b.Helper()
 	require.Eventually(b, holds, patience, 10*time.Millisecond)

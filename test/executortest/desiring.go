@@ -21,7 +21,7 @@ var desiring = map[string]func(*bench){
 		}
 		b.reopen(func() {})
 		_, known := b.observe(w.Key)
-		require.False(b, known, "a forgotten work came back")
+		require.False(b, known, "a removed work must not come back")
 		b.apply(wanted(w, executor.DesiredGone))
 		b.reach(w.Key, executor.PhaseGone)
 	},

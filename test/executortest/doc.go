@@ -1,4 +1,4 @@
-// Package executortest owns the suite that every executor must pass, the suite that every engine driver must pass with
-// a real engine and a real model, and the fake control plane of their tests. Objects and ingest tokens are kept in
-// memory; the log route is real HTTP.
+// Package executortest owns two test suites: one that every executor must pass, and one that every engine
+// driver must pass with a real engine and a real model. It also owns the fake control plane of their tests,
+// which stores objects and ingest tokens in memory and serves the log route over HTTP.
 package executortest

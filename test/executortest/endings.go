@@ -47,7 +47,7 @@ var endings = map[string]func(*bench){
 	},
 	"leftover child processes are killed": func(b *bench) {
 		file := filepath.Join(b.TempDir(), "pids")
-		// One child stays in the process group, one moves to its own session.
+		// One child stays in the process group. The other one gets its own session.
 		w := b.shell("a", "sleep 300 & echo $! >> "+file+"; setsid sleep 300 & sleep 0.2; pgrep -f 'sleep 300' -P $$ >> "+file+"; exit 3")
 		b.apply(w)
 		require.Equal(b, 3, b.exit(w.Key).Code)

@@ -18,20 +18,21 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Subject is the driver under test.
+// Subject is the engine driver under test.
 type Subject struct {
-	// Spec is complete except for the model's files.
+	// Spec is complete except for the files of the model.
 	Spec executor.EngineSpec
-	// Model stores the model's files in the plane.
+	// Model stores the files of the model in p.
 	Model func(p *Plane) []executor.ObjectRef
 	// ChecksKey states whether the engine rejects a wrong key.
 	ChecksKey bool
 }
 
-// enginePatience includes the first installation of an engine.
+// enginePatience includes the time to install an engine for the first time.
 const enginePatience = 5 * time.Minute
 
-// RunEngine runs the suite: it starts one engine, queries, adopts, kills and stops it.
+// RunEngine runs the suite for an engine driver: it starts one engine, sends requests to it, adopts it,
+// kills it and stops it.
 func RunEngine(t *testing.T, open Open, s Subject) {
 	t.Helper()
 	b := &engineBench{T: t, subject: s, plane: NewPlane(t), dir: t.TempDir(), open: open}
@@ -81,7 +82,7 @@ func (b *engineBench) until(what string, holds func() bool) {
 	}
 }
 
-// report returns the engine's report; it fails the test if the work has ended.
+// report returns the engine's report. It fails the test if the work has ended.
 func (b *engineBench) report() executor.EngineReport {
 	b.Helper()
 	for _, o := range b.x.Observed() {
@@ -108,7 +109,7 @@ func (b *engineBench) starts() executor.EngineReport {
 	require.NotZero(b, r.PID)
 	require.False(b, r.ReadyAt.IsZero())
 	require.NotEmpty(b, r.APIKey.Reveal())
-	require.True(b, strings.HasPrefix(r.Address, "http://127.0.0.1:"), "bound to %s", r.Address)
+	require.True(b, strings.HasPrefix(r.Address, "http://127.0.0.1:"), "the address is %s", r.Address)
 	var probes struct {
 		Probes []struct {
 			Name string `json:"name"`
@@ -134,7 +135,7 @@ func (b *engineBench) ask(r executor.EngineReport, key string, stream bool) (int
 	require.NoError(b, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
-	// An engine may close an idle connection at any moment: use a new one for each request.
+	// Use a new connection for each request, because an engine may close an idle connection at any time.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	require.NoError(b, err)
@@ -167,7 +168,7 @@ func (b *engineBench) refusesWrongKey(r executor.EngineReport) {
 	require.Equal(b, http.StatusUnauthorized, status, body)
 }
 
-// adopted checks that the same process continues, ready, under another executor.
+// adopted checks that another executor adopts the engine and that the same process stays ready.
 func (b *engineBench) adopted(before executor.EngineReport) {
 	b.Helper()
 	b.x.Close()
@@ -178,7 +179,7 @@ func (b *engineBench) adopted(before executor.EngineReport) {
 	b.answers(after)
 }
 
-// crashes kills the engine and checks that it is restarted.
+// crashes kills the engine and checks that the executor restarts it.
 func (b *engineBench) crashes(before executor.EngineReport) executor.EngineReport {
 	b.Helper()
 	require.NoError(b, syscall.Kill(before.PID, syscall.SIGKILL))
@@ -190,7 +191,7 @@ func (b *engineBench) crashes(before executor.EngineReport) executor.EngineRepor
 	return after
 }
 
-// stops stops the engine and checks that its port is free.
+// stops stops the engine and checks that its port is free again.
 func (b *engineBench) stops(r executor.EngineReport) {
 	b.Helper()
 	stop := b.work

@@ -41,7 +41,7 @@ type delivered struct {
 	differ bool
 }
 
-// NewPlane starts a control plane that ends with the test.
+// NewPlane starts a control plane. It stops when the test ends.
 func NewPlane(t *testing.T) *Plane {
 	t.Helper()
 	p := &Plane{
@@ -55,8 +55,8 @@ func NewPlane(t *testing.T) *Plane {
 
 func (p *Plane) listen() { p.server = httptest.NewServer(http.HandlerFunc(p.ingest)) }
 
-// Move restarts the server at another address. The executor learns it only from the
-// next list of works.
+// Move restarts the server at another address. The executor receives the new address only with the next
+// list of works.
 func (p *Plane) Move() {
 	old := p.server
 	p.listen()
@@ -77,7 +77,7 @@ func (p *Plane) Put(path string, data []byte) executor.ObjectRef {
 	return ref
 }
 
-// FailDownloads makes the next n downloads of an object break off halfway.
+// FailDownloads makes the next n downloads of an object fail halfway.
 func (p *Plane) FailDownloads(ref executor.ObjectRef, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +131,7 @@ func (p *Plane) Minted(key executor.Key) int {
 
 func tokenFor(key executor.Key) string { return "token-of-" + key.String() }
 
-// ingest accepts logs as the ingest service does: each sequence number once.
+// ingest accepts logs as the ingest service does. It stores each sequence number only once.
 func (p *Plane) ingest(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,8 +172,8 @@ func (p *Plane) ingest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Logs returns the text delivered for the execution, each range once. It is sound if
-// the sequence numbers have no gap from 1 on and repeated requests have equal bodies.
+// Logs returns the text delivered for the execution, each range once. sound is true if the sequence numbers
+// start at 1 without a gap and repeated requests had equal bodies.
 func (p *Plane) Logs(key executor.Key) (text string, sound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -123,7 +123,7 @@ var preparing = map[string]func(*bench){
 		require.Equal(b, -1, exit.Code)
 		require.Contains(b, exit.Message, "no-such-package-of-signalbox")
 		require.LessOrEqual(b, len(exit.Message), executor.MaxMessage)
-		require.Zero(b, b.plane.Minted(w.Key), "a token was minted although nothing started")
+		require.Zero(b, b.plane.Minted(w.Key), "no token may be minted if the work was never started")
 	},
 }
 

@@ -52,7 +52,7 @@ var stopping = map[string]func(*bench){
 		b.until("the trap is set", func() bool { return exists(ready) })
 		w = wanted(w, executor.DesiredStopped)
 		w.Force = true
-		b.reopen(func() {}) // the next executor gets the stop instead
+		b.reopen(func() {}) // the next executor receives the stop instead
 		b.apply(w)
 		require.Equal(b, executor.ReasonStopped, b.exit(w.Key).Reason)
 	},

@@ -15,18 +15,18 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Open creates an executor over a folder. Opened again after Close, it must continue
-// with the state in the folder.
+// Open creates an executor that stores its state in dir. If it is called again after Close, the executor
+// must continue from that state.
 type Open func(t *testing.T, dir string, p *Plane) Opened
 
 // Opened is a running executor.
 type Opened struct {
 	executor.Executor
-	// Close ends the executor as if the agent were killed: its works continue.
+	// Close ends the executor as if the agent had been killed. The processes of its works keep running.
 	Close func()
 }
 
-// Run runs the suite.
+// Run runs the suite for executors.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, group := range []map[string]func(*bench){endings, stopping, adopting, desiring, preparing} {
@@ -39,7 +39,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// bench is the setup of one test.
+// bench is the fixture of one test.
 type bench struct {
 	*testing.T
 	open  Open
@@ -61,7 +61,7 @@ func newBench(t *testing.T, open Open) *bench {
 	return b
 }
 
-// reopen simulates an agent that is killed and started again.
+// reopen ends the executor as if the agent had been killed, calls meanwhile, and starts the next executor.
 func (b *bench) reopen(meanwhile func()) {
 	b.Helper()
 	b.x.Close()
@@ -76,12 +76,12 @@ func (b *bench) apply(works ...executor.Work) {
 
 const patience = time.Minute
 
-// until waits until the condition holds.
+// until waits until holds returns true. It fails the test after patience.
 func (b *bench) until(what string, holds func() bool) {
 	b.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	// Some conditions depend on files and processes, not on the executor.
+	// Check at intervals as well, because some conditions depend on files and processes.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {

@@ -17,10 +17,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// whole reports whether the suites run at full size (make identity) rather than as samples.
+// whole reports whether the tests use all samples, as in make identity, and not only a part of them.
 func whole() bool { return os.Getenv("IDENTITY") == "all" }
 
-// sized returns the count for CI, or the full one.
+// sized returns the number of samples: all in make identity, otherwise ci.
 func sized(ci, all int) int {
 	if whole() {
 		return all
@@ -38,8 +38,8 @@ const (
 	trustLoopback = "127.0.0.0/8"
 )
 
-// cheap returns the settings of an installation whose password hashes cost nothing to check, and that trusts this
-// host's X-Forwarded-For headers.
+// cheap returns settings that make password hashes cheap to check. The installation also trusts the
+// X-Forwarded-For headers that this host sends.
 func cheap() map[string]string {
 	return map[string]string{
 		"SERVICE_AUTH_HASH_MEMORY_KIB": cheapMemory, "SERVICE_AUTH_HASH_ITERATIONS": cheapPasses,
@@ -47,7 +47,7 @@ func cheap() map[string]string {
 	}
 }
 
-// response is a whole response and the time it took.
+// response is a complete response and its duration.
 type response struct {
 	status int
 	header http.Header
@@ -74,13 +74,14 @@ func (a response) token() string {
 	return body.Token
 }
 
-// caller sends requests to an installation over its own connections, from an address of this host.
+// caller sends requests to an installation over its own connections.
 type caller struct {
 	base string
 	http *http.Client
 }
 
-// from returns a caller; from is a loopback address, or empty for any.
+// from returns a caller that connects from the given loopback address. If from is empty, any address may be
+// used.
 func from(t testing.TB, base, from string) *caller {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: askTimeout}
@@ -92,7 +93,7 @@ func from(t testing.TB, base, from string) *caller {
 	return &caller{base: base, http: &http.Client{Transport: transport, Timeout: askTimeout}}
 }
 
-// ask sends a request; header holds names and values in turn.
+// ask sends a request. header contains names and values in turn.
 func (c *caller) ask(ctx context.Context, method, path, body string, header ...string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *caller) ask(ctx context.Context, method, path, body string, header ...s
 	return response{resp.StatusCode, resp.Header, string(raw), time.Since(began)}, err
 }
 
-// login tries a password; forwarded is the X-Forwarded-For header, empty for none.
+// login tries a password. forwarded is the X-Forwarded-For header; if empty, none is sent.
 func (c *caller) login(ctx context.Context, user, pass, forwarded string) (response, error) {
 	body, err := json.Marshal(map[string]string{"username": user, "password": pass})
 	if err != nil {
@@ -126,7 +127,7 @@ func (c *caller) login(ctx context.Context, user, pass, forwarded string) (respo
 	return c.ask(ctx, http.MethodPost, "/api/auth/login", string(body), "X-Forwarded-For", forwarded)
 }
 
-// signIn signs in as admin, which must succeed.
+// signIn signs in as admin. The login must succeed.
 func (c *caller) signIn(t testing.TB, s *testenv.Stand, forwarded string) response {
 	t.Helper()
 	a, err := c.login(t.Context(), "admin", s.Password.Reveal(), forwarded)
@@ -136,10 +137,10 @@ func (c *caller) signIn(t testing.TB, s *testenv.Stand, forwarded string) respon
 	return a
 }
 
-// refresh exchanges a refresh cookie.
+// refresh exchanges a refresh cookie for new tokens.
 func (c *caller) refresh(ctx context.Context, cookie string) (response, error) {
 	return c.ask(ctx, http.MethodPost, "/api/auth/refresh", "", "Cookie", cookieName+"="+cookie)
 }
 
-// client returns the nth of many client addresses.
+// client returns client address number n.
 func client(n int) string { return fmt.Sprintf("198.18.%d.%d", n/250, 1+n%250) }

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// reply is a response.
+// reply is a response with its body read.
 type reply struct {
 	status int
 	header http.Header
@@ -28,7 +28,7 @@ func (a reply) fields(t *testing.T) (out map[string]any) {
 	return out
 }
 
-// send sends a request; bearer may be empty.
+// send sends a request. If bearer is empty, the request has no credential.
 func send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body, bearer string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
@@ -47,8 +47,9 @@ func send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, bod
 	return reply{status: res.StatusCode, header: res.Header, body: string(raw)}
 }
 
-// foreignPages sends what a page of another site can make its visitor's browser send. Every request is rejected, whether
-// the page uses its own name or rebinds it to the installation: a flow begun there would show the visitor's own address.
+// foreignPages sends the requests that a page of another site can make a visitor's browser send. Every
+// request must be rejected, also if the page has bound its own host name to the installation's address.
+// Otherwise the page could start a device flow that shows the visitor's address.
 func foreignPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	poll := "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&client_id=signalbox-cli&device_code=x"
@@ -64,7 +65,7 @@ func foreignPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 			require.NoError(t, err)
 			req.Host = host
 			req.Header.Set("Content-Type", way.typ)
-			req.Header.Set("Origin", "http://evil.example:8080") // the same origin, once the name is rebound
+			req.Header.Set("Origin", "http://evil.example:8080") // the same origin if the host name is bound to the installation
 			res, err := http.DefaultClient.Do(req)
 			require.NoError(t, err)
 			require.NoError(t, res.Body.Close())
@@ -73,7 +74,7 @@ func foreignPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// jsonFace runs the device flow through the JSON routes of the specification.
+// jsonFace runs the device flow with the specification's JSON routes.
 func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
 	t.Helper()
 	begun := send(ctx, t, s, http.MethodPost, "/api/cli/device/code", `{"client_name":"laptop"}`, "")
@@ -93,7 +94,7 @@ func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string
 
 	request := "/api/cli/device/requests/" + codes["user_code"].(string)
 	require.Equal(t, http.StatusUnauthorized, send(ctx, t, s, http.MethodGet, request, "", "").status, "the user must be signed in")
-	for range 2 { // the page may be loaded twice, or prefetched
+	for range 2 { // the page may be loaded twice or prefetched
 		shown := send(ctx, t, s, http.MethodGet, request, "", person)
 		require.Equal(t, http.StatusOK, shown.status, shown.body)
 		require.Equal(t, []any{"laptop", "pending"}, []any{shown.fields(t)["client_name"], shown.fields(t)["state"]})
@@ -108,9 +109,9 @@ func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string
 	require.Equal(t, []any{"Bearer", 8 * 3600.0}, []any{given["token_type"], given["expires_in"]})
 	require.Equal(t, http.StatusOK, send(ctx, t, s, http.MethodGet, "/api/auth/me", "", given["access_token"].(string)).status)
 	require.Equal(t, "invalid_grant", poll().fields(t)["error"])
-	require.Empty(t, token.header.Values("Set-Cookie"), "a device must not get a refresh token")
+	require.Empty(t, token.header.Values("Set-Cookie"), "a device must not receive a refresh token")
 
-	// The limit is 20 polls per minute, and some are used up.
+	// The limit is 20 polls per minute. The requests above have used some of them.
 	for n := 0; ; n++ {
 		require.Less(t, n, 20)
 		if a := poll(); a.status != http.StatusBadRequest {

@@ -19,7 +19,7 @@ import (
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// someone returns claims of a caller who wants more rights than the token gives.
+// someone returns the claims of a caller who wants more rights than the valid token gives.
 func (f *forger) someone() object {
 	return with(f.claims, pick(f,
 		object{}, object{"role": "admin"}, object{"sub": fmt.Sprint("usr_", f.draw.Uint64())}, object{"exp": 4102444800},
@@ -29,7 +29,7 @@ func (f *forger) someone() object {
 
 func (f *forger) signature() string { return f.good[strings.LastIndexByte(f.good, '.')+1:] }
 
-// stranger draws a key that the installation does not know.
+// stranger returns a random key that the installation does not know.
 func (f *forger) stranger() ed25519.PrivateKey {
 	seed := make([]byte, ed25519.SeedSize)
 	for i := range seed {
@@ -38,7 +38,7 @@ func (f *forger) stranger() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed)
 }
 
-// sealed signs with a key that the installation does not know.
+// sealed returns a token that is signed with a key that the installation does not know.
 func (f *forger) sealed(header, claims any) string {
 	text := segment(header) + "." + segment(claims)
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(f.stranger(), []byte(text)))
@@ -72,7 +72,7 @@ func (f *forger) otherAlgorithm() string {
 	return f.sealed(with(f.header, object{"alg": pick(f, "ES256", "RS256", "PS512", "ES256K", "Ed25519", "eddsa", "EDDSA", "ECDH-ES", "dir")}), f.someone())
 }
 
-// pointers returns tokens whose header names a key of the forger's.
+// pointers returns a token whose header contains or links to a key of the forger.
 func (f *forger) pointers() string {
 	own := f.stranger()
 	x := base64.RawURLEncoding.EncodeToString(own.Public().(ed25519.PublicKey))
@@ -110,7 +110,7 @@ func (f *forger) encrypted() string {
 		segment(f.header)+"."+segment(f.good)+"."+f.signature(), f.good+"."+f.good, f.good+".a.b")
 }
 
-// dots returns many empty parts, up to a megabyte of them.
+// dots returns a token of many empty parts, sometimes a megabyte of them.
 func (f *forger) dots() string {
 	n := 1 + f.draw.IntN(5000)
 	if f.draw.IntN(50) == 0 {
@@ -140,7 +140,7 @@ func (f *forger) cut() string {
 	return pick(f, f.good[:at]+f.good[at+n:], f.good[:at]+f.good[at:at+n]+f.good[at:], f.good[at:]+f.good[:at])
 }
 
-// respelled returns the valid token in another spelling that lax decoders read the same way.
+// respelled returns the valid token in another encoding that a lax decoder would decode to the same token.
 func (f *forger) respelled() string {
 	parts := strings.Split(f.good, ".")
 	i := f.draw.IntN(3)
@@ -173,7 +173,7 @@ func (f *forger) randomSignature() string {
 	return segment(f.header) + "." + segment(claims) + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
 
-// opaque returns a well-formed token of another kind that was never issued.
+// opaque returns an opaque token that was never issued, either alone or joined to parts of the forged JWT.
 func (f *forger) opaque() string {
 	token, err := secret.Mint(crand.Reader, pick(f, secret.KindIngest, secret.KindDeployment, secret.KindRefresh, secret.KindFleetJoin, secret.KindShare, secret.KindDevice))
 	if err != nil {
@@ -182,7 +182,7 @@ func (f *forger) opaque() string {
 	return pick(f, token.Reveal(), token.Reveal()+"."+segment(f.claims)+"."+f.signature(), segment(f.header)+"."+token.Reveal()+"."+f.signature())
 }
 
-// mixed returns a forgery of another kind with one letter changed.
+// mixed returns a forgery of one of the other kinds with one letter changed.
 func (f *forger) mixed() string {
 	b := []byte(pick(f, f.unsigned, f.hmac, f.strangersKey, f.pointers, f.kids, f.twice)())
 	b[f.draw.IntN(len(b))] = alphabet[f.draw.IntN(len(alphabet))]

@@ -19,11 +19,12 @@ import (
 
 const (
 	forgeries = 10_000
-	// headerCap is the limit of the server for a request's headers; beyond it there is no credential to judge.
+	// headerCap is the size of request headers above which the server may reject a request before it checks the
+	// credential.
 	headerCap = 60 << 10
 )
 
-// TestForgedTokensRejected sends generated forgeries of an access token to a running installation.
+// TestForgedTokensRejected sends generated forgeries of an access token to an installation.
 func TestForgedTokensRejected(t *testing.T) {
 	t.Parallel()
 	s := testenv.Single(t, testenv.Options{Env: cheap()})
@@ -45,10 +46,10 @@ func TestForgedTokensRejected(t *testing.T) {
 	}
 	a, err := c.ask(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+good)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, a.status, "the token that they were made from is still valid")
+	require.Equal(t, http.StatusOK, a.status, "the valid token must still be accepted")
 }
 
-// present sends each token to a route that the valid token opens, and counts the responses by status.
+// present sends each token to routes that accept the valid token. It counts the responses by status.
 func present(t *testing.T, c *caller, good string, tokens []string) map[int]int {
 	t.Helper()
 	paths := []string{"/api/auth/me", "/api/admin/keys", "/api/jobs", "/api/projects"}
@@ -88,7 +89,7 @@ func present(t *testing.T, c *caller, good string, tokens []string) map[int]int 
 
 type object = map[string]any
 
-// forger makes tokens that resemble a valid one.
+// forger generates tokens that resemble a valid token.
 type forger struct {
 	draw           *rand.Rand
 	good           string
@@ -127,7 +128,7 @@ func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
 	return f
 }
 
-// next returns the nth forgery.
+// next returns forgery number n.
 func (f *forger) next(n int) string {
 	for {
 		if token := f.kinds[n%len(f.kinds)](); token != f.good {
@@ -136,7 +137,7 @@ func (f *forger) next(n int) string {
 	}
 }
 
-// with returns a copy of the object with some members changed; nil removes a member.
+// with returns a copy of the object with some members changed. A nil value removes the member.
 func with(o, changes object) object {
 	out := maps.Clone(o)
 	for k, v := range changes {
@@ -147,7 +148,7 @@ func with(o, changes object) object {
 	return out
 }
 
-// pick draws one element.
+// pick returns a random element of list.
 func pick[T any](f *forger, list ...T) T { return list[f.draw.IntN(len(list))] }
 
 func segment(v any) string {

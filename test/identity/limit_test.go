@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// attempts is the specification's limit of logins per address and minute.
+// attempts is the maximum number of logins per address and minute in the specification.
 const attempts = 10
 
-// replicas starts two more replicas of auth, and a gateway in front of each replica. The gateways trust no proxy.
+// replicas starts two more instances of auth, and a gateway for each instance. The gateways trust no proxy.
 // It returns the URLs of the gateways.
 func replicas(t *testing.T, s *testenv.Stand) []string {
 	t.Helper()
@@ -43,7 +43,7 @@ func replicas(t *testing.T, s *testenv.Stand) []string {
 	return urls
 }
 
-// addressOf returns the address of a service in SERVICE_PEERS.
+// addressOf returns the address of a service in the value of SERVICE_PEERS.
 func addressOf(t *testing.T, peers, name string) string {
 	t.Helper()
 	for pair := range strings.SplitSeq(peers, ",") {
@@ -57,7 +57,7 @@ func addressOf(t *testing.T, peers, name string) string {
 	return ""
 }
 
-// limited requires a response of the rate limit.
+// limited requires that the rate limit rejected the request.
 func limited(t *testing.T, a response, what string) {
 	t.Helper()
 	require.Equal(t, http.StatusTooManyRequests, a.status, "%s: %s", what, a.body)
@@ -67,8 +67,9 @@ func limited(t *testing.T, a response, what string) {
 	require.Contains(t, a.body, `"detail"`)
 }
 
-// theLimitIsOneOverReplicas makes ten attempts from each of several addresses, spread over the replicas and each with
-// another forged client address: the eleventh attempt is rejected on every replica.
+// theLimitIsOneOverReplicas makes ten attempts from each of several addresses. It spreads them over the
+// instances and forges another client address in each. It requires that every instance rejects the eleventh
+// attempt.
 func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Stand, urls []string) {
 	t.Helper()
 	refused := 0
@@ -87,17 +88,17 @@ func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Stand, urls []string) {
 		for i, c := range callers {
 			a, err := c.login(t.Context(), "admin", s.Password.Reveal(), lie())
 			require.NoError(t, err)
-			limited(t, a, fmt.Sprintf("%s on replica %d", address, i))
+			limited(t, a, fmt.Sprintf("%s on instance %d", address, i))
 		}
 		refused++
 	}
-	t.Logf("the 11th attempt was rejected for %d of %d addresses, on each of %d replicas", refused, addresses, len(urls))
+	t.Logf("the 11th attempt was rejected for %d of %d addresses, on each of %d instances", refused, addresses, len(urls))
 	a, err := from(t, urls[0], "127.2.0.1").login(t.Context(), "admin", s.Password.Reveal(), "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, a.status, "another address must not be limited: %s", a.body)
 }
 
-// lie returns an X-Forwarded-For header of a client that is not a trusted proxy.
+// lie returns a forged X-Forwarded-For header, as a client that is not a trusted proxy could send it.
 func lie() string {
 	octet := func() int { return rand.IntN(256) }
 	v4 := fmt.Sprintf("%d.%d.%d.%d", 1+rand.IntN(223), octet(), octet(), octet())
@@ -105,8 +106,9 @@ func lie() string {
 	return lies[rand.IntN(len(lies))]
 }
 
-// aProxysWordCountsFromTheRight sends requests as a trusted proxy would, for clients that forge the addresses to the
-// left of the proxy's own entry. Clients of one IPv6 network share a limit.
+// aProxysWordCountsFromTheRight sends requests as a trusted proxy would. The clients of the proxy forge the
+// addresses to the left of the proxy's own entry, which must be ignored. All clients of an IPv6 network
+// must share a limit.
 func aProxysWordCountsFromTheRight(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	c := from(t, s.URL, "")

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// catalog creates an environment, a rubric, a solution and an application of it in a project, as its owner.
+// catalog creates an environment, a rubric, a solution and an application of the solution in a project, as
+// the project's owner.
 func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	of := func(name string) string { return name + "-" + o["project"] }
@@ -49,7 +50,7 @@ func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects)
 	})
 }
 
-// packed uploads a package of one file and commits it.
+// packed uploads and commits a package with one file.
 func (w *world) packed(ctx context.Context, t *testing.T, p *person, project string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -90,7 +91,7 @@ func (w *world) environment(ctx context.Context, t *testing.T, p *person, id str
 	}, time.Minute, 50*time.Millisecond, "the version does not become ready")
 }
 
-// waitingVersion creates a version whose bytes are never uploaded.
+// waitingVersion creates a version whose files are never uploaded.
 func (w *world) waitingVersion(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()

@@ -18,20 +18,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// cell is one case of the matrix: a route called by a caller in a relation to its object.
+// cell is one case of the matrix: a request to a route by a caller who has a relation to the object.
 type cell struct {
 	row
 	relation string
 	want     string
 }
 
-// variable matches the parameters of a path.
+// variable matches a path parameter.
 var variable = regexp.MustCompile(`\{([a-z_]+)(\.\.\.)?\}`)
 
-// named matches the object in a body, for a route whose path names none.
+// named matches the object in a body, for routes whose path contains no object.
 var named = regexp.MustCompile(`<(project|team|job)>`)
 
-// object returns the path parameter that names the object of the rule, or "" if there is none.
+// object returns the path parameter of the object to which the rule applies, or "" if there is none.
 func (r row) object() string {
 	for _, m := range variable.FindAllStringSubmatch(r.path, -1) {
 		if m[1] != "subject_kind" && m[2] == "" {
@@ -54,7 +54,7 @@ func (b table) cells(r row) []cell {
 	return out
 }
 
-// caller returns the person with the relation.
+// caller returns the person who has the relation.
 func (w *world) caller(relation string) *person {
 	switch relation {
 	case "seen", "hidden", "absent":
@@ -74,7 +74,7 @@ func (w *world) set(relation string) objects {
 	return w.hidden
 }
 
-// absent returns a value of the same form that does not exist.
+// absent returns a value like value that identifies no object.
 func absent(name, value string) string {
 	prefix, _, id := strings.Cut(value, "_")
 	switch {
@@ -87,7 +87,7 @@ func absent(name, value string) string {
 	}
 }
 
-// ask makes the request of a cell. It returns the response and the name of the object in the request.
+// ask sends the request of a cell. It returns the response and the id or name of the object in the request.
 func (w *world) ask(ctx context.Context, t *testing.T, c cell) (response, string) {
 	t.Helper()
 	o := w.prepared(ctx, t, c)
@@ -110,8 +110,8 @@ func (w *world) ask(ctx context.Context, t *testing.T, c cell) (response, string
 	switch {
 	case c.path == "/api/runs":
 		path += "?state=all&limit=500"
-	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // its page length is fixed
-		path += "?limit=500" // objects of other cells must not push the wanted ones off the page
+	case strings.HasSuffix(c.rule, "list") && c.path != "/api/solution-applications": // the page length of this list is fixed
+		path += "?limit=500" // otherwise objects of other cells could fill the first page
 	}
 	p := w.caller(c.relation)
 	a := p.call(ctx, t, w.Stand, c.method, path, w.body(c, p, o, project))
@@ -143,7 +143,7 @@ func (w *world) body(c cell, p *person, o objects, project string) string {
 	).Replace(c.body)
 }
 
-// afterwards signs the person in again if the request ended the session.
+// afterwards signs the person in again if the request has ended the session.
 func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person) {
 	t.Helper()
 	switch c.path {
@@ -161,7 +161,8 @@ func (w *world) afterwards(ctx context.Context, t *testing.T, c cell, p *person)
 	}
 }
 
-// signIn signs a person in again from another address: an address may try ten times a minute.
+// signIn signs a person in again from another address, because an address may try to log in only ten times
+// a minute.
 func (w *world) signIn(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	w.made++
@@ -169,13 +170,13 @@ func (w *world) signIn(ctx context.Context, t *testing.T, p *person) {
 	p.login(ctx, t, w.Stand)
 }
 
-// unique returns a name that is not used yet.
+// unique returns a name that was not used before.
 func (w *world) unique() string {
 	w.made++
 	return fmt.Sprintf("made-%d", w.made)
 }
 
-// forged returns a token with a correct checksum that was never issued.
+// forged returns a token that was never issued but has a correct checksum.
 func forged(kind string) string {
 	token, err := secret.Mint(rand.Reader, kind)
 	if err != nil {
@@ -184,7 +185,7 @@ func forged(kind string) string {
 	return token.Reveal()
 }
 
-// fault returns what is wrong with a response, or "".
+// fault describes the problem with a response, or returns "" if the response is correct.
 func (w *world) fault(c cell, a response) string {
 	bad := ""
 	if c.path == "/api/submit/preflight" && a.status == http.StatusOK {
@@ -223,13 +224,14 @@ func detailed(a response) bool {
 	return json.Unmarshal(a.body, &fault) == nil && (len(fault.Detail) > 2 || len(fault.Gates) > 0)
 }
 
-// foresight is a preflight's result for one gate.
+// foresight is the result of a preflight for one gate.
 type foresight struct {
 	Gate    string `json:"gate"`
 	Refusal int    `json:"refusal"`
 }
 
-// foretold returns the status with which the project gate would reject the submission, or 200 if it would not.
+// foretold returns the status with which the project gate would reject the submission, or 200 if it would
+// accept it.
 func foretold(body []byte) int {
 	var report struct {
 		Gates []foresight `json:"gates"`
@@ -245,7 +247,7 @@ func foretold(body []byte) int {
 	return http.StatusOK
 }
 
-// listed checks a list and its count against what the caller may see.
+// listed checks that a list and its count contain only what the caller may see.
 func (w *world) listed(c cell, a response) string {
 	var rows []struct {
 		ID string `json:"id"`
@@ -282,7 +284,7 @@ func (w *world) listed(c cell, a response) string {
 	return ""
 }
 
-// items returns the rows of a list, wrapped or not.
+// items returns the rows of a list. The list may be the body or its member items.
 func items(body []byte) []byte {
 	var wrapped struct {
 		Items json.RawMessage `json:"items"`
@@ -293,7 +295,8 @@ func items(body []byte) []byte {
 	return body
 }
 
-// plain returns a response without what differs from call to call, and with the object's name replaced.
+// plain returns the text of a response without the parts that differ between calls. It replaces the name of
+// the object.
 func plain(a response, object string) string {
 	var out strings.Builder
 	fmt.Fprintln(&out, a.status)

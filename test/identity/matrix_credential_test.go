@@ -18,17 +18,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/draw"
 )
 
-// credentialTable is the hand-written table with the routes that each credential opens.
+// credentialTable is the hand-written table of the routes that accept each credential.
 //
 //go:embed testdata/credentials.txt
 var credentialTable string
 
-// places returns where a credential can be put, in the order of the table's columns.
+// places returns the parts of a request that may contain a credential, in the order of the table's columns.
 func places() []string {
 	return []string{"bearer", "token", "both", "other", "twice", "basic", "query", "cookie", "key"}
 }
 
-// opens returns which credential opens a class of routes, and in which places.
+// opens returns the credentials that a class of routes accepts, with the places in which it accepts them.
 func opens(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	out := map[string]map[string]bool{}
@@ -50,7 +50,7 @@ func opens(t *testing.T) map[string]map[string]bool {
 	return out
 }
 
-// class returns which callers a route is for.
+// class returns the class of callers that may call the route.
 func (r row) class() string {
 	if slices.Contains([]string{"public", "run-token", "deployment-token", "cookie", "join-token", "signature"}, r.rule) {
 		return r.rule
@@ -58,8 +58,8 @@ func (r row) class() string {
 	return "person"
 }
 
-// reads reports whether a route without bearer authentication uses this place for something else: a query parameter that
-// it does not know, or the name of an OAuth client.
+// reads reports whether a route without bearer authentication uses this place for another purpose: for
+// query parameters, or for the name of an OAuth client.
 func (r row) reads(place string) bool {
 	switch r.class() {
 	case "public":
@@ -71,7 +71,7 @@ func (r row) reads(place string) bool {
 	}
 }
 
-// putCredential puts a credential into the place of a request.
+// putCredential puts a credential into the given place of a request.
 func putCredential(r *http.Request, place, credential, another, cookie string) {
 	switch place {
 	case "bearer":
@@ -103,14 +103,15 @@ func putCredential(r *http.Request, place, credential, another, cookie string) {
 	}
 }
 
-// presented holds the credentials of the matrix by kind: a valid one of each, and some that were never issued.
+// presented holds the credentials of the matrix by kind: a valid credential of each kind, and some that
+// were never issued.
 type presented struct {
 	kinds  map[string]string
 	cookie string // the name of the refresh cookie
 	admin  *person
 }
 
-// swapped calls every route with every credential in every place.
+// swapped calls each route with each credential in each place.
 func (w *world) swapped(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := w.present(ctx, t)
@@ -133,14 +134,14 @@ func (w *world) swapped(ctx context.Context, t *testing.T) {
 	t.Logf("%d requests", requests.Load())
 }
 
-// crossed calls deployments with valid tokens of other deployments.
+// crossed calls deployments with valid tokens for other deployments.
 func (w *world) crossed(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, c := range []struct {
 		of, on string
 		want   int
 	}{
-		{w.hidden["deployment token"], w.hidden["deployment_id"], http.StatusServiceUnavailable}, // nothing is promoted
+		{w.hidden["deployment token"], w.hidden["deployment_id"], http.StatusServiceUnavailable}, // no revision is promoted
 		{w.open["deployment token"], w.hidden["deployment_id"], http.StatusForbidden},
 		{w.hidden["deployment token"], w.open["deployment_id"], http.StatusForbidden},
 		{w.open["deployment token"], absent("deployment_id", w.open["deployment_id"]), http.StatusNotFound},
@@ -152,7 +153,7 @@ func (w *world) crossed(ctx context.Context, t *testing.T) {
 	}
 }
 
-// shown calls a route with every credential in every place, and returns the number of calls.
+// shown calls a route with each credential in each place. It returns the number of calls.
 func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (requests int64) {
 	t.Helper()
 	table, plainly := opens(t), w.show(ctx, t, r, func(*http.Request) {}).status
@@ -173,7 +174,7 @@ func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (re
 	return requests
 }
 
-// other returns a valid credential of another kind, for the second header.
+// other returns a valid credential of another kind, to be sent in a second header.
 func (p presented) other(kind string) string {
 	if kind == "deployment" {
 		return p.kinds["access"]
@@ -181,20 +182,20 @@ func (p presented) other(kind string) string {
 	return p.kinds["deployment"]
 }
 
-// verdict returns what is wrong with a response, or "".
+// verdict describes the problem with a response, or returns "" if the response is correct.
 func verdict(r row, a response, plainly int, open bool) string {
 	refused := a.status == http.StatusUnauthorized || r.class() == "signature" && a.status == http.StatusForbidden
 	switch {
 	case a.status >= 500 && a.status != http.StatusNotImplemented && a.status != http.StatusServiceUnavailable:
-		return fmt.Sprintf("is %d %.200s", a.status, a.body)
+		return fmt.Sprintf("the status is %d %.200s", a.status, a.body)
 	case open && (refused || a.status == http.StatusForbidden):
-		return fmt.Sprintf("is refused: %d %.200s", a.status, a.body)
+		return fmt.Sprintf("the valid credential is rejected: %d %.200s", a.status, a.body)
 	case open:
 		return ""
 	case r.class() == "public" && a.status != plainly:
-		return fmt.Sprintf("is %d, without a credential %d: %.200s", a.status, plainly, a.body)
+		return fmt.Sprintf("the status is %d, but without a credential %d: %.200s", a.status, plainly, a.body)
 	case r.class() != "public" && !refused:
-		return fmt.Sprintf("is let in: %d %.200s", a.status, a.body)
+		return fmt.Sprintf("the credential is accepted: %d %.200s", a.status, a.body)
 	}
 	return ""
 }
@@ -235,7 +236,7 @@ func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http
 	}
 	who := w.people["presenter"]
 	if strings.Contains(r.path, "/device") {
-		who = at(int(5000 + w.devices.Add(1))) // an address may call only so often
+		who = at(int(5000 + w.devices.Add(1))) // the number of calls per address is limited
 	}
 	return who.send(ctx, t, w.Stand, r.method, path, body, change)
 }

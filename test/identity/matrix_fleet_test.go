@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// fleetNeeds returns the preparations for the routes of fleets, of the cluster and of public links.
+// fleetNeeds returns the preparations for the routes of fleets, the cluster and public links.
 func (w *world) fleetNeeds() map[string]preparation {
 	return map[string]preparation{
 		"PATCH /api/fleets/{fleet_id}":                              w.fleet,
@@ -36,7 +36,7 @@ func (w *world) joinToken(ctx context.Context, t *testing.T, o objects) {
 	w.creates("join_token_id", http.MethodPost, "/api/fleets/{fleet_id}/join-tokens", map[string]any{})(ctx, t, o)
 }
 
-// node joins a node to a new fleet; no agent ever connects, so nothing runs there.
+// node adds a node to a new fleet. No agent ever connects as this node, so no work runs on it.
 func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.fleet(ctx, t, o)
@@ -54,7 +54,7 @@ func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 	o["node_id"] = node.ID
 }
 
-// share creates a public link of the owner's with every field.
+// share creates a public link of the owner that shows all fields.
 func (w *world) share(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct{ ID, Token string }

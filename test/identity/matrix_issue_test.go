@@ -58,13 +58,13 @@ func (w *world) present(ctx context.Context, t *testing.T) presented {
 	return p
 }
 
-// otherAudience returns an access token for the MCP resource that the person granted to an OAuth client.
+// otherAudience returns an access token for the MCP resource. The person has granted it to an OAuth client.
 func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) string {
 	t.Helper()
 	const redirect, verifier = "http://127.0.0.1/back", "a-verifier-of-forty-three-characters-or-more"
 	_, err := w.database(ctx, t).Exec(ctx, `INSERT INTO auth.oauth_client (id, name, redirect_uris, created_at)
 		VALUES ('program', 'Program', $1, now())`, []string{redirect})
-	require.NoError(t, err) // no route registers a client yet
+	require.NoError(t, err) // the API has no route that registers a client
 	challenge := sha256.Sum256([]byte(verifier))
 	resource := w.URL + "/api/mcp"
 	if public := w.Processes["gateway"]; public != nil {
@@ -117,7 +117,7 @@ func joined(t *testing.T, header, claims map[string]any) string {
 	return strings.Join(segments, ".")
 }
 
-// unsigned returns the token with the algorithm `none`.
+// unsigned returns the token without a signature and with the algorithm `none`.
 func unsigned(t *testing.T, token string) string {
 	t.Helper()
 	header, claims := parts(t, token)
@@ -125,7 +125,8 @@ func unsigned(t *testing.T, token string) string {
 	return joined(t, header, claims) + "." + base64.RawURLEncoding.EncodeToString([]byte("-"))
 }
 
-// expired returns the token as if issued a day earlier, signed with the installation's own key.
+// expired returns the token as if it had been issued a day earlier. It is signed with the installation's
+// own key.
 func (w *world) expired(ctx context.Context, t *testing.T, token string) string {
 	t.Helper()
 	header, claims := parts(t, token)
@@ -149,8 +150,8 @@ func (w *world) expired(ctx context.Context, t *testing.T, token string) string 
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key.Private, []byte(text)))
 }
 
-// inside returns where a part of the installation lies: below the data folder of signalboxd, or where the units
-// of deploy/ put it.
+// inside returns the folder for a part of the installation's data: single in the data folder of signalboxd,
+// or split if each service runs in its own process, as in the units of deploy/.
 func (w *world) inside(single, split string) string {
 	if w.Processes["signalboxd"] != nil {
 		return filepath.Join(w.Dir, "data", single)
@@ -158,7 +159,7 @@ func (w *world) inside(single, split string) string {
 	return filepath.Join(w.Dir, split)
 }
 
-// database opens the installation's Postgres, for what no route exposes.
+// database connects to the installation's database, to access data that no route exposes.
 func (w *world) database(ctx context.Context, t *testing.T) *pgx.Conn {
 	t.Helper()
 	dir := w.inside("postgres", "postgres")
@@ -166,7 +167,7 @@ func (w *world) database(ctx context.Context, t *testing.T) *pgx.Conn {
 	require.NoError(t, err)
 	pid, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	require.NoError(t, err)
-	// The port is the file's fourth line.
+	// The fourth line of the file is the port.
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword("postgres", strings.TrimSpace(string(password))),
 		Host: "127.0.0.1:" + strings.Split(string(pid), "\n")[3], Path: "/signalbox",

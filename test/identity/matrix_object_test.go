@@ -23,10 +23,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// spares is enough objects of a kind for every cell that may delete one.
+// spares is the number of additional objects of each kind. It is enough for all cells that may delete one.
 const spares = 24
 
-// fill creates an object of every kind in a project, as its owner.
+// fill creates an object of every kind in a project, as the project's owner.
 func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	make := func(path string, body any, out any) { p.do(ctx, t, w.Stand, http.MethodPost, path, body, out) }
@@ -47,7 +47,7 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	p.do(ctx, t, w.Stand, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
 	w.catalog(ctx, t, p, o)
 	o["deployment_id"] = named("/api/model-deployments")
-	for range 2 { // the second one is never stopped, so the model version stays in use
+	for range 2 { // the second revision is never stopped, so the model version stays in use
 		make("/api/model-deployments/"+o["deployment_id"]+"/revisions", map[string]any{
 			"source":  map[string]any{"model_id": o["model_id"], "version": 1},
 			"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
@@ -58,7 +58,8 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 		"serving": map[string]any{"engine": "command", "command": []string{"sleep", "1"}, "pool": "nowhere"},
 	}}}, &made)
 	o["playground_id"] = made.ID
-	// A cell deletes an object of the owner's, who can create none by then: owner is no longer a member.
+	// Some cells delete an object of the owner. Create enough objects now, because the owner later leaves the
+	// project and cannot create more.
 	for i := range spares {
 		for kind, path := range map[string]string{"deployment": "/api/model-deployments", "model": "/api/models", "environment": "/api/environments"} {
 			make(path, map[string]any{"name": fmt.Sprintf("spare-%d-of-%s", i, o["project"]), "project": o["project"]}, &made)
@@ -71,7 +72,7 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	o["token_id"], o["deployment token"] = secret.ID, secret.Token
 }
 
-// called inserts a row into the deployment's traffic, because no engine serves a call in this test.
+// called inserts a traffic row for the deployment, because no engine serves requests in this test.
 func (w *world) called(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["request_id"] = id.NewSource(clock.Real(), rand.Reader).New(id.Request)
@@ -82,7 +83,7 @@ func (w *world) called(ctx context.Context, t *testing.T, o objects) {
 	require.NoError(t, err)
 }
 
-// submit starts a job that reveals its token, and returns the token.
+// submit starts a job whose command writes its token to a file, and returns the token.
 func (w *world) submit(ctx context.Context, t *testing.T, p *person, o objects) string {
 	t.Helper()
 	name := "given-away-" + o["project"]
@@ -113,7 +114,7 @@ func (w *world) submit(ctx context.Context, t *testing.T, p *person, o objects) 
 	return token
 }
 
-// upload is a signed request.
+// upload is a signed upload request.
 type upload struct {
 	URL     string            `json:"url"`
 	Method  string            `json:"method"`
@@ -133,13 +134,13 @@ func put(ctx context.Context, t *testing.T, u upload, data []byte) {
 	require.Less(t, resp.StatusCode, 300)
 }
 
-// push uploads the one file of a version, which stays uncommitted.
+// push uploads the only file of a version and does not commit the version.
 func (w *world) push(ctx context.Context, t *testing.T, p *person, dataset, version string) {
 	t.Helper()
 	w.pushed(ctx, t, p, dataset, version, []byte(`{"text": "`+version+`"}`+"\n"))
 }
 
-// pushed uploads data as the one file of a version.
+// pushed uploads data as the only file of a version.
 func (w *world) pushed(ctx context.Context, t *testing.T, p *person, dataset, version string, data []byte) {
 	t.Helper()
 	sum := sha256.Sum256(data)

@@ -15,21 +15,21 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// person is a user with an own client address, so that logins count against no other user.
+// person is a user with its own client address. Rate limits therefore apply to each user separately.
 type person struct {
 	name, id, password, token string
 
 	http *http.Client
 }
 
-// response is a response; for an open stream, body is nil.
+// response is a response. Its body is nil if the response is an open stream.
 type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// at returns a caller without a credential at its own address in 127.0.0.0/8.
+// at returns a caller without a credential that connects from address number n in 127.0.0.0/8.
 func at(n int) *person {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+n/250), byte(1+n%250))}, Timeout: 10 * time.Second}
 	return &person{http: &http.Client{
@@ -48,7 +48,7 @@ func (p *person) call(ctx context.Context, t *testing.T, s *testenv.Stand, metho
 	})
 }
 
-// send sends a request after change has modified it.
+// send sends a request. It calls change before sending.
 func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body string, change func(*http.Request)) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -74,14 +74,14 @@ func (p *person) send(ctx context.Context, t *testing.T, s *testenv.Stand, metho
 	defer func() { _ = resp.Body.Close() }()
 	out := response{status: resp.StatusCode, header: resp.Header}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return out // the stream lasts as long as the job
+		return out // the stream ends only with the job
 	}
 	out.body, err = io.ReadAll(io.LimitReader(resp.Body, 8<<20))
 	require.NoError(t, err)
 	return out
 }
 
-// do makes a call that must succeed.
+// do sends a request that must succeed.
 func (p *person) do(ctx context.Context, t *testing.T, s *testenv.Stand, method, path string, body, out any) {
 	t.Helper()
 	text := ""
@@ -97,7 +97,7 @@ func (p *person) do(ctx context.Context, t *testing.T, s *testenv.Stand, method,
 	}
 }
 
-// login signs the person in.
+// login signs the person in and stores the access token.
 func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Stand) response {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"username": p.name, "password": p.password})
@@ -112,7 +112,7 @@ func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Stand) resp
 	return a
 }
 
-// again signs the same person in at another address, in a new session.
+// again returns the same person with a new session and another client address.
 func (p *person) again(ctx context.Context, t *testing.T, s *testenv.Stand, n int) *person {
 	t.Helper()
 	q := at(n)

@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prepared returns the values for a cell's path: those of its set, and new objects for calls that use theirs up.
+// prepared returns the values for a cell's path and body. It creates new objects for requests that use up
+// their objects.
 func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	t.Helper()
 	o := objects{}
@@ -45,10 +46,11 @@ func (w *world) prepared(ctx context.Context, t *testing.T, c cell) objects {
 	return o
 }
 
-// preparation creates what a cell needs, as an admin would, and adds its ids to the values.
+// preparation creates the objects that a cell needs, as an admin would, and adds their ids to the values.
 type preparation func(ctx context.Context, t *testing.T, o objects)
 
-// needs returns the preparations of the routes whose calls use up their object or need an additional one.
+// needs returns the preparations by route, for routes whose requests use up their object or need another
+// one.
 func (w *world) needs() map[string]preparation {
 	token := w.creates("token_id", http.MethodPost, "/api/model-deployments/{deployment_id}/tokens", map[string]any{"name": "short-lived"})
 	inTeam := w.creates("", http.MethodPut, "/api/teams/{team_id}/members/{username}", map[string]any{"role": "member"})
@@ -81,7 +83,8 @@ func (w *world) needs() map[string]preparation {
 	}
 }
 
-// creates returns a preparation that makes one call as admin and keeps the id from the response under a name.
+// creates returns a preparation that sends one request as admin and stores the id in the response under a
+// name.
 func (w *world) creates(name, method, path string, body map[string]any) preparation {
 	return func(ctx context.Context, t *testing.T, o objects) {
 		t.Helper()
@@ -96,7 +99,7 @@ func (w *world) creates(name, method, path string, body map[string]any) preparat
 	}
 }
 
-// spare returns a preparation that takes the next object of a kind that no cell has deleted.
+// spare returns a preparation that selects the next spare object of a kind that no cell has deleted.
 func (w *world) spare(kind string) preparation {
 	return func(_ context.Context, t *testing.T, o objects) {
 		t.Helper()
@@ -112,7 +115,7 @@ func (w *world) anotherTeam(ctx context.Context, t *testing.T, o objects) {
 	w.creates("team_id", http.MethodPost, "/api/teams", map[string]any{"key": w.unique(), "name": "Short-lived"})(ctx, t, o)
 }
 
-// leaver creates a disabled user: only a disabled user's objects can be transferred.
+// leaver creates a disabled user, because only a disabled user's objects can be transferred.
 func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct {
@@ -126,7 +129,7 @@ func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 	o["user_id"] = made.User.ID
 }
 
-// ended stops the job and waits for its end: only an ended job can be retried.
+// ended stops the job and waits until it has ended, because only an ended job can be retried.
 func (w *world) ended(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	admin := w.people["admin"]
@@ -147,14 +150,14 @@ func (w *world) fleet(ctx context.Context, t *testing.T, o objects) {
 	w.creates("fleet_id", http.MethodPost, "/api/fleets", map[string]any{"name": name, "kind": "agent", "pools": []string{name}})(ctx, t, o)
 }
 
-// upload creates a version whose bytes are uploaded but not committed.
+// upload creates a version whose files are uploaded but not committed.
 func (w *world) upload(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()
 	w.push(ctx, t, w.people["admin"], o["dataset_id"], o["version"])
 }
 
-// anotherSession creates another session of the owner's.
+// anotherSession creates another session of the owner.
 func (w *world) anotherSession(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var sessions []struct {
@@ -181,7 +184,7 @@ func (w *world) userCode(ctx context.Context, t *testing.T, o objects) {
 	o["user_code"] = flow.UserCode
 }
 
-// asset takes a file of the sign-in page.
+// asset selects a file of the sign-in page.
 func (w *world) asset(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	page := w.people["nobody"].call(ctx, t, w.Stand, http.MethodGet, "/login", "")
@@ -190,7 +193,7 @@ func (w *world) asset(ctx context.Context, t *testing.T, o objects) {
 	o["asset"], _, _ = strings.Cut(name, `"`)
 }
 
-// setting takes the first setting that is not a secret.
+// setting selects the first setting that is not a secret.
 func (w *world) setting(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var settings []struct {
@@ -206,5 +209,5 @@ func (w *world) setting(ctx context.Context, t *testing.T, o objects) {
 			return
 		}
 	}
-	require.FailNow(t, "no setting is listed that is not a secret")
+	require.FailNow(t, "the list contains only secret settings")
 }

@@ -1,5 +1,6 @@
-// Package identity tests a whole installation over the wire against the specification's rules on credentials, on which
-// user may do what, and on which service may call which. The rules are hand-written tables in testdata.
+// Package identity tests an installation over the network against the specification's access rules: which
+// credentials a route accepts, what each user may do, and which services may call each other. The rules are
+// hand-written tables in testdata.
 package identity
 
 import (
@@ -27,7 +28,7 @@ func relations() []string {
 // rule maps each relation to its expected result.
 type rule map[string]string
 
-// row is a route of the table.
+// row is a line of the table: a route.
 type row struct {
 	method, path string
 	variant      string // distinguishes the rows of one route
@@ -43,13 +44,13 @@ func (r row) name() string {
 	return r.method + " " + r.path
 }
 
-// table is the parsed table.
+// table is the authorization table, parsed.
 type table struct {
 	rules map[string]rule
 	rows  []row
 }
 
-// rules parses the table.
+// rules parses the authorization table.
 func rules(t *testing.T) table {
 	t.Helper()
 	out := table{rules: map[string]rule{}}
@@ -85,7 +86,7 @@ func rules(t *testing.T) table {
 		r.body = bodies[r.name()]
 		delete(bodies, r.name())
 	}
-	require.Empty(t, bodies, "bodies without a route")
+	require.Empty(t, bodies, "each body in the table must belong to a route")
 	return out
 }
 
@@ -103,7 +104,7 @@ func statuses(t *testing.T, text string) []int {
 	return out
 }
 
-// served returns the row of the generated route table for a row.
+// served returns the entry of the generated route table for a row.
 func served(t *testing.T, r row) route.Route {
 	t.Helper()
 	for _, rt := range route.Table() {
@@ -111,12 +112,12 @@ func served(t *testing.T, r row) route.Route {
 			return rt
 		}
 	}
-	require.FailNow(t, "the gateway has no route "+r.name())
+	require.FailNow(t, "the generated table has no route "+r.name())
 	return route.Route{}
 }
 
-// TestAuthorizationTable_coversEveryRoute compares the routes of the generated table, which are served, with those of the
-// hand-written one.
+// TestAuthorizationTable_coversEveryRoute checks that the hand-written table contains exactly the routes of
+// the generated table, which are the routes that the gateway serves.
 func TestAuthorizationTable_coversEveryRoute(t *testing.T) {
 	t.Parallel()
 	var written, found []string
@@ -133,7 +134,7 @@ func TestAuthorizationTable_coversEveryRoute(t *testing.T) {
 	require.Equal(t, found, written)
 }
 
-// TestAuthorizationTable_rules checks that the table uses only known results, and every rule.
+// TestAuthorizationTable_rules checks that the table contains only known results and uses every rule.
 func TestAuthorizationTable_rules(t *testing.T) {
 	t.Parallel()
 	words := []string{"ok", "both", "open", "none", "refused", "-", "400", "401", "403", "404"}
@@ -148,7 +149,7 @@ func TestAuthorizationTable_rules(t *testing.T) {
 	for _, r := range book.rows {
 		used[r.rule] = true
 		opens := slices.Contains([]string{"ok", "both"}, book.rules[r.rule]["admin"]) || book.rules[r.rule]["owner"] == "ok"
-		require.Equal(t, opens, len(r.success) > 0, "%s must have a success status exactly if it is open to anyone", r.name())
+		require.Equal(t, opens, len(r.success) > 0, "%s must have a success status if and only if anyone may call it", r.name())
 	}
 	require.Len(t, used, len(book.rules), "every rule must be used by a route")
 }

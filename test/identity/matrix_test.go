@@ -12,15 +12,15 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// cheap returns settings that make password hashes cheap, because hashing is not under test here.
+// cheap returns settings that make password hashes cheap, because these tests do not test hashing.
 func cheap() map[string]string {
 	return map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}
 }
 
-// In `make test` one row of the table in rowShare is played.
+// `make test` tests one in rowShare rows of the table.
 const rowShare = 10
 
-// TestAuthorization runs every cell of the table against an installation.
+// TestAuthorization tests the cells of the table with an installation.
 func TestAuthorization(t *testing.T) {
 	changed := filepath.Join(t.TempDir(), "changed.json")
 	env := cheap()
@@ -51,7 +51,7 @@ func (w *world) routes(ctx context.Context, t *testing.T) {
 			}
 		})
 	}
-	require.GreaterOrEqual(t, requests, len(rows), "a row has no cells")
+	require.GreaterOrEqual(t, requests, len(rows), "every row must have a cell")
 	if draw.Whole() {
 		require.Greater(t, requests, 1000)
 	}

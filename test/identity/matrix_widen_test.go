@@ -26,10 +26,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// changesDrawn is how many ways to get an option wrong `make test` tries.
+// changesDrawn is the number of changes that `make test` tries.
 const changesDrawn = 3
 
-// change is one way to get an access option wrong.
+// change is one way to make an access option wrong.
 type change struct {
 	name string
 	make func(a *optionsv1.Access) bool // false if it does not apply to the option
@@ -63,7 +63,7 @@ func changes() []change {
 	}
 }
 
-// same returns the changes that have no effect, with the reason.
+// same returns the changes that have no effect, each with the reason.
 func same() map[string]string {
 	const team = "only its leads may change a team, so edit and manage are the same"
 	const turns = "the registry itself checks the caller's read access and password for a transcript; its own tests cover that"
@@ -77,7 +77,7 @@ func same() map[string]string {
 	}
 }
 
-// helpers returns the methods that prepare cells; they are changed in a separate round.
+// helpers returns the methods that prepare cells. They are changed separately from the others.
 func helpers() []string {
 	return []string{
 		"signalbox.registry.v1.DeploymentService/CreateDeploymentToken", "signalbox.registry.v1.DatasetService/CreateDatasetVersion",
@@ -99,7 +99,8 @@ func optionOf(t *testing.T, rpc string) *optionsv1.Access {
 	return proto.CloneOf(access)
 }
 
-// round returns the methods to which a change applies, with their changed options.
+// round returns the methods to which a change applies, with their changed options. helping selects the
+// methods of helpers.
 func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 	t.Helper()
 	out := map[string]*optionsv1.Access{}
@@ -114,8 +115,9 @@ func round(t *testing.T, c change, helping bool) map[string]*optionsv1.Access {
 	return out
 }
 
-// widened restarts the installation as a program whose options can be changed. For each change it changes every option
-// to which the change applies at once, and requires of each method that its own cells detect it.
+// widened restarts the installation with a program whose access options can be changed. For each change, it
+// changes the options of all methods to which the change applies. At least one cell of each of these
+// methods must then fail.
 func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 	t.Helper()
 	w.Program(changeable(t))
@@ -143,7 +145,7 @@ func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 			})
 		}
 	}
-	// With unchanged options no cell fails: the failures above were caused by the changes.
+	// With unchanged options no cell may fail. This proves that the changes caused the failures above.
 	w.startWith(t, file, nil)
 	for rpc := range checked {
 		assert.False(t, w.red(ctx, t, rpc), "%s: a cell fails with unchanged options", rpc)
@@ -151,7 +153,7 @@ func (w *world) widened(ctx context.Context, t *testing.T, file string) {
 	t.Logf("%d changed options", killed)
 }
 
-// red reports whether a cell of a method gets a result that the table does not allow.
+// red reports whether a cell of the method fails.
 func (w *world) red(ctx context.Context, t *testing.T, rpc string) bool {
 	t.Helper()
 	book := rules(t)
@@ -168,7 +170,7 @@ func (w *world) red(ctx context.Context, t *testing.T, rpc string) bool {
 	return false
 }
 
-// startWith restarts the installation with these options changed.
+// startWith restarts the installation with the given options changed.
 func (w *world) startWith(t *testing.T, file string, options map[string]*optionsv1.Access) {
 	t.Helper()
 	out := map[string]json.RawMessage{}
@@ -185,7 +187,8 @@ func (w *world) startWith(t *testing.T, file string, options map[string]*options
 	w.StartSingle()
 }
 
-// changeable builds signalboxd with an overlay of two files that can change options; the product itself cannot.
+// changeable builds signalboxd with an overlay of two files that can change access options. The product
+// itself cannot change them.
 func changeable(t *testing.T) string {
 	t.Helper()
 	root, dir := testenv.Root(t), t.TempDir()
@@ -212,7 +215,8 @@ func changeable(t *testing.T) string {
 	return program
 }
 
-// TestAccessOptions_neverChangedByProduct reads the product's source: options are read in one file and changed nowhere.
+// TestAccessOptions_neverChangedByProduct checks in the product's source that access options are read in
+// one file only and never changed.
 func TestAccessOptions_neverChangedByProduct(t *testing.T) {
 	t.Parallel()
 	root := testenv.Root(t)

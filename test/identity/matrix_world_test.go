@@ -13,23 +13,23 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// objects maps the names of path parameters to the ids of objects, one of every kind.
+// objects maps the names of path parameters to the ids of objects. It has one object of each kind.
 type objects map[string]string
 
-// world is an installation with a user of every relation, and objects that one of them created.
+// world is an installation with a user for each relation, and with objects that one of these users created.
 type world struct {
 	*testenv.Stand
 
 	people map[string]*person // by relation
-	tess   *person            // the user that calls add, remove and administer
+	tess   *person            // the user whom requests add, remove and change
 	heir   *person
-	hidden objects // in a project that only its team sees
-	open   objects // in a project that every user sees
+	hidden objects // in a project that only its team can see
+	open   objects // in a project that every user can see
 	job    string  // a submission with placeholders such as <project>
 	made   int
-	// spent counts the spare objects used up, by kind and project.
+	// spent counts the spare objects that were used, by kind and project.
 	spent map[string]int
-	// devices counts the addresses that have started device flows.
+	// devices is the number of addresses that have started device flows.
 	devices atomic.Int64
 }
 
@@ -53,14 +53,14 @@ func build(ctx context.Context, t *testing.T, s *testenv.Stand) *world {
 	for _, o := range []objects{w.hidden, w.open} {
 		w.fill(ctx, t, owner, o)
 	}
-	// From here on the owner is not a member of the projects with the owner's objects.
+	// From now on the owner of the objects is not a member of their projects.
 	for _, o := range []objects{w.hidden, w.open} {
 		w.people["manager"].do(ctx, t, s, http.MethodDelete, "/api/projects/"+o["project_id"]+"/members/"+owner.name, nil, nil)
 	}
 	return w
 }
 
-// hire creates a user and signs in.
+// hire creates a user and signs the user in.
 func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int) *person {
 	t.Helper()
 	p := at(n)
@@ -77,7 +77,7 @@ func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int
 	return p
 }
 
-// newcomer creates an admin with a temporary password and signs in.
+// newcomer creates an admin with a temporary password and signs the admin in.
 func (w *world) newcomer(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := at(8)
@@ -93,7 +93,7 @@ func (w *world) newcomer(ctx context.Context, t *testing.T) {
 	p.login(ctx, t, w.Stand)
 }
 
-// drawn resets the person's password to a new temporary one.
+// drawn resets the person's password to a new temporary password.
 func (w *world) drawn(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	var made struct {
@@ -133,13 +133,13 @@ func (w *world) projects(ctx context.Context, t *testing.T) {
 			manager.do(ctx, t, w.Stand, http.MethodPut, "/api/projects/"+project.ID+"/members/"+name, map[string]any{"role": role}, nil)
 		}
 	}
-	// manager owns the project and is not in the team.
+	// manager owns the project but is not in the team.
 	admin.do(ctx, t, w.Stand, http.MethodDelete, "/api/teams/"+team.ID+"/members/manager", nil, nil)
 }
 
 const recipe = "custom/custom"
 
-// prepareJob prepares the submission of a command that reveals its token and then waits.
+// prepareJob prepares the submission of a command that writes its token to a file and then waits.
 func (w *world) prepareJob(ctx context.Context, t *testing.T) {
 	t.Helper()
 	admin := w.people["admin"]

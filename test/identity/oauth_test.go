@@ -19,13 +19,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// An OAuth client that is not part of the installation.
+// These constants describe an OAuth client that is not part of the installation.
 const (
 	programID       = "https://client.example/metadata"
 	programRedirect = "http://127.0.0.1:51234/cb"
 )
 
-// tool returns what a script of the repository prints.
+// tool runs a script of scripts/tools and returns its output.
 func tool(ctx context.Context, t *testing.T, script string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, filepath.Join(testenv.Root(t), "scripts", "tools", script), args...)
@@ -35,7 +35,8 @@ func tool(ctx context.Context, t *testing.T, script string, args ...string) stri
 	return strings.TrimSpace(string(out))
 }
 
-// registered inserts the client into the installation's own Postgres: no route registers one yet.
+// registered inserts the client into the installation's database, because the API has no route that
+// registers one.
 func registered(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
@@ -74,7 +75,7 @@ func signedIn(ctx context.Context, t *testing.T, s *testenv.Stand) string {
 	return out.Token
 }
 
-// walked is the report of the strict client.
+// walked is the report of the strict OAuth client.
 type walked struct {
 	Resource string
 	Cache    string
@@ -100,7 +101,7 @@ type walked struct {
 	}
 }
 
-// walk runs the strict client.
+// walk runs the strict OAuth client.
 func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) walked {
 	t.Helper()
 	folder := filepath.Join(testenv.Root(t), "test", "identity", "oauth4webapi")
@@ -119,7 +120,7 @@ func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) wa
 	return w
 }
 
-// TestAuthorizationServer runs the device flow through its OAuth and its JSON routes, and the code flow.
+// TestAuthorizationServer tests the device flow with its OAuth and JSON routes, and the code flow.
 func TestAuthorizationServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -131,8 +132,8 @@ func TestAuthorizationServer(t *testing.T) {
 	t.Run("JSON routes", func(t *testing.T) { jsonFace(ctx, t, s, person) })
 }
 
-// strictClient runs oauth4webapi, which checks every response against the RFCs, through discovery, the device flow with
-// OAuth forms, and the code flow with refresh and revocation.
+// strictClient runs oauth4webapi, which checks every response against the RFCs. It uses discovery, the
+// device flow with OAuth forms, and the code flow with refresh and revocation.
 func strictClient(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
 	t.Helper()
 	w := walk(ctx, t, s, person)

@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oidcBrowser is a person's browser: cookies, redirects, and the access token that its pages hold.
+// oidcBrowser is a person's browser. It has cookies, follows redirects and stores the access token of its
+// pages.
 type oidcBrowser struct {
 	t     *testing.T
 	base  string
 	http  *http.Client
 	token string
-	// callback is the URL to which the provider last redirected the browser.
+	// callback is the last URL to which the provider redirected the browser.
 	callback string
 }
 
@@ -31,7 +32,7 @@ func newOIDCBrowser(t *testing.T, base string) *oidcBrowser {
 	return b
 }
 
-// oidcAnswer is a response.
+// oidcAnswer is a response with its body read.
 type oidcAnswer struct {
 	status   int
 	body     string
@@ -56,7 +57,7 @@ func (b *oidcBrowser) do(method, address, body string) oidcAnswer {
 	}
 	got, err := b.http.Do(r)
 	require.NoError(b.t, err)
-	defer got.Body.Close() //nolint:errcheck // only read
+	defer got.Body.Close() //nolint:errcheck // the body is only read
 	text, err := io.ReadAll(got.Body)
 	require.NoError(b.t, err)
 	a := oidcAnswer{status: got.StatusCode, body: string(text)}
@@ -66,7 +67,7 @@ func (b *oidcBrowser) do(method, address, body string) oidcAnswer {
 	return a
 }
 
-// visit signs in at the provider as this person and follows the redirects back to the installation's callback.
+// visit signs in with the provider as the person and follows the redirects to the installation's callback.
 func (b *oidcBrowser) visit(person string) oidcAnswer {
 	b.t.Helper()
 	b.token = ""
@@ -87,12 +88,12 @@ func (b *oidcBrowser) visit(person string) oidcAnswer {
 	return a
 }
 
-// signIn is a visit that ends with a session; it exchanges the cookie for an access token.
+// signIn is like visit, but the sign-in must succeed. It then exchanges the cookie for an access token.
 func (b *oidcBrowser) signIn(person string) oidcMe {
 	b.t.Helper()
 	a := b.visit(person)
 	require.Equal(b.t, http.StatusSeeOther, a.status, a.body)
-	require.Equal(b.t, b.base+"/device", a.location, "must lead to the page that the person wanted")
+	require.Equal(b.t, b.base+"/device", a.location, "the redirect must lead to the page that the person requested")
 	a = b.do(http.MethodPost, "/api/auth/refresh", "")
 	require.Equal(b.t, http.StatusOK, a.status, a.body)
 	var session struct {

@@ -11,14 +11,14 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// oidcAgain is the interval between sign-in attempts.
+// oidcAgain is the time between two sign-in attempts.
 const oidcAgain = 200 * time.Millisecond
 
 func oidcGroups(groups ...string) map[string]any {
 	return map[string]any{"groups": groups}
 }
 
-// oidcStand starts an installation whose users sign in at the provider.
+// oidcStand starts a provider and an installation whose users sign in with it.
 func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
 	t.Helper()
 	p := oidcprovider.New(t)
@@ -30,7 +30,7 @@ func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
 	return p, testenv.Single(t, testenv.Options{Env: p.Settings()})
 }
 
-// TestOIDC_signIn tests signing in through a real provider against a running installation.
+// TestOIDC_signIn tests the sign-in with a real provider.
 func TestOIDC_signIn(t *testing.T) {
 	t.Parallel()
 	p, s := oidcStand(t)
@@ -98,21 +98,23 @@ func TestOIDC_signIn(t *testing.T) {
 	})
 }
 
-// TestOIDC_callbackValidOnceInOneBrowser uses a valid callback twice and in another browser.
+// TestOIDC_callbackValidOnceInOneBrowser uses a valid callback a second time and in another browser. Both
+// must fail.
 func TestOIDC_callbackValidOnceInOneBrowser(t *testing.T) {
 	t.Parallel()
 	_, s := oidcStand(t)
 	ann, eve := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
 	ann.signIn("ann")
-	require.Equal(t, http.StatusUnauthorized, ann.do(http.MethodGet, ann.callback, "").status, "a second time")
+	require.Equal(t, http.StatusUnauthorized, ann.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only once")
 	eve.visit("deny")
-	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "in another browser")
+	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only in its browser")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodPost, "/api/auth/refresh", "").status)
 	oidcBegins(t, s)
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "the limit must not affect a signed-in user")
 }
 
-// oidcBegins starts sign-ins without finishing them until the address has reached its limit of 60 a minute.
+// oidcBegins starts sign-ins without finishing them, until the address has reached its limit of 60 per
+// minute.
 func oidcBegins(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	stranger := newOIDCBrowser(t, s.URL)
@@ -132,7 +134,7 @@ func oidcBegins(t *testing.T, s *testenv.Stand) {
 	}
 }
 
-// TestOIDC_providerDown stops the provider: only signing in fails.
+// TestOIDC_providerDown stops the provider. Only signing in may fail.
 func TestOIDC_providerDown(t *testing.T) {
 	t.Parallel()
 	p := oidcprovider.New(t)
@@ -148,7 +150,7 @@ func TestOIDC_providerDown(t *testing.T) {
 	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
 	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, testenv.Patience, oidcAgain)
 	p.Stop()
-	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "a session needs no provider")
+	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "a session must work without the provider")
 	p.Again()
 	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
 	require.Equal(t, "admin", ann.signIn("ann").Role, "sign-in must work although the provider has new keys")

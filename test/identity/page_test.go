@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// task is the input of the browser driver, visit its report.
+// task is the input of the browser driver, and visit is its report.
 type task struct {
 	URL      string   `json:"url"`
 	Chromium string   `json:"chromium"`
@@ -71,7 +71,8 @@ type shown struct {
 
 const browsing = 4 * time.Minute
 
-// TestPagesInABrowser signs in, decides on devices and signs out in Chromium, as users do.
+// TestPagesInABrowser uses the pages in Chromium as users do: it signs in, approves and denies devices, and
+// signs out.
 func TestPagesInABrowser(t *testing.T) {
 	s := testenv.Single(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}})
 	w := &web{t: t, url: s.URL}
@@ -91,7 +92,7 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Run("no requests to other origins", func(t *testing.T) { saw.nothingElse(t, in) })
 	t.Run("accessible", func(t *testing.T) {
 		require.Empty(t, saw.Faults, "axe")
-		require.Empty(t, saw.Wide, "no page may scroll sideways")
+		require.Empty(t, saw.Wide, "no page may scroll horizontally")
 	})
 	t.Run("no secrets in the log", func(t *testing.T) {
 		log, err := os.ReadFile(filepath.Join(s.Dir, "signalboxd.log"))
@@ -103,7 +104,7 @@ func TestPagesInABrowser(t *testing.T) {
 	})
 }
 
-// elsewhere returns next addresses that a sign-in must not follow.
+// elsewhere returns values of next that the sign-in page must not follow.
 func elsewhere() []string {
 	return []string{
 		"//evil.example/", `/\evil.example`, `\\evil.example`, "https://evil.example/", "/\t/evil.example", "javascript:alert(1)", "/x/..//evil.example",
@@ -147,10 +148,10 @@ func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
 	require.Equal(t, "access_denied", refused["error"])
 	status, waiting := w.poll(codes["look"])
 	require.Equal(t, http.StatusBadRequest, status)
-	require.Equal(t, "authorization_pending", waiting["error"], "opening and reloading the page must not decide")
+	require.Equal(t, "authorization_pending", waiting["error"], "opening or reloading the page must not approve or deny the device")
 }
 
-// grouped returns a code as the page writes it into an address.
+// grouped returns a code in the format that the page uses in its URL.
 func grouped(code string) string { return strings.ToUpper(strings.ReplaceAll(code, "-", "")) }
 
 func (v *visit) nothingKept(t *testing.T, in task) {
@@ -176,7 +177,8 @@ func (v *visit) nothingElse(t *testing.T, in task) {
 	t.Helper()
 	require.Empty(t, v.Reports, "the pages must not violate their content security policy")
 	for _, line := range v.Console {
-		// Expected: the error responses that the pages show, and 501 from the OIDC callback, which is not configured here.
+		// Expected are the error responses that the pages show, and the 501 of the OIDC callback, which is not
+		// configured here.
 		require.Regexp(t, `^Failed to load resource: the server responded with a status of (4\d\d|501) `, line, "the console must show no script errors")
 	}
 	require.Greater(t, len(v.Requests), 40)
@@ -189,13 +191,13 @@ func (v *visit) nothingElse(t *testing.T, in task) {
 	}
 }
 
-// web calls the installation as programs do, and drives the browser.
+// web sends requests to the installation without a browser, and runs the browser.
 type web struct {
 	t   *testing.T
 	url string
 }
 
-// ask sends JSON and returns the status and the members of the response.
+// ask sends a JSON request. It returns the status and the members of the response.
 func (w *web) ask(method, path string, body any, token string) (int, map[string]any) {
 	w.t.Helper()
 	var sent io.Reader
@@ -230,7 +232,7 @@ func (w *web) newcomer(name, admin string) string {
 
 type code struct{ Device, User string }
 
-// device starts a device flow as a command line does.
+// device starts a device flow as a command line would.
 func (w *web) device(client string) code {
 	w.t.Helper()
 	status, got := w.ask(http.MethodPost, "/api/cli/device/code", map[string]any{"client_name": client}, "")
@@ -243,7 +245,7 @@ func (w *web) poll(c code) (int, map[string]any) {
 	return w.ask(http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": c.Device}, "")
 }
 
-// tool runs one of scripts/tools and returns the path that it prints.
+// tool runs a script of scripts/tools and returns the path that it prints.
 func (w *web) tool(name string, args ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), browsing)
@@ -256,7 +258,8 @@ func (w *web) tool(name string, args ...string) string {
 	return lines[len(lines)-1]
 }
 
-// drive runs the browser and returns its report. The task is passed on standard input, because any user can read arguments.
+// drive runs the browser and returns its report. It passes the task on standard input, because any user can
+// read arguments.
 func (w *web) drive(in task) *visit {
 	w.t.Helper()
 	folder := filepath.Join(testenv.Root(w.t), "test", "identity", "page")
@@ -276,7 +279,8 @@ func (w *web) drive(in task) *visit {
 	return saw
 }
 
-// pictures returns the folder for screenshots: PICTURES if set, otherwise a temporary one.
+// pictures returns the folder for screenshots: the value of PICTURES, or a temporary folder if it is not
+// set.
 func pictures(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("PICTURES"); dir != "" {

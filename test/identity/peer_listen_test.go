@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// withCaller adds caller tokens to a call, as the gateway adds one.
+// withCaller adds caller tokens to the metadata of a call, as the gateway does.
 func withCaller(ctx context.Context, tokens []string) context.Context {
 	for _, token := range tokens {
 		ctx = metadata.AppendToOutgoingContext(ctx, authn.MetadataCaller, token)
@@ -31,7 +31,7 @@ func withCaller(ctx context.Context, tokens []string) context.Context {
 	return ctx
 }
 
-// access returns an access token of the admin's.
+// access returns an access token of the admin.
 func (w *wire) access(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	admin := at(1)
@@ -56,7 +56,7 @@ func listening(t *testing.T, pid int) []string {
 		raw, err := os.ReadFile("/proc/net/" + table)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(raw)) {
-			// sl local_address rem_address st ... inode; 0A is LISTEN.
+			// The columns are sl, local_address, rem_address, st, ..., inode. 0A means LISTEN.
 			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" && sockets[f[9]] {
 				out = append(out, address(t, f[1]))
 			}
@@ -66,7 +66,7 @@ func listening(t *testing.T, pid int) []string {
 	return out
 }
 
-// address parses an address of /proc/net/tcp, whose 32-bit words are little-endian.
+// address parses an address in /proc/net/tcp. Its 32-bit words are little-endian.
 func address(t *testing.T, text string) string {
 	t.Helper()
 	host, port, _ := strings.Cut(text, ":")
@@ -80,7 +80,7 @@ func address(t *testing.T, text string) string {
 	return net.JoinHostPort(net.IP(ip).String(), strconv.FormatUint(n, 10))
 }
 
-// plainly requests a path over plain HTTP and returns the status, or 0 if the port does not speak HTTP.
+// plainly requests a path over plain HTTP and returns the status, or 0 if the port does not use HTTP.
 func plainly(t *testing.T, addr, path string) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -96,12 +96,12 @@ func plainly(t *testing.T, addr, path string) (status int, body string) {
 	return resp.StatusCode, string(raw)
 }
 
-// insides returns the paths that only the admin listener serves.
+// insides returns the paths that only the admin listener may serve.
 func insides() []string {
 	return []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=1", "/metrics", "/statusz", "/readyz", "/debug/vars"}
 }
 
-// listeners requests those paths on every port of every process; none may serve them.
+// listeners requests these paths on every port of every process. No port may serve them.
 func (w *wire) listeners(t *testing.T) {
 	t.Helper()
 	public := strings.TrimPrefix(w.URL, "http://")
@@ -128,7 +128,8 @@ func (w *wire) listeners(t *testing.T) {
 	}
 }
 
-// TestAdminListener_servesDebugPathsAlone starts signalboxd with an admin listener; only that listener serves the paths.
+// TestAdminListener_servesDebugPathsAlone starts signalboxd with an admin listener. Only that listener may
+// serve the paths.
 func TestAdminListener_servesDebugPathsAlone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

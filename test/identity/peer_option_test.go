@@ -20,7 +20,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc"
 )
 
-// changed sets another access option on a method until undo; nil removes it. No other test may run meanwhile.
+// changed sets the access option of a method until undo is called; nil removes the option. No other test
+// may run at the same time.
 func changed(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func()) {
 	options := m.Options()
 	was := proto.GetExtension(options, optionsv1.E_Access)
@@ -32,7 +33,7 @@ func changed(m protoreflect.MethodDescriptor, a *optionsv1.Access) (undo func())
 	return func() { proto.SetExtension(options, optionsv1.E_Access, was) }
 }
 
-// bare returns a server with one method of the product, whose handler always succeeds.
+// bare returns a server with one method of the product. Its handler always succeeds.
 func bare(t *testing.T, m protoreflect.MethodDescriptor) *rpc.Server {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
@@ -53,7 +54,7 @@ func bare(t *testing.T, m protoreflect.MethodDescriptor) *rpc.Server {
 	return s
 }
 
-// letIn reports whether a method accepts a service that sends no caller.
+// letIn reports whether a method accepts a call from the service without a caller token.
 func letIn(t *testing.T, m protoreflect.MethodDescriptor, service string) bool {
 	t.Helper()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
@@ -71,7 +72,8 @@ func letIn(t *testing.T, m protoreflect.MethodDescriptor, service string) bool {
 	return err == nil
 }
 
-// TestServerCheck_methodWithoutAccessOption removes the option from each method, one at a time.
+// TestServerCheck_methodWithoutAccessOption removes the access option of one method at a time. Check must
+// then return an error.
 func TestServerCheck_methodWithoutAccessOption(t *testing.T) { //nolint:paralleltest // it changes global options
 	for _, m := range methods() {
 		require.NoError(t, bare(t, m).Check(), nameOf(m))
@@ -82,8 +84,9 @@ func TestServerCheck_methodWithoutAccessOption(t *testing.T) { //nolint:parallel
 	}
 }
 
-// TestPeerOption_matchesTable opens each method between services to each service that may not call it, and closes
-// it to each that may: the result must then differ from the table.
+// TestPeerOption_matchesTable checks for each method between services which services it accepts. It then
+// changes the method's option for one service at a time, and requires that the result differs from the
+// table.
 func TestPeerOption_matchesTable(t *testing.T) { //nolint:paralleltest // it changes global options
 	of := map[string]protoreflect.MethodDescriptor{}
 	for _, m := range methods() {
@@ -92,7 +95,7 @@ func TestPeerOption_matchesTable(t *testing.T) { //nolint:paralleltest // it cha
 	for _, in := range inners(t) {
 		m := of[in.name]
 		if in.callers[0] == "node" || m.IsStreamingClient() || m.IsStreamingServer() {
-			continue // streams are tested over the wire; one function reads the option for all methods
+			continue // TestServicesOnTheWire tests streams; the same function reads the option for all methods
 		}
 		for _, service := range services() {
 			listed := slices.Contains(in.callers, service)

@@ -21,7 +21,7 @@ import (
 	_ "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 )
 
-// peerTable is the hand-written table of the services that may call a method.
+// peerTable is the hand-written table of the services that may call each method.
 //
 //go:embed testdata/peers.txt
 var peerTable string
@@ -31,14 +31,14 @@ func services() []string {
 	return []string{"gateway", "auth", "jobs", "ingest", "registry", "inference"}
 }
 
-// inner is a method that no user calls.
+// inner is a method that users cannot call.
 type inner struct {
 	name    string
 	on      []string // the services that serve it
 	callers []string // the services that may call it; node is for agents
 }
 
-// inners parses the table.
+// inners parses peerTable.
 func inners(t *testing.T) []inner {
 	t.Helper()
 	var out []inner
@@ -57,7 +57,7 @@ func inners(t *testing.T) []inner {
 	return out
 }
 
-// methods returns all methods of Signalbox that are linked in.
+// methods returns all methods of Signalbox that are linked into the test.
 func methods() []protoreflect.MethodDescriptor {
 	var out []protoreflect.MethodDescriptor
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
@@ -75,7 +75,7 @@ func methods() []protoreflect.MethodDescriptor {
 	return out
 }
 
-// nameOf returns a method's name as the tables write it.
+// nameOf returns the name of a method as in the tables.
 func nameOf(m protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("%s/%s", m.Parent().FullName(), m.Name())
 }
@@ -87,8 +87,8 @@ func accessOf(t *testing.T, m protoreflect.MethodDescriptor) *optionsv1.Access {
 	return a
 }
 
-// TestMethods_inExactlyOneTable requires that each method is either in the route table or in peers.txt, and that its
-// option agrees.
+// TestMethods_inExactlyOneTable requires that each method is either in the route table or in peers.txt, and
+// that its access option agrees with that.
 func TestMethods_inExactlyOneTable(t *testing.T) {
 	t.Parallel()
 	public, inside := map[string]bool{}, map[string][]string{}
@@ -96,7 +96,7 @@ func TestMethods_inExactlyOneTable(t *testing.T) {
 		public[rt.RPC] = true
 	}
 	for _, m := range inners(t) {
-		require.NotContains(t, inside, m.name, "listed twice")
+		require.NotContains(t, inside, m.name, "each method must be listed only once")
 		inside[m.name] = m.callers
 	}
 	all := methods()
@@ -115,5 +115,5 @@ func TestMethods_inExactlyOneTable(t *testing.T) {
 		}
 		delete(inside, name)
 	}
-	require.Empty(t, inside, "methods that do not exist")
+	require.Empty(t, inside, "peers.txt must not contain methods that do not exist")
 }

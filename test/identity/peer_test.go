@@ -26,8 +26,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestServicesOnTheWire connects directly to the ports of the services: as each service, as a node, and with
-// certificates that the installation's CA did not issue.
+// TestServicesOnTheWire connects directly to the ports of the services: with the certificate of each
+// service and of a node, and with certificates that the installation's CA did not issue.
 func TestServicesOnTheWire(t *testing.T) {
 	w := tap(t, testenv.Split(t, testenv.Options{Env: cheap()}))
 	ctx := t.Context()
@@ -37,7 +37,7 @@ func TestServicesOnTheWire(t *testing.T) {
 	t.Run("reflection", func(t *testing.T) { w.reflection(ctx, t) })
 	t.Run("listeners", func(t *testing.T) { w.listeners(t) })
 	t.Run("people", func(t *testing.T) {
-		// The matrices of the single process apply to the split services too.
+		// The tests of the single process must also pass if each service has its own process.
 		people := build(ctx, t, w.Stand)
 		t.Run("credentials", func(t *testing.T) { people.swapped(ctx, t) })
 		t.Run("routes", func(t *testing.T) { people.routes(ctx, t) })
@@ -45,7 +45,7 @@ func TestServicesOnTheWire(t *testing.T) {
 	t.Run("another CA", func(t *testing.T) { w.anotherCA(ctx, t) })
 }
 
-// streaming returns which methods are streams.
+// streaming reports for each method whether it is a stream.
 func streaming() map[string]bool {
 	out := map[string]bool{}
 	for _, m := range methods() {
@@ -54,7 +54,7 @@ func streaming() map[string]bool {
 	return out
 }
 
-// between calls every method of peers.txt as each service and as a node, at every service that serves it.
+// between calls every method of peers.txt at every service that serves it, as each service and as a node.
 func (w *wire) between(ctx context.Context, t *testing.T) {
 	t.Helper()
 	streams := streaming()
@@ -82,9 +82,9 @@ func (w *wire) between(ctx context.Context, t *testing.T) {
 	}
 }
 
-// forPeople calls the methods of the route table at their services, as every service: without a caller, with callers
-// that auth did not sign, and with tokens for something else. Only the gateway may send a caller at all: a valid caller
-// of an admin gives no access to any other service.
+// forPeople calls each method of the route table as each service: without a caller token, with caller
+// tokens that auth did not sign, and with other kinds of tokens. Only the gateway may send a caller token.
+// From any other service, even the valid caller token of an admin must give no access.
 func (w *wire) forPeople(ctx context.Context, t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
@@ -117,7 +117,7 @@ func (w *wire) forPeople(ctx context.Context, t *testing.T) {
 	assert.Equal(t, "in", judged(call(withCaller(ctx, []string{w.caller(ctx, t, access)}), w.conn(t, "gateway", "auth", now), me, false)), "the valid caller must be accepted from the gateway")
 }
 
-// caller returns the signed caller that the gateway gets for an access token.
+// caller returns the caller token that the gateway receives from auth for an access token.
 func (w *wire) caller(ctx context.Context, t *testing.T, access string) string {
 	t.Helper()
 	conn := w.conn(t, "gateway", "auth", clock.Real().Now())
@@ -126,7 +126,7 @@ func (w *wire) caller(ctx context.Context, t *testing.T, access string) string {
 	return out.GetCallerToken()
 }
 
-// foreign returns a caller that is not signed with auth's key.
+// foreign returns a caller token that is not signed with auth's key.
 func foreign(t *testing.T) string {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
@@ -137,7 +137,8 @@ func foreign(t *testing.T) string {
 	return token
 }
 
-// strangers connects without a certificate, with invalid ones and with TLS 1.2: every connection fails.
+// strangers connects without a certificate, with invalid certificates and with TLS 1.2. Every connection
+// must fail.
 func (w *wire) strangers(t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
@@ -161,13 +162,13 @@ func (w *wire) strangers(t *testing.T) {
 	}
 }
 
-// handshake returns the result of a connection with this TLS configuration.
+// handshake connects with the TLS configuration and returns the outcome.
 func (w *wire) handshake(t *testing.T, at string, cfg *tls.Config) string {
 	t.Helper()
 	return judged(call(t.Context(), w.connect(t, at, cfg), health, false))
 }
 
-// reflection calls reflection and channelz services, which are not served.
+// reflection calls the reflection and channelz services. They must not be served.
 func (w *wire) reflection(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, at := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
@@ -179,8 +180,8 @@ func (w *wire) reflection(ctx context.Context, t *testing.T) {
 	}
 }
 
-// anotherCA replaces the installation's CA under the running services: first both CAs are trusted, then the
-// certificates are replaced, then the old CA is removed.
+// anotherCA replaces the installation's CA while the services are running. It makes the services trust both
+// CAs, then replaces the certificates, and then removes the old CA.
 func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 	t.Helper()
 	now := clock.Real().Now()
@@ -191,7 +192,7 @@ func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 	for _, who := range services() {
 		cert, key, err := certificate(other, who, now)
 		require.NoError(t, err)
-		// For a moment key and certificate do not match; the service keeps using the former pair.
+		// For a moment key and certificate do not match. The service must keep using the previous pair.
 		replace(t, filepath.Join(dir, who+"-key.pem"), key)
 		replace(t, filepath.Join(dir, who+".pem"), cert)
 	}
@@ -201,7 +202,7 @@ func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 		require.Equal(t, "no connection", judged(call(ctx, w.dial(t, old, at), health, false)), at)
 		require.NotEqual(t, "no connection", judged(call(ctx, w.dial(t, identity(t, other, "gateway", now), at), health, false)), at)
 	}
-	// A restarted service finds its peers, and the running ones continue.
+	// A restarted service must find its peers, and the running services must continue.
 	for _, name := range []string{"registry", "gateway"} {
 		p := w.Processes[name]
 		_, ended := p.Stop(time.Minute)
@@ -215,7 +216,7 @@ func (w *wire) anotherCA(ctx context.Context, t *testing.T) {
 	require.NoError(t, l.Client.Do(ctx, http.MethodPost, "/api/models", map[string]any{"name": l.Name}, nil), "the registry must reach auth for the project")
 }
 
-// replace rewrites a file, keeping its owner and mode, and changes its modification time.
+// replace rewrites a file without changing its owner and mode, and sets a later modification time.
 func replace(t *testing.T, path string, data []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, data, 0o600))
@@ -223,7 +224,7 @@ func replace(t *testing.T, path string, data []byte) {
 	require.NoError(t, os.Chtimes(path, later, later))
 }
 
-// conn returns a shared connection to a service as another one.
+// conn returns a connection to the service at, as the service who. Calls in the same test share it.
 func (w *wire) conn(t *testing.T, who, at string, now time.Time) *grpc.ClientConn {
 	t.Helper()
 	if w.conns == nil {

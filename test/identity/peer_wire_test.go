@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// wire is the split installation as seen on the network between its services.
+// wire is an installation with one process per service, as seen from the network between the services.
 type wire struct {
 	*testenv.Stand
 
@@ -28,7 +28,7 @@ type wire struct {
 	conns map[string]*grpc.ClientConn
 }
 
-// tap finds the installation's CA and the addresses of its services.
+// tap reads the installation's CA and the addresses of its services.
 func tap(t *testing.T, s *testenv.Stand) *wire {
 	t.Helper()
 	ca, err := pki.LoadCA(filepath.Join(s.Dir, "etc", "signalbox", "ca"))
@@ -43,7 +43,7 @@ func tap(t *testing.T, s *testenv.Stand) *wire {
 	return w
 }
 
-// identity issues a certificate for a name, valid for an hour from a time on.
+// identity issues a certificate for a name. It is valid for an hour from the given time.
 func identity(t *testing.T, ca *pki.CA, name string, from time.Time) *pki.Identity {
 	t.Helper()
 	cert, key, err := certificate(ca, name, from)
@@ -66,14 +66,14 @@ func certificate(ca *pki.CA, name string, from time.Time) (cert, key []byte, err
 	return pair.Cert, pair.Key, err
 }
 
-// dial connects to a service, or to the listener for agents, with an identity. It uses no client of the product, so that
-// nothing is filtered out before sending.
+// dial connects to a service, or to the listener for agents, with the given identity. It does not use the
+// product's client, which would reject some of the calls before sending them.
 func (w *wire) dial(t *testing.T, who *pki.Identity, at string) *grpc.ClientConn {
 	t.Helper()
 	return w.connect(t, at, pki.ClientTLS(who, server(at)))
 }
 
-// server returns the service that serves at a port; jobs serves the agents.
+// server returns the name of the service at a port. The jobs service has the listener for agents.
 func server(at string) string {
 	if at == "node" {
 		return "jobs"
@@ -89,7 +89,8 @@ func (w *wire) connect(t *testing.T, at string, cfg *tls.Config) *grpc.ClientCon
 	return conn
 }
 
-// call calls a method with an empty message and returns the error; a stream ends after its first message.
+// call calls a method with an empty message and returns the error. For a stream it receives only the first
+// message.
 func call(ctx context.Context, conn grpc.ClientConnInterface, method string, stream bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -100,15 +101,15 @@ func call(ctx context.Context, conn grpc.ClientConnInterface, method string, str
 	if err != nil {
 		return err
 	}
-	_ = s.SendMsg(&emptypb.Empty{}) // RecvMsg returns the refusal
+	_ = s.SendMsg(&emptypb.Empty{}) // RecvMsg returns the error
 	_ = s.CloseSend()
 	return s.RecvMsg(&emptypb.Empty{})
 }
 
-// health is a method open to every service.
+// health is a method that every service may call.
 const health = "grpc.health.v1.Health/Check"
 
-// judged returns the outcome of a call in one word or two.
+// judged returns the outcome of a call in one or two words.
 func judged(err error) string {
 	switch st := status.Convert(err); st.Code() {
 	case codes.PermissionDenied:
@@ -119,7 +120,7 @@ func judged(err error) string {
 		return "no connection"
 	case codes.Unimplemented:
 		if !strings.Contains(st.Message(), "unknown") && !strings.Contains(st.Message(), "not implemented") {
-			return "in" // a feature that is switched off
+			return "in" // accepted, but the feature is switched off
 		}
 		return "not served"
 	default:

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rankSum returns the two-sided p of the Mann-Whitney test that two samples come from one distribution, by its
-// normal approximation with the correction for ties. The samples need several dozen values.
+// rankSum returns the two-sided p-value of the Mann-Whitney test, whose null hypothesis is that both
+// samples have the same distribution. It uses the normal approximation with the correction for ties, which
+// needs samples of several dozen values.
 func rankSum(a, b []time.Duration) float64 {
 	type value struct {
 		took time.Duration
@@ -54,7 +55,7 @@ func median(list []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// TestRankSum compares rankSum with worked examples.
+// TestRankSum compares rankSum with examples that were calculated by hand.
 func TestRankSum(t *testing.T) {
 	t.Parallel()
 	series := func(n int, of func(i int) int) (list []time.Duration) {
@@ -70,7 +71,7 @@ func TestRankSum(t *testing.T) {
 	require.InDelta(t, 1, rankSum(series(50, func(int) int { return 7 }), series(50, func(int) int { return 7 })), 1e-9)
 	late := series(100, func(i int) int { return 2*i + 60 })
 	require.Less(t, rankSum(even, late), 1e-3)
-	// 1..10 against 4..13, counted pair by pair: U = 24.5, seven ties of two.
+	// 1..10 against 4..13, counted by hand: U = 24.5, with seven ties of two values.
 	require.InDelta(t, 0.05812, rankSum(series(10, func(i int) int { return i + 1 }), series(10, func(i int) int { return i + 4 })), 1e-5)
 	require.Equal(t, time.Duration(100), median(even))
 }

@@ -16,24 +16,24 @@ import (
 
 const (
 	tabs = 20
-	// sideBySide is how many sessions are refreshed at once, each by all its tabs.
+	// sideBySide is the number of sessions that are refreshed at the same time, each by all of its tabs.
 	sideBySide = 6
-	// grace is the time within which all tabs of a session may exchange the first token, from the first exchange on.
+	// grace is the time after the first exchange of a token during which all tabs may exchange it.
 	grace = 10 * time.Second
 )
 
-// browser is one session with many tabs that all refresh at once.
+// browser is one session with many tabs, which all refresh at the same time.
 type browser struct {
 	first, access string
 
 	mu         sync.Mutex
 	successors map[string]bool
 	refused    int
-	token      string // an access token that a tab got
+	token      string // an access token that a tab received
 	took       time.Duration
 }
 
-// refreshAll lets every tab exchange the first token until it gets a response.
+// refreshAll lets every tab exchange the session's first token until it has received a response.
 func (b *browser) refreshAll(ctx context.Context, c *caller, responses *atomic.Int64) {
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -57,8 +57,8 @@ func (b *browser) refreshAll(ctx context.Context, c *caller, responses *atomic.I
 	b.took = time.Since(began)
 }
 
-// persist repeats an exchange until it gets a response other than a server error, as a client does whose response was
-// lost or whose server is down.
+// persist repeats an exchange until the response is not a server error, as a client does if the response
+// was lost or the server is down.
 func persist(ctx context.Context, c *caller, cookie string) response {
 	for {
 		a, err := c.refresh(ctx, cookie)
@@ -72,7 +72,7 @@ func persist(ctx context.Context, c *caller, cookie string) response {
 	}
 }
 
-// signInMany opens sessions, each from its own address.
+// signInMany creates sessions, each from its own address.
 func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
 	t.Helper()
 	browsers := make([]*browser, n)
@@ -83,8 +83,8 @@ func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
 	return browsers
 }
 
-// oneSuccessor refreshes many sessions from twenty tabs each while auth is killed, and
-// then replays the used tokens.
+// oneSuccessor refreshes many sessions, each from twenty tabs, while auth is killed. It then sends the used
+// tokens again.
 func oneSuccessor(t *testing.T, s *testenv.Stand) {
 	t.Helper()
 	c := from(t, s.URL, "")
@@ -121,7 +121,7 @@ func oneSuccessor(t *testing.T, s *testenv.Stand) {
 	replay(t, s, c, db, browsers)
 }
 
-// judge requires one successor per session: no client saw two, and the database holds one.
+// judge requires that each session has exactly one successor token, in the responses and in the database.
 func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	lost := 0
@@ -131,7 +131,7 @@ func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
 			lost++ // the response was lost when auth was killed
 		}
 		if b.took < grace {
-			require.Zero(t, b.refused, "session %d: within the grace every tab must succeed", i)
+			require.Zero(t, b.refused, "session %d: within the grace period every tab must succeed", i)
 		}
 	}
 	rows, err := db.Query(t.Context(), `
@@ -144,14 +144,15 @@ func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
 	for _, size := range families {
 		require.Equal(t, 2, size, "a session must have its first token and one successor")
 	}
-	t.Logf("%d sessions x %d tabs: one successor each; %d responses with it were lost", len(browsers), tabs, lost)
+	t.Logf("%d sessions x %d tabs: one successor each; for %d sessions all responses were lost", len(browsers), tabs, lost)
 }
 
-// replay kills auth once more and presents used tokens after the grace: each is rejected and revokes its family.
+// replay kills auth again and sends used tokens after the grace period. Each must be rejected and must
+// revoke all tokens of its session.
 func replay(t *testing.T, s *testenv.Stand, c *caller, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	s.Processes["auth"].Kill()
-	// Skip the grace without waiting by moving used_at back.
+	// Set used_at to an earlier time instead of waiting for the end of the grace period.
 	_, err := db.Exec(t.Context(), `UPDATE auth.refresh_token SET used_at = used_at - interval '11 seconds' WHERE used_at IS NOT NULL`)
 	require.NoError(t, err)
 	s.Processes["auth"].Start()
@@ -178,5 +179,5 @@ func replay(t *testing.T, s *testenv.Stand, c *caller, db *pgx.Conn, browsers []
 	var revoked int
 	require.NoError(t, db.QueryRow(t.Context(), `SELECT count(*) FROM auth.session WHERE revoked_reason = 'reuse'`).Scan(&revoked))
 	require.GreaterOrEqual(t, revoked, stolen)
-	t.Logf("%d replays past the grace, after a kill: all rejected, every family revoked", stolen)
+	t.Logf("%d used tokens after the grace period and a kill: all rejected, all sessions revoked", stolen)
 }

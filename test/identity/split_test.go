@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestSignIn_splitServices tests what needs several auth processes, or one that dies.
+// TestSignIn_splitServices tests sign-in with several instances of auth and while an instance is killed.
 func TestSignIn_splitServices(t *testing.T) {
 	t.Parallel()
 	env := cheap()
@@ -24,7 +24,7 @@ func TestSignIn_splitServices(t *testing.T) {
 	t.Run("one successor per refresh token while auth is killed", func(t *testing.T) { oneSuccessor(t, s) })
 }
 
-// database opens the auth database of the split shape as its server's admin.
+// database connects to auth's database as the admin of the database server.
 func database(t *testing.T, s *testenv.Stand) *pgx.Conn {
 	t.Helper()
 	raw, err := os.ReadFile(s.AdminURL())

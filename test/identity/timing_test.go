@@ -19,24 +19,25 @@ import (
 )
 
 const (
-	// unlikely is the p below which two samples count as different; a second pair must confirm it.
+	// unlikely is the p-value below which two samples count as different. A second measurement must confirm the
+	// difference.
 	unlikely = 0.001
-	// farApart is the ratio of medians above which two samples differ without any test.
+	// farApart is the ratio of medians above which two samples count as different, whatever the p-value.
 	farApart = 1.5
 )
 
-// noticeable returns settings whose password check takes some milliseconds: short, but far longer than everything
-// around it.
+// noticeable returns settings with which a password check takes some milliseconds. That is short, but much
+// longer than the rest of a login.
 func noticeable() map[string]string {
 	env := cheap()
 	env["SERVICE_AUTH_HASH_MEMORY_KIB"] = "4096"
 	return env
 }
 
-// samples holds the durations of failed logins for an existing user and for unknown users, taken in turns.
+// samples contains the durations of failed logins, alternately for an existing user and for unknown users.
 type samples struct{ wrong, unknown []time.Duration }
 
-// distinguishable reports whether the two can be distinguished.
+// distinguishable reports whether the two samples differ.
 func (s samples) distinguishable() bool {
 	ratio := float64(median(s.wrong)) / float64(median(s.unknown))
 	return rankSum(s.wrong, s.unknown) < unlikely || ratio > farApart || ratio < 1/farApart
@@ -46,8 +47,8 @@ func (s samples) String() string {
 	return fmt.Sprintf("2 x %d: wrong password %s, unknown user %s, p %.4f", len(s.wrong), median(s.wrong), median(s.unknown), rankSum(s.wrong, s.unknown))
 }
 
-// measure fails n logins of either kind, each from a fresh address, and requires that their
-// responses are the same.
+// measure times n logins with a wrong password and n with an unknown user, each from a new address. It
+// requires that all responses are the same.
 func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 	t.Helper()
 	var s samples
@@ -64,7 +65,7 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 		same(t, *like, a)
 	}
 	for range n {
-		unknown := "u" + fmt.Sprint(1000+rand.IntN(9000)) // as long as `admin`
+		unknown := "u" + fmt.Sprint(1000+rand.IntN(9000)) // the name has the same length as `admin`
 		if rand.IntN(2) == 0 {
 			try("admin", &s.wrong)
 			try(unknown, &s.unknown)
@@ -76,7 +77,7 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 	return s
 }
 
-// same requires responses that differ only in what differs between any two responses.
+// same requires that two responses differ only in the fields that differ between all responses.
 func same(t testing.TB, a, b response) {
 	t.Helper()
 	require.Equal(t, a.body, b.body)
@@ -91,7 +92,7 @@ func same(t testing.TB, a, b response) {
 	require.Equal(t, strip(a.header), strip(b.header))
 }
 
-// TestLoginTiming_unknownUserLikeWrongPassword measures both kinds of failed logins, interleaved.
+// TestLoginTiming_unknownUserLikeWrongPassword measures both kinds of failed logins alternately.
 func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 	s := testenv.Single(t, testenv.Options{Env: noticeable()})
 	c := from(t, s.URL, "")
@@ -102,13 +103,13 @@ func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 	if !first.distinguishable() {
 		return
 	}
-	// One pair in a thousand is that far apart by chance, and more on a busy machine.
+	// One measurement in a thousand differs that much by chance, and more on a busy machine.
 	second := measure(t, c, n, 2*n)
 	require.False(t, second.distinguishable(), "distinguishable twice: %s; %s", first, second)
 }
 
-// TestLoginTiming_detectsMissingDummyHash builds the server without the dummy hash for unknown users:
-// the measurement must detect it.
+// TestLoginTiming_detectsMissingDummyHash builds the server without the dummy hash for unknown users. The
+// measurement must detect the difference.
 func TestLoginTiming_detectsMissingDummyHash(t *testing.T) {
 	if !whole() {
 		t.Log("skipped: needs a separate build; run make identity")
@@ -125,7 +126,7 @@ func TestLoginTiming_detectsMissingDummyHash(t *testing.T) {
 	t.Log(got)
 }
 
-// withoutDummy builds signalboxd without the dummy hash.
+// withoutDummy builds signalboxd without the dummy hash for unknown users.
 func withoutDummy(t *testing.T) string {
 	t.Helper()
 	root, dir := testenv.Root(t), t.TempDir()
@@ -146,7 +147,7 @@ func withoutDummy(t *testing.T) string {
 	return program
 }
 
-// BenchmarkUnknownUserAgainstWrongPassword runs the measurement with larger samples.
+// BenchmarkUnknownUserAgainstWrongPassword measures larger samples.
 func BenchmarkUnknownUserAgainstWrongPassword(b *testing.B) {
 	s := testenv.Single(b, testenv.Options{Env: noticeable()})
 	c := from(b, s.URL, "")

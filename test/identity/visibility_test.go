@@ -17,7 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestProjectVisibility_coversContents changes the visibility of a project that holds an object of every kind.
+// TestProjectVisibility_coversContents changes the visibility of a project that contains an object of every
+// kind.
 func TestProjectVisibility_coversContents(t *testing.T) {
 	w := build(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheap()}))
 	ctx := t.Context()
@@ -34,7 +35,7 @@ func TestProjectVisibility_coversContents(t *testing.T) {
 	ends = w.followed(ctx, t, "viewer")
 	w.people["manager"].do(ctx, t, w.Stand, http.MethodDelete, "/api/projects/"+w.open["project_id"]+"/members/viewer", nil, nil)
 	for path, end := range ends {
-		// The stream closes as if cut, and reconnecting gets 404.
+		// The stream ends as if the connection had broken. A client that reconnects receives 404.
 		assert.NotContains(t, <-end, "event: e", path)
 		assert.Equal(t, http.StatusNotFound, w.people["viewer"].call(ctx, t, w.Stand, http.MethodGet, path, "").status, path)
 	}
@@ -45,7 +46,8 @@ func TestProjectVisibility_coversContents(t *testing.T) {
 	}
 }
 
-// single returns the routes that show one object, with the name of its id; every service serves some.
+// single returns routes that show one object, with the name of the object's id. Every service serves some
+// of them.
 func single() map[string]string {
 	return map[string]string{
 		"/api/projects/<it>": "project_id", "/api/jobs/<it>": "job_id", "/api/runs/<it>": "run_id", "/api/runs/<it>/artifacts": "run_id",
@@ -56,7 +58,7 @@ func single() map[string]string {
 	}
 }
 
-// lists returns the routes that list objects, with the name of the objects' id.
+// lists returns routes that list objects, with the name of the objects' ids.
 func lists() map[string]string {
 	return map[string]string{
 		"/api/projects": "project_id", "/api/jobs": "job_id", "/api/runs?state=all": "run_id", "/api/datasets": "dataset_id",
@@ -94,7 +96,8 @@ func (w *world) sees(ctx context.Context, t *testing.T, who string) {
 	}
 }
 
-// seenByItsMembers requires that another operator cannot tell an object in the project from a missing one.
+// seenByItsMembers requires that members see the project's objects, and that for other operators each
+// object looks like a missing one.
 func (w *world) seenByItsMembers(ctx context.Context, t *testing.T) {
 	t.Helper()
 	w.sees(ctx, t, "viewer")
@@ -113,7 +116,8 @@ func (w *world) seenByItsMembers(ctx context.Context, t *testing.T) {
 	}
 }
 
-// followed opens every stream of the open project's job, and returns what each has sent when it ends.
+// followed opens every stream of the job in the open project. Each returned channel receives the text of
+// its stream when the stream ends.
 func (w *world) followed(ctx context.Context, t *testing.T, who string) map[string]<-chan string {
 	t.Helper()
 	ends := map[string]<-chan string{}
@@ -141,7 +145,7 @@ func (w *world) followed(ctx context.Context, t *testing.T, who string) map[stri
 	return ends
 }
 
-// whileItIsHidden hides the project while the editor creates datasets in it, and returns their ids.
+// whileItIsHidden hides the project while the editor is creating datasets in it. It returns their ids.
 func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string) {
 	t.Helper()
 	const makers, each = 4, 3
@@ -171,7 +175,7 @@ func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string
 	}
 	<-began
 	w.opens(ctx, t, "team")
-	// From here on, datasets whose creation is still under way are hidden too.
+	// From now on, datasets that are still being created must be hidden as well.
 	stranger := w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets", "")
 	require.NotContains(t, string(stranger.body), "meanwhile-")
 	wg.Wait()

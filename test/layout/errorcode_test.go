@@ -16,22 +16,23 @@ import (
 
 const faultPackage = module + "/platform/fault"
 
-// The sets of words that an error response can contain.
+// The sets of error codes in a response.
 const (
-	setCode  = "code"  // the member code
-	setOAuth = "OAuth" // the error code of an OAuth RFC
+	setCode  = "code"  // values of the member code
+	setOAuth = "OAuth" // error codes of the OAuth RFCs
 )
 
-// wrapper is a function that passes one of its parameters on as an error code.
+// wrapper is a function that uses one of its parameters as an error code.
 type wrapper struct {
 	set  string
 	code int // the index of the parameter
-	// kind is the error's kind, empty if it is unknown. If it is a parameter, kindArg is its index, and -1 otherwise.
+	// kind is the error's kind; empty if unknown. If the kind is a parameter, kindArg is its index, otherwise
+	// -1.
 	kind    string
 	kindArg int
 }
 
-// codeFile is a product file and the import paths behind its package names.
+// codeFile is a source file of the product and the import path for each package name in it.
 type codeFile struct {
 	source
 
@@ -44,18 +45,21 @@ type constant struct {
 	expr ast.Expr
 }
 
-// errorCodes holds the error codes of the source. Wrappers and constants are named by import path and name.
+// errorCodes contains the error codes in the source. Its keys for wrappers and constants consist of import
+// path and name.
 type errorCodes struct {
 	files    []*codeFile
 	consts   map[string]constant
 	wrappers map[string]map[wrapper]bool
-	// statuses has the HTTP statuses of each code of a set, as far as they are known.
+	// statuses contains the HTTP statuses of each code, as far as the source shows them. The first key is the
+	// set of codes.
 	statuses map[string]map[string]map[int]bool
-	// unknown lists the codes whose value cannot be read from the source.
+	// unknown lists the codes whose value the source does not show.
 	unknown map[string]bool
 }
 
-// readErrorCodes collects the codes of all programs that serve the API. It repeats until it finds no further wrapper.
+// readErrorCodes collects the error codes of all programs that serve the API. It repeats the search until
+// it finds no more wrappers.
 func readErrorCodes(t *testing.T) *errorCodes {
 	t.Helper()
 	c := &errorCodes{
@@ -149,7 +153,7 @@ func (c *errorCodes) readDecl(f *codeFile, d ast.Decl) {
 	})
 }
 
-// readCall adds the codes of a call of a wrapper.
+// readCall adds the codes in a call of a wrapper.
 func (c *errorCodes) readCall(f *codeFile, fn *ast.FuncDecl, call *ast.CallExpr) {
 	for _, w := range slices.Collect(maps.Keys(c.wrappers[f.callee(call)])) {
 		if w.code >= len(call.Args) {
@@ -166,7 +170,8 @@ func (c *errorCodes) readCall(f *codeFile, fn *ast.FuncDecl, call *ast.CallExpr)
 	}
 }
 
-// readLiteral adds the codes in a literal of fault.Error or of a type that is sent as an error.
+// readLiteral adds the codes in a composite literal of fault.Error or of another type that is sent as an
+// error.
 func (c *errorCodes) readLiteral(f *codeFile, fn *ast.FuncDecl, literal *ast.CompositeLit) {
 	fields := map[string]ast.Expr{}
 	for _, e := range literal.Elts {
@@ -186,7 +191,8 @@ func (c *errorCodes) readLiteral(f *codeFile, fn *ast.FuncDecl, literal *ast.Com
 	}
 }
 
-// use records that an expression is a code of an error of a kind, nil if the kind is unknown.
+// use records that the expression code is the code of an error. kind is the expression of the error's kind,
+// or nil if it is unknown.
 func (c *errorCodes) use(f *codeFile, fn *ast.FuncDecl, set string, code, kind ast.Expr) {
 	v, k := c.resolve(f, fn, code), value{texts: []string{""}, param: -1}
 	if kind != nil {
@@ -212,7 +218,7 @@ func (c *errorCodes) use(f *codeFile, fn *ast.FuncDecl, set string, code, kind a
 	}
 }
 
-// found adds a code and the statuses of its kinds.
+// found adds a code with the statuses of its kinds.
 func (c *errorCodes) found(set, code string, kinds []string) {
 	if code == "" {
 		return

@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// value is what is known of an expression: the texts that it can have, and the index of the parameter that it names, -1
-// if it names another thing.
+// value describes an expression: the texts that it can have, and the index of the parameter that it refers
+// to, or -1 if it is not a parameter.
 type value struct {
 	texts []string
 	param int
 }
 
-// resolve returns the value of an expression inside a function, which is nil for a package-level declaration.
+// resolve returns the value of an expression inside the function fn. fn is nil for a package-level
+// declaration.
 func (c *errorCodes) resolve(f *codeFile, fn *ast.FuncDecl, e ast.Expr) value {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -47,7 +48,7 @@ func (c *errorCodes) constant(name string) value {
 	return value{param: -1}
 }
 
-// assigned returns the texts that a function assigns to a variable.
+// assigned returns the texts that a function assigns to the variable name.
 func (c *errorCodes) assigned(f *codeFile, fn *ast.FuncDecl, name string) []string {
 	if fn == nil {
 		return nil
@@ -69,8 +70,8 @@ func (c *errorCodes) assigned(f *codeFile, fn *ast.FuncDecl, name string) []stri
 	return texts
 }
 
-// callee returns the name of the called function. Methods are named by package, without their type; those of
-// fault.Error are known by their names.
+// callee returns the name of the called function: the package and the name, without the type of a method.
+// The methods of fault.Error are recognized by their names.
 func (f *codeFile) callee(call *ast.CallExpr) string {
 	switch fun := call.Fun.(type) {
 	case *ast.Ident:
@@ -87,7 +88,7 @@ func (f *codeFile) callee(call *ast.CallExpr) string {
 	return ""
 }
 
-// declared returns the name under which callee finds a function.
+// declared returns the name that callee returns for calls of the function.
 func (f *codeFile) declared(fn *ast.FuncDecl) string {
 	if fn.Recv != nil {
 		return f.pkg + ".method." + fn.Name.Name
@@ -95,7 +96,7 @@ func (f *codeFile) declared(fn *ast.FuncDecl) string {
 	return f.pkg + "." + fn.Name.Name
 }
 
-// names returns the names of a function's parameters or results.
+// names returns the names in a list of parameters or results.
 func names(list *ast.FieldList) (all []string) {
 	if list == nil {
 		return nil
@@ -115,7 +116,7 @@ func parameter(fn *ast.FuncDecl, name string) int {
 	return slices.Index(names(fn.Type.Params), name)
 }
 
-// codeResult returns the index of the string result called code, -1 if there is none.
+// codeResult returns the index of the string result with the name code, or -1 if there is none.
 func codeResult(fn *ast.FuncDecl) int {
 	if fn == nil || fn.Type.Results == nil {
 		return -1
@@ -140,8 +141,8 @@ func lastName(e ast.Expr) string {
 
 func isOAuthField(name string) bool { return name == setOAuth || name == "word" }
 
-// isPassedOn reports whether an expression is the code of an existing error: a field that holds one, or an entry of the
-// metadata with which it arrived.
+// isPassedOn reports whether an expression is the code of an existing error: a field with a code, or an
+// entry of received metadata.
 func isPassedOn(e ast.Expr) bool {
 	if _, ok := e.(*ast.IndexExpr); ok {
 		return true
@@ -150,8 +151,8 @@ func isPassedOn(e ast.Expr) bool {
 	return ok && slices.Contains([]string{"Code", "Gate", setOAuth}, field.Sel.Name)
 }
 
-// readConstants adds the constants that are named as codes or gates, used or not, and the OAuth words of packages that
-// have a wrapper of WithOAuth.
+// readConstants adds the constants whose names begin with Code or Gate, even if they are not used, and the
+// OAuth error codes of packages with a wrapper of WithOAuth.
 func (c *errorCodes) readConstants() {
 	for name, value := range c.consts {
 		dot := strings.LastIndex(name, ".")
@@ -170,7 +171,7 @@ func (c *errorCodes) readConstants() {
 	}
 }
 
-// wraps reports whether a package has a wrapper for a set.
+// wraps reports whether a package has a wrapper for the set.
 func (c *errorCodes) wraps(pkg, set string) bool {
 	for name, all := range c.wrappers {
 		for w := range all {

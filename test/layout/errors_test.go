@@ -17,14 +17,14 @@ import (
 const errorsPage = "docs/reference/errors.md"
 
 var (
-	// row is a line of the page's tables: a code, its statuses, and the two columns of text.
+	// row matches a line of a table: a code, its statuses, and two columns of text.
 	row = regexp.MustCompile("^\\| `([^`]+)` \\| ([0-9, ]+) \\| [^|]+ \\| [^|]+ \\|$")
-	// goldenCode and goldenWord are a code and an OAuth error code in an expected response.
+	// goldenCode and goldenWord match an error code and an OAuth error code in an expected response.
 	goldenCode = regexp.MustCompile(`"code": ?"([a-z][a-z0-9_]*)"`)
 	goldenWord = regexp.MustCompile(`"error": ?"([a-z][a-z0-9_]*)"`)
 )
 
-// documented is a table of the page: the statuses of each code.
+// documented is a table of the page: its codes with their statuses.
 type documented struct {
 	heading string
 	codes   []string
@@ -45,8 +45,8 @@ func readErrorsPage(t *testing.T) (tables []documented) {
 			continue
 		}
 		cells := row.FindStringSubmatch(line)
-		require.NotNil(t, cells, "%s: this row needs four columns: %s", errorsPage, line)
-		require.NotEmpty(t, tables, "%s: a table needs a heading", errorsPage)
+		require.NotNil(t, cells, "%s: this row must have four columns: %s", errorsPage, line)
+		require.NotEmpty(t, tables, "%s: a table must have a heading", errorsPage)
 		table := &tables[len(tables)-1]
 		table.codes = append(table.codes, cells[1])
 		for word := range strings.SplitSeq(cells[2], ", ") {
@@ -58,7 +58,7 @@ func readErrorsPage(t *testing.T) (tables []documented) {
 	return tables
 }
 
-// setOf returns the set of words that a table lists.
+// setOf returns the set of codes that a table lists.
 func (d documented) setOf() string {
 	if strings.Contains(d.heading, setOAuth) {
 		return setOAuth
@@ -66,7 +66,7 @@ func (d documented) setOf() string {
 	return setCode
 }
 
-// documentedCodes returns the statuses of each code of a set, over all tables.
+// documentedCodes returns the statuses of each code of a set, from all tables.
 func documentedCodes(t *testing.T, tables []documented, set string) map[string][]int {
 	t.Helper()
 	all := map[string][]int{}
@@ -86,14 +86,14 @@ func documentedCodes(t *testing.T, tables []documented, set string) map[string][
 func TestErrorCodesAreDocumented(t *testing.T) {
 	t.Parallel()
 	source, tables := readErrorCodes(t), readErrorsPage(t)
-	require.Empty(t, source.unknown, "codes whose value this test cannot find; use a constant or a parameter")
+	require.Empty(t, source.unknown, "this test cannot find the values of these codes; use a constant or a parameter")
 	for set, codes := range source.statuses {
 		page := documentedCodes(t, tables, set)
 		require.ElementsMatch(t, slices.Sorted(maps.Keys(codes)), slices.Sorted(maps.Keys(page)),
 			"listA is the %s values in the source, listB those in %s", set, errorsPage)
 		for code, statuses := range codes {
 			for status := range statuses {
-				require.Contains(t, page[code], status, "%s: the statuses of %s", errorsPage, code)
+				require.Contains(t, page[code], status, "%s: add a status of %s", errorsPage, code)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestErrorCodesOfTheGoldenFilesAreDocumented(t *testing.T) {
 		raw, err := os.ReadFile(p)
 		for line := range strings.Lines(string(raw)) {
 			if strings.Contains(line, `"phase"`) {
-				continue // the reason of a revision has a code of its own
+				continue // the code in a revision's phase is not an error code
 			}
 			for _, m := range goldenCode.FindAllStringSubmatch(line, -1) {
 				seen++
@@ -127,7 +127,8 @@ func TestErrorCodesOfTheGoldenFilesAreDocumented(t *testing.T) {
 	require.Greater(t, seen, 100)
 }
 
-// The wrappers of fault.New are found by what they do, not by their names.
+// TestErrorCodesAreFoundBehindWrappers checks that wrappers of fault.New are found by their code, not by
+// their names.
 func TestErrorCodesAreFoundBehindWrappers(t *testing.T) {
 	t.Parallel()
 	found := readErrorCodes(t)

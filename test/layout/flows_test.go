@@ -17,20 +17,20 @@ import (
 )
 
 var (
-	// pathSpan matches a path in backticks and the names in backticks that follow it, separated by commas.
+	// pathSpan matches a path in backticks and the names in backticks after it, separated by commas.
 	pathSpan = regexp.MustCompile("`([A-Za-z0-9_.*/{},-]+)`((?:,? `[A-Za-z_][A-Za-z0-9_.]*`)*)")
-	// nameSpan matches one name of such a list.
+	// nameSpan matches one of these names.
 	nameSpan = regexp.MustCompile("`([A-Za-z0-9_.]+)`")
-	// braces matches the alternatives of a{b,c}.
+	// braces matches a pattern with alternatives, such as a{b,c}.
 	braces = regexp.MustCompile(`^([^{}]*)\{([^{}]*)\}([^{}]*)$`)
-	// standIn matches a placeholder like the A in services/A.
+	// standIn matches a placeholder such as A in services/A.
 	standIn = regexp.MustCompile(`/[A-Z](/|$)`)
 	// numbered matches a step of a flow.
 	numbered = regexp.MustCompile(`^\d+\. `)
 )
 
-// missingNames returns what a page names and the repository at top lacks: a path in backticks, or a function in
-// backticks directly after a file.
+// missingNames returns the paths and functions in a page that do not exist in the repository top: paths in
+// backticks, and functions in backticks directly after a file.
 func missingNames(top, page string) []string {
 	var out []string
 	for _, span := range pathSpan.FindAllStringSubmatch(page, -1) {
@@ -51,9 +51,9 @@ func missingNames(top, page string) []string {
 	return out
 }
 
-// repositoryPath reports whether a word in backticks is a path from the root of the repository: its first element
-// exists there. Any other path to a source file counts too if it is three levels deep, so that a removed top folder
-// is found.
+// repositoryPath reports whether a word in backticks is a path from the root of the repository. It is one
+// if its first element exists there. A path to a source file that is three levels deep is one as well, so
+// that a removed top-level folder is detected.
 func repositoryPath(top, word string) bool {
 	first, rest, deep := strings.Cut(word, "/")
 	if !deep || first == "" || standIn.MatchString(word) {
@@ -77,14 +77,14 @@ func alternatives(p string) []string {
 	return out
 }
 
-// otherFunctions matches the functions that a file declares, by its extension.
+// otherFunctions matches the functions that a file declares. Its key is the file name extension.
 var otherFunctions = map[string]*regexp.Regexp{
 	".py": regexp.MustCompile(`(?m)^ *(?:async )?def (\w+)\(`),
 	".js": regexp.MustCompile(`(?m)^ *(?:const (\w+) = (?:async )?\(|(?:async )?function (\w+)\()`),
 }
 
-// declarations returns the functions of a file, the methods of Go as Method and as Type.Method. known is false if the
-// file is missing or not in a language that is read here.
+// declarations returns the functions of a file. For Go it returns methods as Method and as Type.Method.
+// known is false if the file is missing or its language is not supported.
 func declarations(file string) (names []string, known bool) {
 	if path.Ext(file) == ".go" {
 		return goDeclarations(file)
@@ -120,7 +120,7 @@ func goDeclarations(file string) (names []string, known bool) {
 	return names, true
 }
 
-// receiver returns the name of a receiver's type, without a pointer and type parameters.
+// receiver returns the name of a receiver's type, without pointer and type parameters.
 func receiver(e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.StarExpr:
@@ -141,6 +141,9 @@ func TestFlowsNameExistingFiles(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(top, "docs/contributing/*.md"))
 	require.NoError(t, err)
 	require.Contains(t, pages, filepath.Join(top, "docs/contributing/flows.md"))
+	records, err := filepath.Glob(filepath.Join(top, decisions, "*.md"))
+	require.NoError(t, err)
+	pages = append(pages, records...)
 	for _, page := range pages {
 		raw, err := os.ReadFile(page)
 		require.NoError(t, err)

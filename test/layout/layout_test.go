@@ -1,6 +1,6 @@
-// Package layout enforces the tree's own rules: which package may import which, package names, the sizes
-// of files, functions and packages, the share of tests, and a comment on every package. It runs with every
-// other test (`make test`). depguard reports the same imports by line; this package checks all rules.
+// Package layout checks the rules for this source tree: the imports between packages, package names, the
+// sizes of files, functions and packages, the share of tests, and that every package has a comment.
+// depguard reports forbidden imports with their line as well.
 package layout
 
 import (
@@ -22,7 +22,7 @@ const module = "github.com/signalbox-dev/signalbox"
 
 var services = []string{"auth", "jobs", "ingest", "registry", "inference"}
 
-// pkg is what `go list` reports about a package.
+// pkg is the description of a package by `go list`.
 type pkg struct {
 	ImportPath string
 	Dir        string
@@ -32,7 +32,7 @@ type pkg struct {
 	Deps       []string
 }
 
-// list runs `go list` for packages with their dependencies.
+// list runs `go list` for the packages and their dependencies.
 func list(t *testing.T, patterns ...string) []pkg {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps"}, patterns...)...)
@@ -60,7 +60,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// ours returns the imports that lie in this module, relative to it.
+// ours returns the imports of packages in this module, relative to the module.
 func ours(imports []string) []string {
 	var out []string
 	for _, i := range imports {
@@ -73,12 +73,12 @@ func ours(imports []string) []string {
 
 func within(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
 
-// forbidden returns why a package must not import another one of this module, or "" if it may.
+// forbidden returns the reason why the package from must not import the package to, or "" if it may.
 func forbidden(from, to string) string {
 	switch {
 	case within(from, "platform"):
 		if within(to, "gen") && !within(to, "gen/signalbox/options") {
-			return "of the generated code, platform may import only the options"
+			return "platform may import only the options from the generated code"
 		}
 		if !within(to, "platform") && !within(to, "gen") {
 			return "platform must not import packages above it"
@@ -128,7 +128,8 @@ func TestForbidden_detectsEachRule(t *testing.T) {
 	require.Empty(t, forbidden("platform/rpc", "gen/signalbox/options/v1"))
 }
 
-// binaries maps each command of the split shape to the service that it may link, if any.
+// binaries maps each command of an installation that runs one process per service to the service that it
+// may link, if any.
 func binaries() map[string]string {
 	out := map[string]string{"gateway/cmd/gatewayd": "", "agent/cmd/signalbox-agent": ""}
 	for _, s := range services {
@@ -163,7 +164,7 @@ func TestStatusCodes_onlyAtTheEdge(t *testing.T) {
 	}
 }
 
-// area reports whether a package owns a resource: it has a store and a server.
+// area reports whether a package owns a resource, which means that it has a store and a server.
 func area(p pkg) bool {
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(p.GoFiles, func(f string) bool { return strings.HasPrefix(f, prefix) })

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mains measures every program of the tree, by its folder. For an installed program (`make build` builds those in a
-// folder cmd) the whole package counts, so that code cannot be moved into a second file to keep main short; for
-// a tool of this tree only the file with func main counts.
+// mains returns the number of lines of each program, by its folder. For an installed program (a package in
+// a folder cmd, which `make build` builds) all files count, so that moving code out of main.go does not
+// help. For a tool only the file with func main counts.
 func mains(all []source) map[string]int {
 	main, whole := map[string]int{}, map[string]int{}
 	for _, s := range all {
@@ -58,7 +58,7 @@ func TestMains_areShort(t *testing.T) {
 		}
 	}
 	for _, dir := range programs {
-		require.Contains(t, measured, dir, "a program that is not measured")
+		require.Contains(t, measured, dir, "every program must be measured")
 	}
 }
 

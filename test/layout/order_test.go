@@ -12,16 +12,16 @@ import (
 )
 
 var (
-	// paged matches the end of a statement that returns one page of rows; its ORDER BY comes before.
+	// paged matches the end of a statement that returns one page of rows. The ORDER BY clause precedes it.
 	paged = regexp.MustCompile(`LIMIT (\$\d+|" \+ q\.arg\(limit\) \+ ") OFFSET`)
-	// ordered matches the last ORDER BY before it, also one in a constant.
+	// ordered matches the last ORDER BY clause before it, which may be in a constant.
 	ordered = regexp.MustCompile("(?s)^.*ORDER BY ([^`\"]+)")
-	// shared matches columns that may have the same value in several rows of a list.
+	// shared matches columns in which several rows of a list may have the same value.
 	shared = regexp.MustCompile(`(^|\.|_)(at|name|username|display_name|priority|state|created|role|kind)$`)
 )
 
-// unordered returns the ORDER BY clauses of paged statements that leave the order of some rows undefined, so that a
-// reader of all pages could miss a row.
+// unordered returns the ORDER BY clauses of paged statements that do not define the order of all rows. A
+// client that reads all pages could then miss a row.
 func unordered(source string) []string {
 	var out []string
 	for _, at := range paged.FindAllStringIndex(source, -1) {

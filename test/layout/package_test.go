@@ -8,15 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// packagesMax is the most packages that the product may have. Generated code and test fixtures are not counted.
+// packagesMax is the maximum number of packages in the product. Generated code and packages for tests do
+// not count.
 const packagesMax = 150
 
-// sameMeaning are the names that several packages may have, because they mean the same thing in each.
+// sameMeaning contains the names that several packages may have, because the name has the same meaning in
+// each.
 var sameMeaning = map[string]string{
 	"main":        "a program",
-	"db":          "the migrations of a service, and what its areas share about the database",
-	"run":         "a training run, as jobs and as ingest know it",
-	"transfer":    "moves what a user owns to another user, in each service",
+	"db":          "the migrations of a service, and code for the database that its packages share",
+	"run":         "a training run, in jobs and in ingest",
+	"transfer":    "moves the objects of a user to another user, in each service",
 	"ingesttoken": "the token of a run's reports: jobs creates it, ingest checks it",
 }
 
@@ -42,6 +44,6 @@ func TestPackagesAreFewAndNamedOnce(t *testing.T) {
 		}
 	}
 	for name := range sameMeaning {
-		require.Greater(t, len(byName[name]), 1, "%s is an exception that nothing uses", name)
+		require.Greater(t, len(byName[name]), 1, "remove the unused exception %s", name)
 	}
 }

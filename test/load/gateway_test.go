@@ -1,5 +1,5 @@
-// Package load measures the running product against peers on the same machine in the same run. It prints
-// ratios, with the machine's load beside them; absolute times are noise.
+// Package load compares the product with other servers on the same machine, in the same run. It reports
+// ratios and the machine's load, because absolute times vary too much.
 package load
 
 import (
@@ -25,7 +25,7 @@ const (
 	rounds  = 5
 )
 
-// throughput returns the requests per second of concurrent clients that share the calls.
+// throughput returns the requests per second of concurrent clients that together send all calls.
 func throughput(ctx context.Context, b *testing.B, c *http.Client, url, token string) float64 {
 	b.Helper()
 	var wg sync.WaitGroup
@@ -62,8 +62,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// BenchmarkReads compares API reads with a bare server of the standard library that returns as many
-// bytes. The ratio shows the cost of a token check, a gRPC hop and a database read.
+// BenchmarkReads compares API reads with a minimal server of the standard library that returns the same
+// number of bytes. The ratio shows the cost of a token check, a gRPC call and a database read.
 func BenchmarkReads(b *testing.B) {
 	ctx := b.Context()
 	s := testenv.Single(b, testenv.Options{})

@@ -36,7 +36,7 @@ func waitingJob(t *testing.T, s *testenv.Stand, admin string) string {
 	return job.ID
 }
 
-// held is a sign-in request whose body has been sent in part.
+// held is a sign-in request whose body has been sent only in part.
 type held struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -51,7 +51,7 @@ func hold(t *testing.T, s *testenv.Stand) held {
 	t.Cleanup(func() { _ = conn.Close() })
 	_, err = fmt.Fprintf(conn, "POST /api/auth/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 	require.NoError(t, err)
-	// The server sends 100 when a handler reads the body, so the request is in flight from here on.
+	// The server sends 100 when a handler reads the body, so the request is now in flight.
 	in := bufio.NewReader(conn)
 	line, err := in.ReadString('\n')
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func (h held) finish(t *testing.T) response {
 	return response{resp.StatusCode, resp.Header, string(raw)}
 }
 
-// draining stops the process that serves the API, as a service manager does, while it holds a request and a stream.
+// draining stops the process that serves the API during a request and a stream, as a service manager would.
 func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
 	t.Helper()
 	admin := signIn(t, s)
@@ -108,7 +108,7 @@ func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
 	}
 	rest, err := io.ReadAll(events)
 	require.NoError(t, err, "the stream must be closed in order")
-	require.NotContains(t, string(rest), "event: eof", "no eof, so that the client reconnects")
+	require.NotContains(t, string(rest), "event: eof", "the stream must not send eof, so that the client reconnects")
 	in := h.finish(t)
 	require.Equal(t, http.StatusOK, in.status, in.body)
 	<-process.Exited()

@@ -1,5 +1,6 @@
-// Package maintenancetest tests what needs a whole installation for itself, in both shapes: maintenance and draining
-// over the wire, and the API through gRPC.
+// Package maintenancetest tests maintenance, draining and the API over gRPC. These tests change the state
+// of a complete installation, so they need their own. It runs with a single process and with one process
+// per service.
 package maintenancetest
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestEdge runs all parts in both shapes; the last part stops the installation.
+// TestEdge runs the tests on both kinds of installation. The last test stops the installation.
 func TestEdge(t *testing.T) {
 	for _, shape := range []string{"single", "split"} {
 		t.Run(shape, func(t *testing.T) {
@@ -71,7 +72,7 @@ func ask(ctx context.Context, base, token, method, path, body string) (response,
 	return response{resp.StatusCode, resp.Header, b.String()}, err
 }
 
-// do is ask, failing the test if there is no response.
+// do is like ask, but fails the test if there is no response.
 func do(t testing.TB, base, token, method, path, body string) response {
 	t.Helper()
 	a, err := ask(t.Context(), base, token, method, path, body)
@@ -95,7 +96,7 @@ func logIn(t testing.TB, base, username, password string) string {
 	return in.Token
 }
 
-// member creates an operator with a password that the operator has set, and returns an access token.
+// member creates an operator, sets the operator's password and returns an access token.
 func member(t testing.TB, s *testenv.Stand, admin string) string {
 	t.Helper()
 	const own = "an operator's own words"

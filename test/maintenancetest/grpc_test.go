@@ -27,14 +27,14 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// caller makes the same calls through REST and through gRPC.
+// caller makes the same call over REST and over gRPC.
 type caller struct {
 	t    testing.TB
 	base string
 	conn *grpc.ClientConn
 }
 
-// outcome is the result of a call in a form that REST and gRPC share.
+// outcome is the result of a call, in terms that REST and gRPC have in common.
 type outcome struct {
 	Status int
 	Detail string
@@ -49,7 +49,7 @@ func methodOf(t testing.TB, rt route.Route) protoreflect.MethodDescriptor {
 	return d.(protoreflect.MethodDescriptor)
 }
 
-// named returns the parameters of a pattern.
+// named returns the names of the parameters in a pattern.
 func named(pattern string) (names []string) {
 	for segment := range strings.SplitSeq(pattern, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
@@ -59,7 +59,7 @@ func named(pattern string) (names []string) {
 	return names
 }
 
-// prefixes returns the id prefixes of parameters; any other parameter is a name.
+// prefixes returns the id prefixes of the parameters that are ids. All other parameters are names.
 func prefixes() map[string]string {
 	return map[string]string{
 		"job_id": "job", "run_id": "run", "dataset_id": "ds", "model_id": "mdl", "deployment_id": "dep", "fleet_id": "flt", "node_id": "node",
@@ -67,7 +67,7 @@ func prefixes() map[string]string {
 	}
 }
 
-// rest makes the call through REST with every parameter set to value.
+// rest makes the call over REST. value returns the value of a parameter.
 func (c caller) rest(rt route.Route, token string, value func(name string) string) outcome {
 	c.t.Helper()
 	path, body := rt.Pattern, ""
@@ -99,7 +99,7 @@ func (c caller) rest(rt route.Route, token string, value func(name string) strin
 	return out
 }
 
-// grpc makes the same call through gRPC.
+// grpc makes the same call over gRPC.
 func (c caller) grpc(rt route.Route, token string, value func(name string) string) outcome {
 	c.t.Helper()
 	md := methodOf(c.t, rt)
@@ -154,16 +154,19 @@ func outcomeOf(err error) outcome {
 	return out
 }
 
-// changing are calls that succeed with an empty message and would end what the test needs.
+// changing returns the calls that succeed with an empty message and would end the session that the test
+// uses.
 func changing() []string {
 	return []string{"signalbox.auth.v1.AuthService/Logout", "signalbox.auth.v1.ProfileService/EndSessions", "signalbox.auth.v1.ProfileService/DeleteSessions"}
 }
 
-// ruled are calls whose JSON has a rule that the message cannot express: both lists must be present, even if empty.
+// ruled returns the calls whose JSON has a rule that the message cannot express: both lists must be
+// present, even if they are empty.
 func ruled() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHardwareConfig"} }
 
-// everyCall makes each call of the route table without a token, as a caller without the role, with malformed ids and
-// with ids that do not exist, through REST and through gRPC: status, detail and fields must agree.
+// everyCall makes each call of the route table over REST and over gRPC: without a token, without the
+// required role, with malformed ids and with ids that do not exist. Status, detail and fields of the errors
+// must be the same.
 func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -189,7 +192,8 @@ func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
 			texts = texts && methodOf(t, rt).Input().Fields().ByName(protoreflect.Name(name)).Kind() == protoreflect.StringKind
 		}
 		if !texts {
-			// A number in the path is a number in the message, so a malformed one cannot be sent.
+			// This path parameter is a number, and a message cannot contain a malformed number. The only call over
+			// gRPC is therefore the one without a token.
 			require.Equal(t, codes.Unauthenticated, status.Code(c.invoke(rt, "", dynamicpb.NewMessage(methodOf(t, rt).Input()))), rt.RPC)
 			continue
 		}

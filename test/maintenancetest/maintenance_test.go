@@ -24,7 +24,8 @@ func set(t testing.TB, base, token, mode string) {
 	require.Equal(t, http.StatusOK, a.status, a.body)
 }
 
-// edges returns the URLs that serve the API: in the split shape a second gateway with a second auth is added.
+// edges returns the URLs that serve the API. If each service has its own process, it first adds a second
+// gateway with a second instance of auth.
 func edges(t *testing.T, s *testenv.Stand, shape string) []string {
 	t.Helper()
 	if shape == "single" {
@@ -53,7 +54,7 @@ func edges(t *testing.T, s *testenv.Stand, shape string) []string {
 	return []string{s.URL, two}
 }
 
-// closed requires that an address rejects a request because of maintenance.
+// closed requires that a URL rejects a request because of maintenance.
 func closed(t testing.TB, base, token, path string) {
 	t.Helper()
 	a := do(t, base, token, http.MethodGet, path, "")
@@ -93,7 +94,8 @@ func maintenance(t *testing.T, s *testenv.Stand, shape, admin string) {
 	require.Equal(t, http.StatusOK, do(t, s.URL, out, http.MethodGet, "/api/projects", "").status)
 }
 
-// authAway kills every auth: what maintenance closes stays closed, and what it leaves open stays open.
+// authAway kills all instances of auth. Routes that maintenance closed must stay closed, and the other
+// routes must stay open.
 func authAway(t *testing.T, s *testenv.Stand, admin string, bases []string) {
 	t.Helper()
 	for _, name := range []string{"auth", "auth-two"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// example is a command of the page and the lines that it prints according to the page; `…` stands for other lines.
+// example is a command on the page and the lines that it must print. `…` represents other lines.
 type example struct {
 	command string
 	prints  []string
@@ -46,7 +46,7 @@ func TestShown_findsExamples(t *testing.T) {
 	}, shown("```sh\n$ no\n```\n```console\n$ a \\\n    b\none\n…\ntwo\n$ c\n```\nd\n"))
 }
 
-// examples runs every command of docs/reference/grpc.md with the real buf.
+// examples runs all commands of docs/reference/grpc.md with the pinned buf.
 func examples(t *testing.T, s *testenv.Stand, admin string) {
 	t.Helper()
 	root := testenv.Root(t)

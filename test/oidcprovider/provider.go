@@ -1,5 +1,5 @@
-// Package oidcprovider runs the certified OpenID provider oidc-provider for the suites, under the pinned Node. The
-// provider stops when its test ends.
+// Package oidcprovider runs oidc-provider, a certified OpenID provider, for tests. The provider runs in the
+// pinned Node and stops when its test ends.
 package oidcprovider
 
 import (
@@ -25,10 +25,10 @@ const (
 	secret = "a secret that only provider and installation know"
 )
 
-// People are the accounts of the provider, with their claims.
+// People contains the claims of each account of the provider.
 type People map[string]map[string]any
 
-// Provider is a running provider.
+// Provider is an OpenID provider that runs for one test.
 type Provider struct {
 	// Issuer is the provider's address.
 	Issuer string
@@ -37,7 +37,7 @@ type Provider struct {
 	stop func()
 }
 
-// tool runs a script of scripts/tools, which prints a path.
+// tool runs a script of scripts/tools and returns the path that it prints.
 func tool(t *testing.T, argv ...string) string {
 	t.Helper()
 	argv[0] = filepath.Join(testenv.Root(t), "scripts", "tools", argv[0])
@@ -87,7 +87,7 @@ func (p *Provider) start(port string) {
 // Stop stops the provider.
 func (p *Provider) Stop() { p.stop() }
 
-// Again starts the provider at its old address with new keys.
+// Again starts the provider at its previous address with new keys.
 func (p *Provider) Again() {
 	p.t.Helper()
 	u, err := url.Parse(p.Issuer)
@@ -108,7 +108,7 @@ func (p *Provider) Knows(people People) {
 	require.Equal(p.t, http.StatusNoContent, resp.StatusCode)
 }
 
-// Settings returns the settings of an installation whose users sign in at the provider.
+// Settings returns the settings of an installation whose users sign in with the provider.
 func (p *Provider) Settings() map[string]string {
 	return map[string]string{
 		"SERVICE_OIDC_ISSUER": p.Issuer, "SERVICE_OIDC_CLIENT_ID": client, "SERVICE_OIDC_CLIENT_SECRET": secret,

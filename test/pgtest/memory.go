@@ -8,13 +8,14 @@ import (
 const (
 	memory = "/dev/shm"
 	room   = 4 << 30
-	// From statfs(2) and mount(2).
+	// These values are from statfs(2) and mount(2).
 	tmpfsMagic  = 0x01021994
 	notExecuted = 0x8
 )
 
-// TempDir returns the folder in which tests keep what they throw away: TMPDIR where it is set, else one in memory that has
-// room, else the system's. Databases are many small files, which some file systems are slow to make and remove.
+// TempDir returns the folder for temporary files of tests: TMPDIR if it is set, otherwise a folder in
+// memory if that has enough free space, otherwise the system's default. A database has many small files,
+// and some file systems create and remove them slowly.
 func TempDir() string {
 	if os.Getenv("TMPDIR") == "" && roomy(memory) {
 		return memory
@@ -22,7 +23,7 @@ func TempDir() string {
 	return os.TempDir()
 }
 
-// roomy reports whether dir is in memory, has room and lets programs run.
+// roomy reports whether dir is in memory, has enough free space and allows programs to be executed.
 func roomy(dir string) bool {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(dir, &fs) != nil {

@@ -1,10 +1,10 @@
-// Package pgtest gives every test its own Postgres database, with the real
-// roles and the real migrations, cloned from a template in tens of milliseconds.
+// Package pgtest gives each test its own Postgres database with the product's roles and migrations. It
+// clones the database from a template within tens of milliseconds.
 //
-// It uses the server in TEST_DATABASE_URL (an admin's URL) if set, otherwise one
-// that all test processes of this user share: the first process starts it without
-// fsync, and it stops and leaves no data behind once no test has used it for some
-// seconds. It never skips: a test without a database fails.
+// If TEST_DATABASE_URL is set, to the URL of an admin, pgtest uses that server. Otherwise all test
+// processes of the user share a server, which the first process starts without fsync. The server stops and
+// removes its data when no test has used it for some seconds. A test without a database fails; it is never
+// skipped.
 package pgtest
 
 import (
@@ -28,8 +28,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Schema is one schema of the database. Migrations may be nil: the tables that
-// every schema has exist anyway.
+// Schema is a schema of the database. If Migrations is nil, the schema has only the tables that all schemas
+// have.
 type Schema struct {
 	Name       string
 	Migrations fs.FS
@@ -45,14 +45,14 @@ type DB struct {
 	creds map[string]migrate.Credentials
 }
 
-// rolePrefix keeps the test roles apart from those of a real installation that
-// may use the server of TEST_DATABASE_URL.
+// rolePrefix distinguishes the test roles from the roles of an installation that uses the server of
+// TEST_DATABASE_URL.
 const rolePrefix = "signalbox_test_"
 
-// limit bounds the creation of one database, including the start of the server.
+// limit is the maximum time to create a database, including the start of the server.
 const limit = 2 * time.Minute
 
-// New creates a database with these schemas and drops it when the test ends.
+// New creates a database with the schemas. The database is dropped when the test ends.
 func New(tb testing.TB, schemas ...Schema) *DB {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), limit)
@@ -71,14 +71,14 @@ func New(tb testing.TB, schemas ...Schema) *DB {
 	return db
 }
 
-// Pool opens the schema with the role of the service, which may only read and write rows.
-// The pool is closed before the database is dropped.
+// Pool returns a pool for the schema with the role of the service, which may only read and write rows. The
+// pool is closed before the database is dropped.
 func (db *DB) Pool(schema string) *pgxpool.Pool {
 	db.tb.Helper()
 	return db.open(pg.Config{URL: db.URL(schema), AllowUnsafe: true}, schema)
 }
 
-// OwnerPool opens the schema as its owner, for tests that tamper with tables.
+// OwnerPool returns a pool for the schema with the role that owns it, for tests that manipulate tables.
 func (db *DB) OwnerPool(schema string) *pgxpool.Pool {
 	db.tb.Helper()
 	return db.open(pg.Config{URL: db.OwnerURL(schema), AllowUnsafe: true, MaxConns: 2}, schema)
@@ -86,7 +86,7 @@ func (db *DB) OwnerPool(schema string) *pgxpool.Pool {
 
 func (db *DB) open(cfg pg.Config, schema string) *pgxpool.Pool {
 	db.tb.Helper()
-	pool, err := pg.Open(db.tb.Context(), cfg, schema, slog.New(slog.DiscardHandler))
+	pool, err := pg.Open(Context(db.tb), cfg, schema, slog.New(slog.DiscardHandler))
 	require.NoError(db.tb, err)
 	db.tb.Cleanup(pool.Close)
 	return pool
@@ -104,12 +104,12 @@ func (db *DB) AdminURL() secret.String { return db.admin }
 func (db *DB) credentials(schema string) migrate.Credentials {
 	db.tb.Helper()
 	c, ok := db.creds[schema]
-	require.True(db.tb, ok, "the database was created without the schema %q", schema)
+	require.True(db.tb, ok, "the database has no schema %q; pass it to New", schema)
 	return c
 }
 
-// Admin returns the superuser's URL of a server, for a test that creates databases or
-// roles. The test must drop what it creates.
+// Admin returns the URL of a server for its superuser, for tests that create databases or roles. The test
+// must drop these itself.
 func Admin(tb testing.TB) secret.String {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), limit)
@@ -120,7 +120,8 @@ func Admin(tb testing.TB) secret.String {
 	return admin
 }
 
-// server returns the admin URL of a running server; release ends its use.
+// server returns the admin URL of a running server. The caller must call release when it no longer uses the
+// server.
 func server(ctx context.Context) (admin secret.String, release func(), err error) {
 	if set := os.Getenv("TEST_DATABASE_URL"); set != "" {
 		return secret.New(set), func() {}, nil
@@ -137,11 +138,11 @@ func names(schemas []Schema) []string {
 	return out
 }
 
-// on returns the URL with another database.
+// on returns the URL with the name of another database.
 func on(admin secret.String, database string) (secret.String, error) {
 	u, err := url.Parse(admin.Reveal())
 	if err != nil {
-		return secret.String{}, errors.New("TEST_DATABASE_URL is not a valid URL; want postgres://role:password@host:port/database")
+		return secret.String{}, errors.New("TEST_DATABASE_URL is not a valid URL; it must have the form postgres://role:password@host:port/database")
 	}
 	u.Path = "/" + database
 	return secret.New(u.String()), nil

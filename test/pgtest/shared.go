@@ -20,9 +20,9 @@ import (
 
 const keeperPackage = "github.com/signalbox-dev/signalbox/test/pgtest/keeper"
 
-// shared takes a share in this user's server and starts the server if necessary. The
-// keeper, a small process, owns the server and stops it when no share has been
-// held for a while. A share is a lock that the kernel releases with our process.
+// shared locks this user's server against being stopped, and starts the server if necessary. A small
+// process, the keeper, owns the server and stops it when no lock has been held for a while. The kernel
+// releases the lock when the test process ends.
 func shared(ctx context.Context) (secret.String, func(), error) {
 	dir, err := folder()
 	if err != nil {
@@ -43,7 +43,8 @@ func shared(ctx context.Context) (secret.String, func(), error) {
 	return admin, share.Release, nil
 }
 
-// folder returns the server's folder, which is private to the user because the admin's password is in it.
+// folder returns the server's folder. The folder is private to the user because it contains the admin's
+// password.
 func folder() (string, error) {
 	dir := filepath.Join(TempDir(), "signalbox-pgtest-"+strconv.Itoa(os.Geteuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -60,7 +61,7 @@ func folder() (string, error) {
 	return dir, nil
 }
 
-// running returns the server's URL if it accepts connections.
+// running returns the URL of the server if the server accepts connections.
 func running(ctx context.Context, dir string) (secret.String, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, hold.URLFile))
 	if err != nil {
@@ -74,9 +75,8 @@ func running(ctx context.Context, dir string) (secret.String, error) {
 	return admin, conn.Close(ctx)
 }
 
-// begin starts a keeper, unless one is running: then its server is about to start or
-// stop, and begin waits. An error for another reason (such as the end of ctx) must not
-// lead to a second keeper.
+// begin starts a keeper. If a keeper is already running, its server is starting or stopping, and begin
+// waits until that is done. If ctx ends meanwhile, begin must not start a second keeper.
 func begin(ctx context.Context, dir string) (secret.String, error) {
 	unlock, err := hold.Exclusive(ctx, filepath.Join(dir, "start.lock"))
 	if err != nil {
@@ -106,7 +106,7 @@ func begin(ctx context.Context, dir string) (secret.String, error) {
 	return await(ctx, dir, pid)
 }
 
-// spawn starts the keeper in a new session, because it outlives this process.
+// spawn starts the keeper in a new session, because the keeper outlives this process.
 func spawn(program, dir string) (int, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "keeper.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -123,7 +123,8 @@ func spawn(program, dir string) (int, error) {
 	return pid, cmd.Process.Release()
 }
 
-// await polls: a goroutine that waits for the keeper would last as long as the keeper.
+// await polls until the server accepts connections or the keeper has exited. It does not use a goroutine,
+// which would run as long as the keeper.
 func await(ctx context.Context, dir string, pid int) (secret.String, error) {
 	for {
 		if admin, err := running(ctx, dir); err == nil {
@@ -132,7 +133,7 @@ func await(ctx context.Context, dir string, pid int) (secret.String, error) {
 		var status syscall.WaitStatus
 		if got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); err == nil && got == pid {
 			said, _ := os.ReadFile(filepath.Join(dir, "keeper.log"))
-			return secret.String{}, fmt.Errorf("the test server's keeper ended: %s", said)
+			return secret.String{}, fmt.Errorf("the test server's keeper exited: %s", said)
 		}
 		if err := hold.Pause(ctx, 20*time.Millisecond); err != nil {
 			return secret.String{}, fmt.Errorf("wait for the test server: %w", err)
@@ -140,8 +141,8 @@ func await(ctx context.Context, dir string, pid int) (secret.String, error) {
 	}
 }
 
-// moduleCache returns the project's cache folder, where `make` installs Postgres if the
-// machine has none.
+// moduleCache returns the folder in .cache where scripts/tools/postgres.sh installs Postgres if the machine
+// has none.
 func moduleCache() string {
 	dir, err := os.Getwd()
 	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

@@ -24,8 +24,8 @@ func keeperOf(t *testing.T, dir string) int {
 	return pid
 }
 
-// TestShared_replacesKilledKeeper uses a separate server in its own folder. After its keeper is killed, the next test
-// gets a new server, and a keeper that is terminated leaves no data.
+// TestShared_replacesKilledKeeper uses a separate server in its own folder. After the keeper was killed,
+// the next test must start a new server. A keeper that is terminated must leave no data.
 func TestShared_replacesKilledKeeper(t *testing.T) {
 	if os.Getenv("TEST_DATABASE_URL") != "" {
 		t.Setenv("TEST_DATABASE_URL", "")

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// clone creates a database from the template of these schemas.
+// clone creates a database from the template for these schemas.
 func clone(ctx context.Context, admin secret.String, schemas []Schema) (*DB, error) {
 	key, err := fingerprint(schemas)
 	if err != nil {
@@ -34,7 +34,7 @@ func clone(ctx context.Context, admin secret.String, schemas []Schema) (*DB, err
 		if db.Name, err = freshName(ctx, conn); err != nil {
 			return err
 		}
-		// file_copy takes half the time of wal_log for a database this small.
+		// For a small database, file_copy takes half the time of wal_log.
 		if _, err := conn.Exec(ctx, `CREATE DATABASE `+db.Name+` TEMPLATE `+template+` STRATEGY file_copy`); err != nil {
 			return fmt.Errorf("clone the template: %w", err)
 		}
@@ -54,7 +54,8 @@ func bootstrap(admin secret.String, database string, schemas []Schema) migrate.R
 	return migrate.RoleConfig{AdminURL: admin, Database: database, Services: names(schemas), Seed: seed(admin), Prefix: rolePrefix}
 }
 
-// seed returns the same value for all tests of a server, because they share its roles.
+// seed returns the seed for the passwords of the roles. It is the same in all tests of a server, because
+// the tests share the roles.
 func seed(admin secret.String) secret.String {
 	password := ""
 	if u, err := url.Parse(admin.Reveal()); err == nil {
@@ -76,8 +77,8 @@ func fingerprint(schemas []Schema) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// ensureTemplate creates the template once. It is built under another name and
-// renamed, so an existing template is always complete.
+// ensureTemplate creates the template if it does not exist. It builds the template under another name and
+// renames it, so an existing template is always complete.
 func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin secret.String, key string, schemas []Schema) (string, error) {
 	name := "sbtpl_" + key
 	if there, err := exists(ctx, conn, name); there || err != nil {
@@ -109,8 +110,8 @@ func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin secret.String, ke
 	return name, rename(ctx, conn, building, name)
 }
 
-// rename retries while backends are still exiting: closing a client connection does not
-// wait for its backend to end.
+// rename renames a database. It retries while another backend uses the database, because a backend exits
+// some time after its client has closed the connection.
 func rename(ctx context.Context, conn *pgx.Conn, from, to string) error {
 	for {
 		_, err := conn.Exec(ctx, `ALTER DATABASE `+from+` RENAME TO `+to)
@@ -119,7 +120,7 @@ func rename(ctx context.Context, conn *pgx.Conn, from, to string) error {
 			return err
 		}
 		if err := clock.Sleep(ctx, clock.Real(), 10*time.Millisecond); err != nil {
-			return fmt.Errorf("finish the template: %w", err)
+			return fmt.Errorf("rename the template: %w", err)
 		}
 	}
 }
@@ -127,12 +128,13 @@ func rename(ctx context.Context, conn *pgx.Conn, from, to string) error {
 func exists(ctx context.Context, conn *pgx.Conn, name string) (bool, error) {
 	var there bool
 	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)`, name).Scan(&there); err != nil {
-		return false, fmt.Errorf("look for the template: %w", err)
+		return false, fmt.Errorf("find the template: %w", err)
 	}
 	return there, nil
 }
 
-// freshName contains the time, so that sweep finds what killed tests left behind.
+// freshName returns a name that contains the time, so that sweep can find the databases that killed tests
+// left behind.
 func freshName(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var unix int64
 	if err := conn.QueryRow(ctx, `SELECT extract(epoch FROM clock_timestamp())::bigint`).Scan(&unix); err != nil {
@@ -145,8 +147,8 @@ func freshName(ctx context.Context, conn *pgx.Conn) (string, error) {
 	return fmt.Sprintf("sbt_%d_%s", unix, hex.EncodeToString(random[:])), nil
 }
 
-// sweep drops the databases of tests that were killed more than an hour ago; a
-// server of TEST_DATABASE_URL would keep them for ever.
+// sweep drops the databases that are older than an hour and have no connections. Killed tests left them
+// behind, and the server of TEST_DATABASE_URL would keep them forever.
 func sweep(ctx context.Context, conn *pgx.Conn) error {
 	rows, err := conn.Query(ctx, `
 		SELECT datname FROM pg_database d
@@ -154,11 +156,11 @@ func sweep(ctx context.Context, conn *pgx.Conn) error {
 		  AND split_part(datname, '_', 2)::bigint < extract(epoch FROM clock_timestamp()) - 3600
 		  AND NOT EXISTS (SELECT 1 FROM pg_stat_activity a WHERE a.datid = d.oid)`)
 	if err != nil {
-		return fmt.Errorf("look for leftover databases: %w", err)
+		return fmt.Errorf("find leftover databases: %w", err)
 	}
 	left, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return fmt.Errorf("look for leftover databases: %w", err)
+		return fmt.Errorf("find leftover databases: %w", err)
 	}
 	for _, name := range left {
 		if _, err := conn.Exec(ctx, `DROP DATABASE IF EXISTS `+name); err != nil {

@@ -35,7 +35,8 @@ func withServer(t *testing.T, fn func(ctx context.Context, conn *pgx.Conn) error
 	require.NoError(t, withAdmin(t.Context(), Admin(t), func(conn *pgx.Conn) error { return fn(t.Context(), conn) }))
 }
 
-// Packages are tested in parallel: the first one creates the template, all others wait until it is complete.
+// TestClone_concurrentCallsShareTemplate checks that concurrent calls, as from packages that are tested in
+// parallel, wait for one template.
 func TestClone_concurrentCallsShareTemplate(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -101,7 +102,8 @@ func TestTemplate_brokenMigrationNotKept(t *testing.T) {
 	require.NoError(t, drop(t.Context(), admin, "sbbld_"+key))
 }
 
-// A server of TEST_DATABASE_URL outlives the tests: databases of killed tests are dropped, those that may be in use stay.
+// TestSweep_dropsOnlyOldTestDatabases checks that sweep drops the databases of killed tests but no database
+// that may be in use.
 func TestSweep_dropsOnlyOldTestDatabases(t *testing.T) {
 	t.Parallel()
 	var raw [4]byte
@@ -111,7 +113,7 @@ func TestSweep_dropsOnlyOldTestDatabases(t *testing.T) {
 	busy := fmt.Sprintf("sbt_%d_%sb", old, suffix)
 	left := map[string]bool{
 		fmt.Sprintf("sbt_%d_%s", old, suffix):   false,
-		busy:                                    true, // a client is connected to it
+		busy:                                    true, // a client is connected to this database
 		fmt.Sprintf("sbt_%d_%s", young, suffix): true,
 		fmt.Sprintf("sbtx_%d_%s", old, suffix):  true,
 		fmt.Sprintf("sbt_%d_%s_x", old, suffix): true,
@@ -140,7 +142,8 @@ func TestSweep_dropsOnlyOldTestDatabases(t *testing.T) {
 	}
 }
 
-// occupy creates a database and connects to it, and retries if another package's sweep dropped it in between.
+// occupy creates a database and connects to it. It retries if the sweep of another package has dropped the
+// database before.
 func occupy(ctx context.Context, t *testing.T, conn *pgx.Conn, admin secret.String, name string) *pgx.Conn {
 	t.Helper()
 	url, err := on(admin, name)

@@ -1,6 +1,5 @@
-// Package redistest owns the lookup of the Redis-compatible server for tests: on PATH, else the pinned one
-// that scripts/tools/redis.sh installs into the cache of the project. It never skips: without a server the
-// test fails.
+// Package redistest finds a Redis-compatible server for tests: a program in PATH, or the pinned server that
+// scripts/tools/redis.sh installs into .cache. If there is no server, the test fails; it is never skipped.
 package redistest
 
 import (
@@ -11,7 +10,7 @@ import (
 	"testing"
 )
 
-// Program returns the path of the server program and fails the test if it is not installed.
+// Program returns the path of the server program. It fails the test if there is none.
 func Program(t testing.TB) string {
 	t.Helper()
 	path, err := find(exec.LookPath)
@@ -21,7 +20,7 @@ func Program(t testing.TB) string {
 	return path
 }
 
-// find searches PATH with look, then the .cache folder of each parent folder of the test.
+// find searches PATH with look and then the folder .cache in each parent folder of the working directory.
 func find(look func(name string) (string, error)) (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := look(name); err == nil {

@@ -1,4 +1,4 @@
-"""The client: requests with every kind of credential, spread over many client addresses."""
+"""The client sends requests with every kind of credential, from many client addresses."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ TIMEOUT = 30
 #: The kinds of credentials. Every operation is called with each of them.
 KINDS = ("none", "operator", "admin", "refresh", "ingest", "deployment")
 
-#: Operations that need an installation with sign-in by a provider; the other installation has no success for them.
+#: Operations of the installation whose users sign in with a provider. On the other installation they cannot
+#: succeed.
 PROVIDED = ("getOpenIDConfiguration", "getOpenIDConfigurationHead", "preflightOpenIDConfiguration", "startSignIn", "finishSignIn")
 
 
 class From(HTTPAdapter):
-    """Sends from one address, because the product limits rates by address."""
+    """Sends requests from one client address, because rate limits count requests by address."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -35,14 +36,14 @@ class From(HTTPAdapter):
 
 @dataclass
 class World:
-    """The objects of the running installation, and the credentials."""
+    """The objects of the running installation and the credentials for it."""
 
     url: str
     values: dict[str, str]
     examples: dict[str, Any]
     sessions: list[requests.Session] = field(default_factory=list)
     addresses: Iterator[int] = field(default_factory=itertools.count)
-    #: The cookie with the current refresh token.
+    #: The cookie that contains the current refresh token.
     cookie: str = ""
 
     def __post_init__(self) -> None:
@@ -50,7 +51,7 @@ class World:
         self.turn = itertools.cycle(self.sessions)
 
     def visitor(self) -> requests.Session:
-        """Returns a session with a new client address."""
+        """Returns an HTTP session with a new client address."""
         n = next(self.addresses)
         session = requests.Session()
         session.trust_env = False
@@ -59,7 +60,7 @@ class World:
         return session
 
     def base(self, operation: str) -> str:
-        """Returns the base URL of the installation that serves an operation."""
+        """Returns the base URL of the installation on which the operation can succeed."""
         return self["oidc_url"] if operation in PROVIDED else self.url
 
     def __getitem__(self, name: str) -> str:
@@ -86,7 +87,7 @@ class World:
         self, method: str, path: str, kind: str = "operator", body: Any = None, headers: dict[str, str] | None = None,
         session: requests.Session | None = None, **more: Any,
     ) -> requests.Response:
-        """Makes one request. The body is sent as JSON unless it is bytes; path may be an absolute URL."""
+        """Sends one request. The body is sent as JSON unless it is bytes. path may be an absolute URL."""
         sent = self.credentials(kind) | (headers or {})
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -97,20 +98,20 @@ class World:
         )
 
     def get(self, path: str, kind: str = "operator", **query: str) -> Any:
-        """Returns the JSON of a GET that must succeed."""
+        """Returns the JSON of the response to a GET request, which must succeed."""
         response = self.ask("GET", path, kind, params=query)
         response.raise_for_status()
         return response.json()
 
     def post(self, path: str, body: Any = None, kind: str = "operator") -> Any:
-        """Returns the JSON of a POST that must succeed, or None without a body."""
+        """Returns the JSON of the response to a POST request, which must succeed. It returns None if there is no body."""
         response = self.ask("POST", path, kind, body)
         if not response.ok:
             raise RuntimeError(f"POST {path}: {response.status_code} {response.text[:300]}")
         return response.json() if response.content else None
 
     def sign_in(self, kind: str) -> None:
-        """Gets a new credential, because a request has ended the previous one."""
+        """Gets a new credential of this kind. It is called if a request has ended the session of the previous one."""
         name, password = {
             "admin": ("admin", self["admin_password"]), "operator": ("ada", "a good password of ada"), "refresh": ("stan", "a good password of stan"),
         }[kind]
@@ -122,6 +123,6 @@ class World:
             self.values[kind] = response.json()["token"]
 
     def renew(self, headers: Mapping[str, str]) -> None:
-        """Stores the refresh token of a response in place of the used one."""
+        """Stores the refresh token of a response. The previous refresh token is used up."""
         if "Set-Cookie" in headers:
             self.cookie = headers["Set-Cookie"].split(";")[0]

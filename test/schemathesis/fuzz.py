@@ -2,8 +2,8 @@
 checks each response against the OpenAPI document.
 
 A run fails if a response has the status 500, an undeclared status, an undeclared content type, or a body or header that
-is invalid against its schema, and if an operation was never called successfully. At the end it prints a table of
-operations by statuses."""
+does not match its schema. It also fails if no request to an operation has succeeded. At the end it prints the response
+statuses of each operation."""
 
 from __future__ import annotations
 
@@ -48,24 +48,26 @@ Request = Any  # a case of schemathesis
 
 CHECKS = [status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]
 
-#: The parts of a generated request that are sent. Credentials in headers and cookies are replaced.
+#: The parts of a generated request that are sent. Generated headers and cookies with credentials are
+#: replaced.
 KEPT = (ParameterLocation.BODY, ParameterLocation.QUERY, ParameterLocation.PATH)
 
-#: Operations that end sessions, change global state or block all others. They are called last, in this order.
+#: Operations that end sessions, change global state or block other operations. They are called last, in
+#: this order.
 LAST = (
     "setHardwareConfig", "putHardwareConfig", "putSetting", "cordonNode", "drainNode", "uncordonNode", "logout", "revokeSession",
     "revokeOtherSessions", "changePassword", "rotateKey", "setMaintenance",
 )
 
-#: The number of examples from which the bounds of each field are tested too.
+#: With at least this number of examples, the bounds of each field are tested as well.
 MANY = 20
 
-#: The share of random requests whose path names existing objects.
+#: The share of random requests whose path contains the ids of existing objects.
 REAL = 0.7
 
 
 def readings(text: str) -> list[Any]:
-    """Returns the values that a query parameter may stand for."""
+    """Returns the values that the text of a query parameter may represent."""
     try:
         return [text, json.loads(text)]
     except ValueError:
@@ -80,8 +82,8 @@ def is_time(text: str) -> bool:
 
 
 def fits(case: Request, response: Any) -> bool:
-    """Reports whether a query that was generated as invalid is valid as sent: an empty list disappears on the wire, and
-    one value is a list of one."""
+    """Reports whether a query that was generated as invalid is valid as sent. In a URL an empty list is missing, and a
+    list of one value looks like a single value."""
     sent = parse_qs(urlsplit(response.request.url).query, keep_blank_values=True)
     declared = {p.name: p for p in case.operation.query}
     if not set(sent) <= set(declared) or any(p.is_required and name not in sent for name, p in declared.items()):
@@ -107,20 +109,21 @@ class Run:
         self.examples = examples
         self.random = random.Random(5)
         self.schema = schemathesis.openapi.from_path(document)
-        # An upload size over the limit gets 413, which is not among the default statuses.
+        # An upload that is too large gets 413, which is not among the default statuses.
         self.schema.config.checks.negative_data_rejection.expected_statuses = ["4XX", "5XX"]
         self.operations = [r.ok() for r in self.schema.get_all_operations()]  # type: ignore[union-attr]
         if chosen:
             self.operations = [o for o in self.operations if chosen in self.id(o)]
         self.operations.sort(key=self.turn)
-        #: The operations that get random requests, one in `share`; all are reached.
+        #: The operations that receive random requests, one in `share`. Every operation receives its valid request.
         count = -(-len(self.operations) // share)
         self.drawn = {self.id(o) for o in random.Random(drawn_by).sample(self.operations, count)}
         self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
         self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
         self.shown: dict[str, str] = {}
-        #: The path variables of the good request of each operation, and those that random requests may use again.
+        #: The path variables in the valid request of each operation, and the variables that random requests may use
+        #: again.
         self.variables: dict[str, dict[str, str]] = {}
         self.real: dict[str, dict[str, str]] = {}
         #: The number of operations skipped because time ran out.
@@ -131,7 +134,8 @@ class Run:
         return str(operation.definition.raw["operationId"])
 
     def turn(self, operation: Operation) -> tuple[int, int, str]:
-        """Returns the sort key: create first, then read, change and delete; the operations in LAST come last."""
+        """Returns the sort key: operations that create objects come first, then those that read, change and delete. The
+        operations in LAST come last."""
         name, method = self.id(operation), operation.method.upper()
         if name in LAST:
             return (9, LAST.index(name), name)
@@ -158,7 +162,7 @@ class Run:
         self.shown.setdefault(key, detail)
 
     def judge(self, case: Request, response: Any, kind: str, bad: bool = False) -> None:
-        """Counts a response and checks it against the OpenAPI document. bad marks an invalid request, which must be rejected."""
+        """Counts a response and checks it against the OpenAPI document. If bad is set, the request must be rejected."""
         operation = case.operation
         self.statuses[operation.label][response.status_code] += 1
         self.kinds[operation.label][kind] += 1
@@ -173,7 +177,7 @@ class Run:
                 self.fail(operation, what, f"{text[:700]}\n{case.as_curl_command()[:700]}\n{response.text[:300]}")
 
     def send(self, case: Request, kind: str) -> Any:
-        """Makes the request. If the session has ended, it signs in again and repeats the request."""
+        """Sends a request. If the session has ended, it signs in again and repeats the request."""
         given = (case.headers or {}).items()
         case.headers = {k: v for k, v in given if k.lower() not in ("authorization", "x-service-token", "cookie")}
         case.cookies = {}
@@ -191,7 +195,7 @@ class Run:
         return None
 
     def reach(self, operation: Operation) -> None:
-        """Makes the request that must succeed."""
+        """Sends the valid request of an operation, which must succeed."""
         name, kind = self.id(operation), self.own(operation)[0]
         try:
             made = GOOD[name](self.world) if name in GOOD else Good()
@@ -221,7 +225,7 @@ class Run:
             self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def ask(self, case: Request, kind: str) -> None:
-        """Makes one random request. A request that the HTTP client cannot send is skipped."""
+        """Sends one random request. It skips a request that the HTTP client cannot send."""
         operation = case.operation
         made = case.meta.components if case.meta else {}
         bad = {place for place in KEPT if place in made and made[place].mode.is_negative}
@@ -239,7 +243,7 @@ class Run:
             self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def fuzz(self, operation: Operation, mode: GenerationMode, kinds: list[str]) -> list[str]:
-        """Makes a random request with each of the kinds. It returns the kinds for which no further request was generated."""
+        """Sends a random request with each of the kinds. It returns the kinds for which no request was generated."""
         left = list(kinds)
 
         def one(case: Request) -> None:
@@ -254,7 +258,7 @@ class Run:
         try:
             run()
         except Exception as error:  # noqa: BLE001
-            # For a schema that accepts everything, no invalid request can be generated.
+            # If a schema accepts everything, no invalid request can be generated.
             if type(error).__name__ not in ("Unsatisfiable", "SkipTest", "InvalidArgument"):
                 self.fail(operation, "cannot generate a request", "".join(traceback.format_exception(error))[-1500:])
         return left
@@ -268,7 +272,7 @@ class Run:
             self.ask(case, kind)
 
     def all(self, seconds: float) -> None:
-        """Makes the valid request of every operation, then random requests while there is time."""
+        """Sends the valid request of every operation, and then random requests while there is time."""
         end = time.monotonic() + seconds
         for operation in self.operations:
             self.reach(operation)
@@ -289,7 +293,7 @@ class Run:
                 self.ask(operation.Case(path_parameters=dict(self.variables.get(operation.label, {}))), kind)
 
     def report(self) -> tuple[str, bool]:
-        """Returns the table of operations by statuses, and whether the run passed."""
+        """Returns the response statuses of each operation, and whether the run has passed."""
         lines, missed = [], []
         for operation in sorted(self.operations, key=lambda o: (o.path, o.method)):
             counts = self.statuses[operation.label]
@@ -305,9 +309,9 @@ class Run:
         lines += ["responses by credential: " + ", ".join(f"{k} {kinds[k]}" for k in KINDS)]
         fewest = min((sum(c.values()) for c in self.statuses.values()), default=0)
         lines += [f"fewest responses of an operation {fewest}, responses with status 500: {sum(c[500] for c in self.statuses.values())}"]
-        lines += [f"findings {len(self.failures)}, operations skipped for lack of time {self.cut}"]
+        lines += [f"failures {len(self.failures)}, operations skipped for lack of time {self.cut}"]
         for key, n in sorted(self.failures.items()):
-            lines += ["", f"FOUND {n}× {key}", *("    " + line for line in self.shown[key].splitlines())]
+            lines += ["", f"FAILED {n}× {key}", *("    " + line for line in self.shown[key].splitlines())]
         for label in missed:
             lines += ["", f"NO SUCCESS {label}", *("    " + line for line in self.shown.get("good " + label, "").splitlines())]
         return "\n".join(lines), not self.failures and not missed
@@ -320,9 +324,9 @@ def main() -> int:
     parser.add_argument("--world", type=Path, required=True)
     parser.add_argument("--examples", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3600, help="The time after which no random requests start.")
-    parser.add_argument("--only", help="Part of the ids of the operations to call.")
-    parser.add_argument("--share", type=int, default=1, help="Random requests are sent to one operation in this number.")
-    parser.add_argument("--seed", type=int, default=1, help="The seed that picks these operations.")
+    parser.add_argument("--only", help="Call only operations whose id contains this text.")
+    parser.add_argument("--share", type=int, default=1, help="Send random requests to one in this number of operations.")
+    parser.add_argument("--seed", type=int, default=1, help="The seed that selects these operations.")
     parser.add_argument("--report", type=Path, required=True)
     args = parser.parse_args()
     world = json.loads(args.world.read_text())

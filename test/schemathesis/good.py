@@ -1,5 +1,5 @@
-"""Valid requests for operations where the smallest body and the values of lists are not enough. There is one function
-per operation: it creates the objects that the request needs and returns the differences from the default request."""
+"""Valid requests for operations for which the smallest body and the values from lists are not sufficient. The function
+for an operation creates the objects that the request needs and returns the differences from the default request."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from client import World
 
 @dataclass
 class Good:
-    """The differences of a valid request from the default one."""
+    """The differences between a valid request and the default request."""
 
     path: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     kind: str | None = None
-    #: A URL instead of the operation's path.
+    #: A URL to use instead of the operation's path.
     url: str | None = None
-    #: The session to use if the client's address matters.
+    #: The HTTP session to use if the address of the client matters.
     session: requests.Session | None = None
 
 
@@ -80,7 +80,7 @@ def manifest(data: bytes, version: str = "v1") -> dict[str, Any]:
 
 
 def pushed(w: World, commit: bool = True) -> str:
-    """Creates a dataset whose version v1 is uploaded and, with commit, committed."""
+    """Creates a dataset and uploads its version v1. If commit is set, it also commits the version."""
     made = dataset(w)
     for target in w.post(f"/api/datasets/{made}/versions", manifest(LINE))["uploads"]:
         path = target["url"].removeprefix(w.url)
@@ -91,7 +91,7 @@ def pushed(w: World, commit: bool = True) -> str:
 
 
 def until(holds: Callable[[], Any], patience: float = 120) -> Any:
-    """Polls until holds() returns a true value, and returns it."""
+    """Polls until holds() returns a true value, and returns that value."""
     end = time.monotonic() + patience
     while not (found := holds()):
         if time.monotonic() > end:

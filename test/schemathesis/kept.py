@@ -145,7 +145,7 @@ body("setMaintenance", lambda w: {"mode": "off"})
 
 @dataclass
 class Training:
-    """A job whose reports are sent from here, with the token that its command writes to a file."""
+    """A job whose reports this program sends. It uses the token that the job's command writes to a file."""
 
     job: str
     run: str
@@ -156,7 +156,7 @@ GIVES = 'printf %s "$SERVICE_JOB_TOKEN" > "$0.new" && mv "$0.new" "$0"; exec sle
 
 
 def training(w: World) -> Training:
-    """Submits a job, waits until it runs and reads its signals once."""
+    """Submits a job, waits until it is running and reads its signals once."""
     place = Path(tempfile.mkdtemp()) / "token"
     spec = job(w)
     spec["spec"] |= {"source": {"command": ["sh", "-c", GIVES, str(place)]}, "checkpoint": {"grace_s": 1, "required_for_pause": False}}

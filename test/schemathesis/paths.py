@@ -1,13 +1,14 @@
-"""Values for path variables: known ones, those in the list at the path before the variable, or those of the world."""
+"""Values for path variables: fixed ones, ids of the World, or values from the list at the path before the variable."""
 
 from __future__ import annotations
 
 from client import World
 
-#: Members of a list's rows that may hold the value of a variable, besides the one with its name.
+#: Members of a list's rows that may contain the value of a variable, in addition to the member with its
+#: name.
 COLUMNS = ("id", "version", "number", "username", "key", "name", "alias", "request_id")
 
-#: Variables whose values are in the world.
+#: Variables whose values are in the World.
 KNOWN = {
     "job_id": "job", "run_id": "run", "dataset_id": "dataset", "model_id": "model", "deployment_id": "deployment", "number": "revision",
     "fleet_id": "fleet", "node_id": "node", "project_id": "project_id", "team_id": "team_id",
@@ -18,7 +19,7 @@ FIXED = {"subject_kind": "users", "subject": "ada", "username": "vera", "namespa
 
 
 def value(world: World, kind: str, before: str, name: str) -> str:
-    """Returns a value for the variable name after the path before."""
+    """Returns a value for the variable name. before is the path before the variable."""
     if before == "/api/jobs" or before == "/api/runs":
         return world["job" if before == "/api/jobs" else "run"]
     if before.startswith("/api/recipes/"):
@@ -42,7 +43,7 @@ def value(world: World, kind: str, before: str, name: str) -> str:
 
 
 def fill(world: World, kind: str, template: str) -> dict[str, str]:
-    """Returns values for all variables of a path."""
+    """Returns values for all variables in a path."""
     out: dict[str, str] = {}
     before = ""
     for segment in template.split("/")[1:]:

@@ -160,14 +160,14 @@ def _revoke_token(w: World) -> Good:
     return Good(**form(client_id=w["program"], token=given.json()["refresh_token"]))
 
 
-# Pages and sign-in by a provider.
+# Pages and sign-in with a provider.
 for _name in ("getPageAsset", "getPageAssetHead"):
     GOOD[_name] = lambda w: Good(path={"asset": re.findall(r"/pages/([^\"]+)", w.ask("GET", "/login", "none").text)[0]})
 
 
 @good("finishSignIn")
 def _callback(w: World) -> Good:
-    """Follows the redirects to the provider up to the callback."""
+    """Follows the redirects from the installation to the provider and back to the callback."""
     browser = requests.Session()
     browser.trust_env = False
     began = browser.get(w["oidc_url"] + "/api/auth/oidc/start", allow_redirects=False, timeout=TIMEOUT)

@@ -14,14 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// account is a user of a host.
+// account is a user account of a host.
 type account struct {
 	uid, gid uint32
 	home     string
 }
 
-// host is the temporary machine of the split shape; its folders lie below the installation's. If the test runs as
-// root, the host has the users and groups of deploy/sysusers.d, and every unit runs as the user that it names.
+// host is the simulated machine of an installation with one process per service. Its folders are in the
+// folder of the installation. If the test runs as root, the host has the users and groups of
+// deploy/sysusers.d, and each process runs as the user of its unit.
 type host struct {
 	t      testing.TB
 	dir    string
@@ -30,19 +31,19 @@ type host struct {
 	places []string
 }
 
-// group is the installation's group, as deploy/README.md names it.
+// group is the name of the installation's group in deploy/README.md.
 const group = "signalbox"
 
-// firstID is the first id of the host's users and groups, outside the ranges that systems assign.
+// firstID is the first id of the host's users and groups. It is outside the ranges that systems assign.
 const firstID = 60900
 
-// newHost creates the folders that deploy/README.md has an operator create.
+// newHost creates the folders that an operator creates according to deploy/README.md.
 func newHost(t testing.TB, dir string) *host {
 	t.Helper()
 	h := &host{t: t, dir: dir}
 	if os.Geteuid() == 0 {
 		h.sysusers()
-		// Processes of other users work in its subfolders, so they must be able to pass through it.
+		// Processes of other users use the folders inside, so they must be able to pass through this folder.
 		require.NoError(t, os.Chmod(dir, 0o711))
 	}
 	h.places = []string{
@@ -53,7 +54,7 @@ func newHost(t testing.TB, dir string) *host {
 	return h
 }
 
-// sysusers creates the host's users as systemd-sysusers would, in the host's own account files.
+// sysusers creates the host's users as systemd-sysusers would, but in the host's own account files.
 func (h *host) sysusers() {
 	h.t.Helper()
 	h.users, h.groups = map[string]account{}, map[string]uint32{}
@@ -75,7 +76,7 @@ func (h *host) sysusers() {
 	require.NoError(h.t, os.WriteFile(filepath.Join(etc, "group"), []byte(groups.String()), 0o600))
 }
 
-// at replaces the paths of a real machine in a text with the host's.
+// at replaces the paths of a real machine in a text by the paths of the host.
 func (h *host) at(text string) string { return strings.NewReplacer(h.places...).Replace(text) }
 
 func (h *host) all(texts []string) []string {
@@ -86,7 +87,7 @@ func (h *host) all(texts []string) []string {
 	return out
 }
 
-// folder makes a folder that only one user may enter.
+// folder creates a folder that only the given user can enter.
 func (h *host) folder(path, user string) {
 	h.t.Helper()
 	require.NoError(h.t, os.MkdirAll(path, 0o700))
@@ -109,7 +110,7 @@ func (h *host) give(path, user, group string, mode os.FileMode) {
 	require.NoError(h.t, os.Chown(path, uid, int(h.groups[group])))
 }
 
-// credential returns the user and groups of a unit's process, or nil if the test is not root.
+// credential returns the user and groups of a unit's process, or nil if the test does not run as root.
 func (h *host) credential(u unit) *syscall.Credential {
 	h.t.Helper()
 	if h.users == nil {
@@ -126,7 +127,8 @@ func (h *host) credential(u unit) *syscall.Credential {
 	return c
 }
 
-// environment returns the environment that systemd gives a unit's process, without the test's own.
+// environment returns the environment that systemd gives to a unit's process. It contains nothing from the
+// environment of the test.
 func (h *host) environment(u unit) []string {
 	h.t.Helper()
 	user := u.one("User")
@@ -141,8 +143,8 @@ func (h *host) environment(u unit) []string {
 	return append(own, h.all(u.environment(h.t))...)
 }
 
-// programs returns the folder of the programs built by `make build`. If other users cannot enter it, the programs are
-// installed into the host, as in deploy/README.md.
+// programs returns the folder with the programs of `make build`. If other users cannot enter that folder,
+// it copies the programs to the host, as in deploy/README.md.
 func (h *host) programs() string {
 	h.t.Helper()
 	made := filepath.Join(Root(h.t), "bin")
@@ -159,7 +161,7 @@ func (h *host) programs() string {
 	return bin
 }
 
-// install links or copies a program to a place where other users may run it.
+// install links or copies a program to a path where other users can run it.
 func install(from, to string) error {
 	if err := os.Link(from, to); err == nil || errors.Is(err, os.ErrExist) {
 		return nil
@@ -177,7 +179,7 @@ func install(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// open reports whether any user may pass through a folder and all its parents.
+// open reports whether any user can pass through a folder and all its parents.
 func open(dir string) bool {
 	for {
 		info, err := os.Stat(dir)
@@ -202,7 +204,7 @@ func (h *host) searchPath() string {
 	return strings.Join(kept, string(filepath.ListSeparator))
 }
 
-// python reports whether a unit's user finds a Python interpreter that can create environments.
+// python reports whether the user of a unit can find a Python interpreter that can create environments.
 func (h *host) python(c *syscall.Credential) bool {
 	cmd := exec.CommandContext(h.t.Context(), "/bin/sh", "-c", `python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'`)
 	cmd.Env = []string{"PATH=" + h.searchPath()}

@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 )
 
-// look is the polling interval.
+// look is the time between two polls.
 const look = 20 * time.Millisecond
 
-// Until polls until holds returns true or ctx ends.
+// Until polls until holds returns true. It fails the test if ctx ends first.
 func (s *Stand) Until(ctx context.Context, what string, holds func() bool) {
 	s.T.Helper()
 	for !holds() {
@@ -39,7 +39,8 @@ func (s *Stand) AgentDir() string {
 	return filepath.Join(s.Dir, "agent")
 }
 
-// Find returns the first file with this name in the agent's works that fits accepts, or "".
+// Find returns the path of the first file with this name in the agent's works for which fits returns true,
+// or "" if there is none.
 func (s *Stand) Find(name string, fits func(path string) bool) string {
 	found := ""
 	_ = filepath.WalkDir(filepath.Join(s.AgentDir(), "works"), func(path string, d fs.DirEntry, err error) error {
@@ -52,7 +53,7 @@ func (s *Stand) Find(name string, fits func(path string) bool) string {
 	return found
 }
 
-// Command returns the JobSpec of a user's own command.
+// Command returns the submission of a job that runs the given command.
 func Command(ctx context.Context, s *Stand, l *e2eflow.Loop, command ...string) map[string]any {
 	s.T.Helper()
 	lock, version, err := l.Lock(ctx, "custom/custom")
@@ -64,21 +65,21 @@ func Command(ctx context.Context, s *Stand, l *e2eflow.Loop, command ...string) 
 	}}
 }
 
-// Counter is a job that prints numbered lines until it is stopped, and then their number. Whatever
-// happens meanwhile, its log must hold each line once and in order.
+// Counter is a job that prints numbered lines until it is stopped, and then the number of lines. Its log
+// must contain each line once and in order, even if processes were killed meanwhile.
 type Counter struct {
 	s   *Stand
 	l   *e2eflow.Loop
-	log string // path on the host
+	log string // path of the log on the host
 }
 
-// counting prints a line at a time. The signal is handled between lines, so that the last number is correct.
-// The shell would report the interrupted sleep on stderr, which is therefore discarded.
+// counting prints one line at a time. The shell handles SIGTERM between two lines, so that the last number
+// is correct. stderr is discarded, because the shell would report the interrupted sleep there.
 const counting = `exec 2>/dev/null; stop=; trap 'stop=1' TERM; n=0
 until [ "$stop" ]; do n=$((n+1)); echo "$0 $n"; sleep 0.1; done
 echo "$0 ends at $n"`
 
-// Count starts a counter beside a Loop, with the Loop's client.
+// Count starts a counter with the client and the settings of the Loop beside.
 func (s *Stand) Count(ctx context.Context, beside *e2eflow.Loop) *Counter {
 	s.T.Helper()
 	c := &Counter{s: s, l: &e2eflow.Loop{
@@ -88,10 +89,11 @@ func (s *Stand) Count(ctx context.Context, beside *e2eflow.Loop) *Counter {
 	return c
 }
 
-// Follow switches the counter to another Loop's client, for an installation that has moved.
+// Follow makes the counter use the client of another Loop. It is needed after the installation's address
+// has changed.
 func (c *Counter) Follow(beside *e2eflow.Loop) { c.l.Client = beside.Client }
 
-// AwaitMore waits until the process has written n more lines, whether or not they were shipped.
+// AwaitMore waits until the counter has printed n more lines, even if the agent has not sent them yet.
 func (c *Counter) AwaitMore(ctx context.Context, n int) {
 	c.s.T.Helper()
 	c.s.Until(ctx, "the counter's first line", func() bool {
@@ -104,7 +106,7 @@ func (c *Counter) AwaitMore(ctx context.Context, n int) {
 	c.s.Until(ctx, fmt.Sprint(want, " lines"), func() bool { return c.written() >= want })
 }
 
-// find returns the log that begins with the counter's first line.
+// find returns the path of the log that begins with the counter's first line, or "" if there is none.
 func (c *Counter) find() string {
 	first := c.l.Name + " 1\n"
 	logs, err := filepath.Glob(filepath.Join(c.s.AgentDir(), "works", "*", "log"))
@@ -112,7 +114,7 @@ func (c *Counter) find() string {
 	for _, path := range logs {
 		f, err := os.Open(path)
 		if err != nil {
-			continue // the work is gone
+			continue // the work was removed
 		}
 		head := make([]byte, len(first))
 		_, _ = io.ReadFull(f, head)
@@ -130,7 +132,7 @@ func (c *Counter) written() int {
 	return strings.Count(string(raw), "\n")
 }
 
-// Stop stops the counter.
+// Stop requests the stop of the counter. It repeats the request until it succeeds.
 func (c *Counter) Stop(ctx context.Context) {
 	c.s.T.Helper()
 	c.s.Until(ctx, "the stop request succeeds", func() bool {
@@ -139,8 +141,8 @@ func (c *Counter) Stop(ctx context.Context) {
 	})
 }
 
-// End waits for the end of a stopped counter and requires every line that it wrote, once and
-// in order.
+// End waits until a stopped counter has ended. It requires that the log contains every printed line once
+// and in order.
 func (c *Counter) End(ctx context.Context) {
 	t := c.s.T
 	t.Helper()
@@ -158,8 +160,9 @@ func (c *Counter) End(ctx context.Context) {
 	require.Equal(t, append(want, fmt.Sprintf("%s ends at %d", c.l.Name, n)), got, "each line must be logged once and in order")
 }
 
-// LessonLines requires that a log holds the lines that the lesson's training printed, according to the stored
-// validation rounds. Lines of the reporter itself, about a server that does not respond, may come in between.
+// LessonLines requires that a log contains the lines that the training printed according to the stored
+// validation rounds. The reporter may print lines in between, for example about a server that does not
+// respond.
 func (s *Stand) LessonLines(ctx context.Context, l *e2eflow.Loop, log []e2eflow.LogLine) {
 	t := s.T
 	t.Helper()

@@ -13,28 +13,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Process is a program of an installation that can be killed and started again with the same configuration.
+// Process is a process of an installation. It can be killed and started again with the same configuration.
 type Process struct {
 	Name string
 
 	t    testing.TB
 	argv []string
 	env  []string
-	dir  string              // working directory; the test's if empty
-	cred *syscall.Credential // user and groups; the test's if nil
+	dir  string              // working directory; if empty, the test's
+	cred *syscall.Credential // user and groups; if nil, the test's
 	log  string
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error
 }
 
-// newProcess returns a process that Start starts.
+// newProcess returns a process that is not started yet.
 func newProcess(t testing.TB, dir, name string, env []string, argv ...string) *Process {
 	t.Helper()
 	return &Process{Name: name, t: t, argv: argv, env: env, log: filepath.Join(dir, name+".log")}
 }
 
-// Start starts the process.
+// Start starts the process in its own process group and appends its output to the log file.
 func (p *Process) Start() {
 	p.t.Helper()
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -42,7 +42,7 @@ func (p *Process) Start() {
 	defer func() { _ = log.Close() }()
 	p.cmd = exec.Command(p.argv[0], p.argv[1:]...)
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.env, p.dir, log, log
-	// In its own process group the child gets no signal that is sent to the test's group.
+	// In its own process group the child does not receive signals that are sent to the test's group.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.cred}
 	require.NoError(p.t, p.cmd.Start())
 	p.done = make(chan struct{})
@@ -52,7 +52,7 @@ func (p *Process) Start() {
 	}(p.cmd, p.done)
 }
 
-// once runs another command with the environment and the user of the process; the command must succeed.
+// once runs another command with the environment and the user of the process. The command must succeed.
 func (p *Process) once(argv ...string) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), argv[0], argv[1:]...)
@@ -67,17 +67,17 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.done }
 
-// Err returns how the process ended; call it after Exited is closed.
+// Err returns the error with which the process ended. It may be called only after Exited is closed.
 func (p *Process) Err() error { return p.err }
 
-// Kill kills the process, as a crash would, and waits until it is gone.
+// Kill kills the process, as a crash would, and waits until it has ended.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
 	<-p.done
 }
 
-// Signal sends a signal; it is not an error if the process has ended.
+// Signal sends a signal. It ignores a process that has already ended.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -85,7 +85,8 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Stop interrupts the process and returns how long it took to end. After the timeout it kills the process; ok is false.
+// Stop interrupts the process and returns the time that it took to end. After the timeout Stop kills the
+// process and returns ok = false.
 func (p *Process) Stop(timeout time.Duration) (took time.Duration, ok bool) {
 	p.t.Helper()
 	began := time.Now()
@@ -101,7 +102,7 @@ func (p *Process) Stop(timeout time.Duration) (took time.Duration, ok bool) {
 
 const tailBytes = 4096
 
-// Tail returns the end of the process's log.
+// Tail returns the end of the log.
 func (p *Process) Tail() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {
@@ -113,7 +114,7 @@ func (p *Process) Tail() string {
 	return string(bytes.TrimSpace(raw))
 }
 
-// Log returns the whole log of the process.
+// Log returns the complete log.
 func (p *Process) Log() string {
 	raw, err := os.ReadFile(p.log)
 	require.NoError(p.t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readme returns deploy/README.md and the commands in it.
+// readme returns the text of deploy/README.md and the commands in it.
 func readme(t *testing.T) (text, commands string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(Root(t), "deploy", "README.md"))
@@ -53,7 +53,7 @@ func TestReadme_installsAndStartsEveryUnit(t *testing.T) {
 	}
 }
 
-// row returns a process's row of the README's table: the files that its host needs, and its ports.
+// row returns the row of a process in the README's table: the files that its host must have, and its ports.
 func row(t *testing.T, name string) (files []string, listens string) {
 	t.Helper()
 	text, _ := readme(t)
@@ -71,7 +71,7 @@ func row(t *testing.T, name string) (files []string, listens string) {
 	return nil, ""
 }
 
-// braces expands a shell pattern a{b,c}.
+// braces expands a shell pattern such as a{b,c}.
 func braces(pattern string) []string {
 	head, rest, found := strings.Cut(pattern, "{")
 	if !found {
@@ -114,7 +114,7 @@ func TestReadme_listsFilesAndPortsOfEachHost(t *testing.T) {
 	}
 }
 
-// settingsOf returns the settings that a running process knows.
+// settingsOf returns the names of the settings that a process accepts.
 func settingsOf(t *testing.T, p *Process) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), p.argv[0], append(slices.Clone(p.argv[1:]), "--print-config")...)
@@ -130,8 +130,8 @@ func settingsOf(t *testing.T, p *Process) []string {
 	return names
 }
 
-// namesSettingsThatAre requires that every setting named in the README and in the environment files, comments
-// included, is a setting of a process.
+// namesSettingsThatAre requires that every setting in the README and in the environment files, even in
+// comments, is a setting of a process.
 func namesSettingsThatAre(t *testing.T, s *Stand) {
 	t.Helper()
 	known := map[string]bool{}

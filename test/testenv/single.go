@@ -28,10 +28,10 @@ func Single(t testing.TB, o Options) *Stand {
 	if !o.OwnEnvironments {
 		env = append(env, "PATH="+withUV(t))
 	}
-	// Keep the ports over restarts, so that jobs that survive a restart find the server again.
+	// Keep the ports when the process restarts, so that surviving jobs find the server again.
 	free := freePorts(t, 2)
 	listen := "127.0.0.1:" + free[0]
-	// As in the split shape, agents of other hosts may join.
+	// Agents of other hosts can join, as in an installation with one process per service.
 	env = append(env, "SERVICE_JOBS_AGENT_LISTEN=127.0.0.1:"+free[1])
 	for k, v := range o.Env {
 		env = append(env, k+"="+v)
@@ -44,20 +44,20 @@ func Single(t testing.TB, o Options) *Stand {
 	return s
 }
 
-// Listen makes signalboxd serve on another address from its next start on.
+// Listen changes the address on which signalboxd serves. It takes effect at the next start.
 func (s *Stand) Listen(addr string) {
 	s.T.Helper()
 	argv := s.Processes["signalboxd"].argv
 	argv[slices.Index(argv, "--listen")+1] = addr
 }
 
-// Program replaces the signalboxd program from its next start on.
+// Program replaces the program of signalboxd. It takes effect at the next start.
 func (s *Stand) Program(path string) {
 	s.T.Helper()
 	s.Processes["signalboxd"].argv[0] = path
 }
 
-// Elsewhere returns a free address.
+// Elsewhere returns a free address on loopback.
 func (s *Stand) Elsewhere() string {
 	s.T.Helper()
 	return "127.0.0.1:" + freePorts(s.T, 1)[0]
@@ -65,7 +65,7 @@ func (s *Stand) Elsewhere() string {
 
 func (s *Stand) readyFile() string { return filepath.Join(s.Dir, "ready.json") }
 
-// StartSingle starts signalboxd, possibly again, and waits until it serves.
+// StartSingle starts signalboxd, or restarts it after it has ended, and waits until it serves requests.
 func (s *Stand) StartSingle() {
 	s.T.Helper()
 	_ = os.Remove(s.readyFile())
@@ -82,7 +82,7 @@ func (s *Stand) StartSingle() {
 		}
 		select {
 		case <-p.Exited():
-			require.FailNow(s.T, "signalboxd ended while it started", p.Tail())
+			require.FailNow(s.T, "signalboxd exited during its start", p.Tail())
 		default:
 		}
 		return false

@@ -18,15 +18,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
 )
 
-// services are the units of the split shape in start order, without the agent, which comes last.
+// services are the services in the order of their start. The agent starts after them.
 var services = []string{"auth", "jobs", "ingest", "registry", "inference", "gateway"}
 
-// ports are the ports in the environment files, which free ones replace.
+// ports are the ports in the environment files. Split replaces them by free ports.
 var ports = []string{"8080", "7101", "7102", "7103", "7104", "7105", "7112", "7123", "7125"}
 
-// Split starts every service and the agent as separate processes, over TCP with mutual TLS, from the units
-// and environment files of deploy/ and by the steps of deploy/README.md. If the test runs as root, each
-// process runs as the user and groups of its unit.
+// Split starts each service and the agent in its own process, with TCP and mutual TLS between them. It uses
+// the units and environment files of deploy/ and follows the steps of deploy/README.md. If the test runs as
+// root, each process has the user and groups of its unit.
 func Split(t testing.TB, o Options) *Stand {
 	t.Helper()
 	dir := folder(t, o)
@@ -55,8 +55,8 @@ func Split(t testing.TB, o Options) *Stand {
 	return s
 }
 
-// launch runs a unit's ExecStartPre and starts its ExecStart with the unit's environment, the options, and
-// the lines that an operator would add.
+// launch runs the ExecStartPre command of a unit and starts its ExecStart command. The environment consists
+// of the unit's environment, the options, and the lines that an operator would add.
 func (s *Stand) launch(h *host, name string, o Options, extra []string) {
 	s.T.Helper()
 	u := readUnit(s.T, "signalbox-"+name+".service")
@@ -74,12 +74,12 @@ func (s *Stand) launch(h *host, name string, o Options, extra []string) {
 	s.T.Logf("%s: process %d", name, p.PID())
 }
 
-// launchAgent joins the host as a node and starts its agent.
+// launchAgent makes the host a node and starts its agent.
 func (s *Stand) launchAgent(h *host, o Options) {
 	s.T.Helper()
 	const user = "signalbox-agent"
 	if h.users != nil && !h.python(h.credential(readUnit(s.T, user+".service"))) {
-		s.T.Log("the agent runs as the test's user: no other user finds a suitable Python")
+		s.T.Log("the agent runs as the test's user, because the user of its unit finds no suitable Python")
 		h.users = nil
 	}
 	h.folder(filepath.Join(s.Dir, "agent"), user)
@@ -89,7 +89,8 @@ func (s *Stand) launchAgent(h *host, o Options) {
 	s.launch(h, "agent", o, extra)
 }
 
-// environments returns where the agent's user keeps Python environments; all installations of that user share them.
+// environments returns the folder for the Python environments of the agent's user. All installations of
+// that user share it.
 func (h *host) environments(o Options) string {
 	h.t.Helper()
 	if h.users == nil {
@@ -105,7 +106,8 @@ func (h *host) environments(o Options) string {
 	return dir
 }
 
-// passed returns the variables that package installers of this machine need; only the agent's process gets them.
+// passed returns the environment variables that package installers need on this machine. Only the agent's
+// process receives them.
 func passed() []string {
 	var out []string
 	for _, e := range os.Environ() {
@@ -118,7 +120,8 @@ func passed() []string {
 	return out
 }
 
-// startPostgres runs a server for the installation and returns the file with its admin URL.
+// startPostgres starts a database server for the installation. It returns the path of the file with the
+// admin URL.
 func startPostgres(t testing.TB, dir string) string {
 	t.Helper()
 	bin, err := local.Find("", filepath.Join(Root(t), ".cache", "postgres"))
@@ -133,7 +136,7 @@ func startPostgres(t testing.TB, dir string) string {
 	return file
 }
 
-// setup runs the setup commands of deploy/README.md below the host's root.
+// setup runs the setup commands of deploy/README.md for the host.
 func (h *host) setup(adminFile string) {
 	h.t.Helper()
 	for _, args := range [][]string{{"certs"}, {"secrets"}, {"database", "--admin-url-file", adminFile}} {
@@ -153,7 +156,7 @@ func (s *Stand) AwaitServing() {
 	require.Eventually(s.T, func() bool {
 		a, err := c.Call(s.T.Context(), http.MethodGet, "/api/auth/config", nil)
 		return err == nil && a.Status == http.StatusOK
-	}, readyTimeout, readyEvery, "the gateway does not serve")
+	}, readyTimeout, readyEvery, "the gateway does not respond")
 }
 
 // join creates a fleet and a join token as an admin would, and joins the host as an operator would.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// status returns the fields of a line of /proc/PID/status.
+// status returns the fields of a line in /proc/PID/status.
 func status(t *testing.T, pid int, key string) []string {
 	t.Helper()
 	for _, line := range lines(t, fmt.Sprintf("/proc/%d/status", pid)) {
@@ -23,7 +23,7 @@ func status(t *testing.T, pid int, key string) []string {
 	return nil
 }
 
-// environ returns the environment that a process was started with.
+// environ returns the environment with which a process was started.
 func environ(t *testing.T, pid int) []string {
 	t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
@@ -43,19 +43,19 @@ func TestSplit_processesMatchTheirUnits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runsAs(t, h, u, p)
 			given(t, name, u, p)
-			require.NotContains(t, p.Log(), "nothing reads it", "its environment file holds a setting too many")
+			require.NotContains(t, p.Log(), "nothing reads it", "its environment file must contain no setting that the process ignores")
 		})
 	}
 	keepsToItself(t, h, s)
 	namesSettingsThatAre(t, s)
 }
 
-// runsAs requires the unit's user and groups.
+// runsAs requires that a process has the user and groups of its unit.
 func runsAs(t *testing.T, h *host, u unit, p *Process) {
 	t.Helper()
 	c := h.credential(u)
 	if c == nil || p.Name == "agent" && !h.python(c) {
-		return // the test is not root, or only the test finds a Python
+		return // the test does not run as root, or only the test's user finds a Python
 	}
 	uid, gid := fmt.Sprint(c.Uid), fmt.Sprint(c.Gid)
 	require.Equal(t, []string{uid, uid, uid, uid}, status(t, p.PID(), "Uid"))
@@ -68,7 +68,8 @@ func runsAs(t *testing.T, h *host, u unit, p *Process) {
 	require.Equal(t, []string{"0000000000000000"}, status(t, p.PID(), "CapEff"))
 }
 
-// given requires that a process has the environment of its unit's files, and nothing else of Signalbox or of the test.
+// given requires that a process has the environment of its unit's files, and no other variables of
+// Signalbox or of the test.
 func given(t *testing.T, name string, u unit, p *Process) {
 	t.Helper()
 	var want []string

@@ -1,6 +1,6 @@
-// Package testenv starts whole installations for the suites, from the programs that users run: a single process
-// (signalboxd), or every service and the agent as separate processes, from exactly the units, users and
-// environment files of deploy/. Every process that it starts is gone when its test ends.
+// Package testenv starts complete installations for tests, from the programs that users run. An
+// installation is either a single process (signalboxd), or one process for each service and for the agent,
+// with the units, users and environment files of deploy/. All processes have ended when the test ends.
 package testenv
 
 import (
@@ -31,23 +31,23 @@ type Stand struct {
 	T        testing.TB
 	URL      string
 	Password secret.String
-	// Dir holds all files of the installation.
+	// Dir contains all files of the installation.
 	Dir string
 	// Environments is the folder of Python environments.
 	Environments string
-	// Processes are the processes by name: signalboxd, or auth, jobs, ... gateway, agent.
+	// Processes contains the processes by name: signalboxd, or the services and agent.
 	Processes map[string]*Process
-	// Order is the order of the first start.
+	// Order contains the names in the order of their first start.
 	Order []string
 }
 
-// Options change an installation's defaults.
+// Options change the defaults of an installation.
 type Options struct {
 	// Env is added to every process.
 	Env map[string]string
-	// Dir replaces the fresh folder, to start again on existing data.
+	// Dir is the folder to use instead of a new one, to start an installation with existing data.
 	Dir string
-	// OwnEnvironments builds the Python environments for this Stand alone.
+	// OwnEnvironments gives the installation its own Python environments instead of the shared ones.
 	OwnEnvironments bool
 }
 
@@ -56,10 +56,10 @@ func Shapes() map[string]func(t testing.TB, o Options) *Stand {
 	return map[string]func(t testing.TB, o Options) *Stand{"single": Single, "split": Split}
 }
 
-// Patience is the time limit for a stage of the loop on a busy machine.
+// Patience is the time limit for one stage of a test, such as a training, on a busy machine.
 const Patience = 3 * time.Minute
 
-// Root returns the top of the checkout.
+// Root returns the top folder of the repository.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -74,7 +74,7 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Bin returns the path of a program built by `make build`.
+// Bin returns the path of a program that `make build` has built.
 func Bin(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Root(t), "bin", name)
@@ -83,8 +83,8 @@ func Bin(t testing.TB, name string) string {
 	return path
 }
 
-// environments returns where Python environments are kept: keyed by digest and shared, unless a test
-// needs to see them built.
+// environments returns the folder for Python environments. Installations share the environments, unless a
+// test must see them being built.
 func environments(t testing.TB, dir string, o Options) string {
 	t.Helper()
 	if o.OwnEnvironments {
@@ -93,7 +93,8 @@ func environments(t testing.TB, dir string, o Options) string {
 	return filepath.Join(Root(t), ".cache", "agent-envs")
 }
 
-// withUV is the search path with the pinned uv in front, which fills shared environments in a tenth of the time of pip.
+// withUV returns the test's PATH with the pinned uv first. uv installs packages about ten times faster than
+// pip.
 func withUV(t testing.TB) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(Root(t), "scripts", "tools", "uv.sh")).Output()
@@ -101,7 +102,7 @@ func withUV(t testing.TB) string {
 	return filepath.Dir(strings.TrimSpace(string(out))) + string(filepath.ListSeparator) + os.Getenv("PATH")
 }
 
-// Loop returns a Loop that is signed in as admin, with a unique name.
+// Loop returns a Loop with a unique name that is signed in as admin. A Loop trains, deploys and queries a model.
 func (s *Stand) Loop(ctx context.Context) *e2eflow.Loop {
 	s.T.Helper()
 	var raw [4]byte
@@ -114,7 +115,7 @@ func (s *Stand) Loop(ctx context.Context) *e2eflow.Loop {
 	return l
 }
 
-// Tail returns the end of every process's log, for failure messages.
+// Tail returns the end of each process's log, for failure messages.
 func (s *Stand) Tail() string {
 	out := ""
 	var outSb109 strings.Builder
@@ -131,7 +132,8 @@ func freePorts(t testing.TB, n int) []string {
 	out := make([]string, n)
 	for i := range out {
 		for out[i] == "" {
-			// Below the ports that the kernel gives to connections, which come and go beside this.
+			// Choose a port below the range that the kernel uses for connections, because those are opened and closed
+			// all the time.
 			port := strconv.Itoa(10000 + mathrand.IntN(20000))
 			if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 				defer func() { _ = l.Close() }()
@@ -151,12 +153,13 @@ func folder(t testing.TB, o Options) string {
 	return Folder(t)
 }
 
-// Folder creates a folder with a short path, which Unix sockets need, and removes it when the test ends.
+// Folder creates a folder that is removed when the test ends. Its path is short, because the paths of Unix
+// sockets are limited.
 func Folder(t testing.TB) string {
 	t.Helper()
 	base := pgtest.TempDir()
 	if os.Geteuid() == 0 && !open(base) {
-		base = "/tmp" // the users of the split shape must be able to pass through
+		base = "/tmp" // users of the host must be able to pass through this folder
 	}
 	dir, err := os.MkdirTemp(base, "sb")
 	require.NoError(t, err)

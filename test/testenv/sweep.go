@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Left returns the processes that an installation left running: those whose arguments or
-// environment name its folder.
+// Left returns the processes that an installation has left running: those whose arguments or environment
+// contain the path of its folder.
 func Left(dir string) []int {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -37,8 +37,8 @@ func Left(dir string) []int {
 	return pids
 }
 
-// names reports whether the text contains the folder or a path in it, rather than a folder whose name only begins alike:
-// installations run at the same time in folders whose names differ by a number.
+// names reports whether the text contains the folder or a path in it. It ignores other folders whose name
+// begins with the same text: concurrent installations have folders whose names differ only in a number.
 func names(raw []byte, dir string) bool {
 	for rest := raw; ; {
 		at := bytes.Index(rest, []byte(dir))
@@ -52,7 +52,8 @@ func names(raw []byte, dir string) bool {
 	}
 }
 
-// sweep kills what the shims of a killed agent still run, which would outlive the test, and removes their cgroups.
+// sweep kills the processes that the shims of a killed agent are still running, and removes their cgroups.
+// The processes would otherwise outlive the test.
 func sweep(t testing.TB, dir string) {
 	t.Helper()
 	for _, pid := range Left(dir) {
@@ -64,7 +65,8 @@ func sweep(t testing.TB, dir string) {
 	}
 }
 
-// removeGroup waits until the kernel allows the removal: the processes in the group may still be exiting.
+// removeGroup waits until the kernel allows the removal, because processes in the group may still be
+// exiting.
 func removeGroup(t testing.TB, group string) {
 	t.Helper()
 	for deadline := time.Now().Add(stopTimeout); ; <-time.After(look) {
@@ -79,14 +81,14 @@ func removeGroup(t testing.TB, group string) {
 	}
 }
 
-// groups returns the cgroups that the shims of a folder's works made; if a shim was killed, no process
+// groups returns the cgroups that the shims in a folder created. If a shim was killed, no other process
 // removes its group.
 func groups(t testing.TB, dir string) []string {
 	t.Helper()
 	var all []string
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "start.json" {
-			return nil //nolint:nilerr // a file that is gone by now has no group
+			return nil //nolint:nilerr // the file was removed meanwhile
 		}
 		raw, err := os.ReadFile(path)
 		var start struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Twin starts another process like of under a new name, with some settings changed, as
-// a replica on the same host.
+// Twin starts another process with the program and settings of the process of, except for some changed
+// settings. It represents a second instance on the same host.
 func (s *Stand) Twin(of, name string, settings map[string]string) *Process {
 	s.T.Helper()
 	require.NotContains(s.T, s.Processes, name)
@@ -26,7 +26,7 @@ func (s *Stand) Twin(of, name string, settings map[string]string) *Process {
 	return p
 }
 
-// Setting returns the value of a setting that the process was given, or "".
+// Setting returns the value of a setting in the environment of the process, or "" if it is not set.
 func (p *Process) Setting(name string) string {
 	for _, e := range slices.Backward(p.env) {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
@@ -36,8 +36,9 @@ func (p *Process) Setting(name string) string {
 	return ""
 }
 
-// AdminURL returns the file with the admin URL of the split shape's database server.
+// AdminURL returns the path of the file with the admin URL of the database server. The file exists only if
+// each service has its own process.
 func (s *Stand) AdminURL() string { return filepath.Join(s.Dir, "admin-url") }
 
-// Run replaces the process's program from its next start on.
+// Run replaces the program of the process. It takes effect at the next start.
 func (p *Process) Run(program string) { p.argv[0] = program }

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unit is a systemd unit: the values of each key in order.
+// unit contains the values of each key of a systemd unit, in order.
 type unit map[string][]string
 
-// one returns the last value of a key, or "" if the unit has none.
+// one returns the last value of a key, or "" if the unit has no such key.
 func (u unit) one(key string) string {
 	if len(u[key]) == 0 {
 		return ""
@@ -21,7 +21,7 @@ func (u unit) one(key string) string {
 	return u[key][len(u[key])-1]
 }
 
-// command returns the words of a key's command, or nil if there is none.
+// command returns the words of the command in a key, or nil if there is none.
 func (u unit) command(key string) []string { return strings.Fields(u.one(key)) }
 
 // readUnit reads a file of deploy/systemd.
@@ -36,7 +36,7 @@ func readUnit(t testing.TB, file string) unit {
 	return u
 }
 
-// environment returns the lines of the unit's environment files, read from deploy/env.
+// environment returns the lines of the unit's environment files in deploy/env.
 func (u unit) environment(t testing.TB) []string {
 	t.Helper()
 	var env []string
@@ -46,7 +46,7 @@ func (u unit) environment(t testing.TB) []string {
 	return env
 }
 
-// lines returns the lines of a file without comments and empty lines.
+// lines returns the lines of a file, except comments and empty lines.
 func lines(t testing.TB, path string) []string {
 	t.Helper()
 	f, err := os.Open(path)

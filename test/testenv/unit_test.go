@@ -25,7 +25,7 @@ func units(t *testing.T) map[string]unit {
 	return out
 }
 
-// once reports whether a unit runs a command to its end, as root.
+// once reports whether a unit runs a command and waits for its end, as root.
 func once(u unit) bool { return u.one("Type") == "oneshot" }
 
 // made returns the programs that `make build` builds.
@@ -81,7 +81,7 @@ func TestUnits_environmentFiles(t *testing.T) {
 	}
 }
 
-// known returns the users and groups of deploy/sysusers.d.
+// known returns the users and groups in deploy/sysusers.d.
 func known(t *testing.T) (users, groups []string) {
 	t.Helper()
 	for _, line := range lines(t, filepath.Join(Root(t), "deploy", "sysusers.d", "signalbox.conf")) {
@@ -145,7 +145,7 @@ func TestAgentUnit_leavesWorksAlone(t *testing.T) {
 	}
 }
 
-// machine creates a root folder with the files of deploy/ where deploy/README.md puts them.
+// machine creates a root folder that contains the files of deploy/ at the paths of deploy/README.md.
 func machine(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -172,11 +172,11 @@ func machine(t *testing.T) string {
 	return root
 }
 
-// TestUnits_verifiedBySystemd verifies the units with systemd-analyze, if it is installed.
+// TestUnits_verifiedBySystemd verifies the units with systemd-analyze if it is installed.
 func TestUnits_verifiedBySystemd(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Log("no systemd-analyze on this machine; the other tests read the units")
+		t.Log("systemd-analyze is not installed; only the other tests check the units")
 		return
 	}
 	root := machine(t)
@@ -188,15 +188,15 @@ func TestUnits_verifiedBySystemd(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Empty(t, string(out), "systemd ignores unknown keys but prints a warning")
+	require.Empty(t, string(out), "systemd must not print warnings, for example about unknown keys")
 }
 
-// TestSysusers_likeSystemd compares the host's users with those that systemd-sysusers makes.
+// TestSysusers_likeSystemd compares the host's users with the users that systemd-sysusers creates.
 func TestSysusers_likeSystemd(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("systemd-sysusers")
 	if err != nil || os.Geteuid() != 0 {
-		t.Log("systemd-sysusers cannot run here; nothing to compare")
+		t.Log("systemd-sysusers is not installed or the test does not run as root; nothing to compare")
 		return
 	}
 	root := machine(t)
@@ -209,7 +209,7 @@ func TestSysusers_likeSystemd(t *testing.T) {
 	}
 }
 
-// columns returns the given columns of each line of an account file.
+// columns returns the given columns of each line in an account file.
 func columns(t *testing.T, path string, places []int) []string {
 	t.Helper()
 	var out []string

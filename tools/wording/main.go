@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -17,10 +18,7 @@ func main() {
 	allow := flag.String("allow", "wording/allow.txt", "file of exceptions, one `PATH: WORD` a line")
 	seed := flag.Uint64("sample", 0, "draw 100 comments and 60 messages with this seed")
 	flag.Parse()
-	root := flag.Arg(0)
-	if root == "" {
-		root = ".."
-	}
+	root := cmp.Or(flag.Arg(0), "..")
 	if *seed != 0 {
 		comments, messages, err := sample(root, *seed, 100, 60)
 		if err != nil {

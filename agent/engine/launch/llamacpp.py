@@ -34,7 +34,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--model", type=Path, required=True, help="GGUF file")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: a free port")
-    parser.add_argument("--api-key-file", type=Path, help="file that holds the key callers must send")
+    parser.add_argument("--api-key-file", type=Path, help="file that contains the API key that callers must send")
     parser.add_argument("--alias", default="default", help="the model's name in the API")
     parser.add_argument("--ctx", type=int, default=0, help="context size in tokens, divided among the slots; 0: the model's")
     parser.add_argument("--parallel", type=int, default=1, help="number of slots (concurrent requests)")
@@ -48,7 +48,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if not options.model.is_file():
         parser.error(f"no model file {options.model}")
     if options.exact and options.parallel != 1:
-        parser.error("--exact means one slot; use --parallel 1")
+        parser.error("--exact needs exactly one slot; use --parallel 1")
     return options
 
 
@@ -60,7 +60,7 @@ def api_key(options: argparse.Namespace) -> str:
     try:
         key = options.api_key_file.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise SystemExit(f"llamacpp: the key file cannot be read: {error.strerror}") from None
+        raise SystemExit(f"llamacpp: cannot read the key file: {error.strerror}") from None
     if not key:
         raise SystemExit("llamacpp: the key file is empty")
     return key
@@ -103,14 +103,14 @@ def main(arguments: list[str]) -> int:
     except (ImportError, RuntimeError, ValueError) as error:
         print(f"llamacpp: the engine did not start: {error}", file=sys.stderr)
         return 1
-    # Install the handlers only now: Python runs no handler while the engine loads, and
-    # until then the signal's default action ends the process at once.
+    # Install the handlers only now. Python runs no handler while the engine loads, so until
+    # now the default action of a signal must end the process.
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     print(json.dumps({"event": "listening", "address": server.listening_address}), flush=True)
     stopped.wait()
-    # The agent has drained the engine before it sends the signal, so cut open requests.
+    # The agent drains the engine before it sends the signal, so open requests may be cut off.
     os._exit(0)
 
 

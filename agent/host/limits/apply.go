@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create creates the groups and writes their settings. It may be called again.
+// Create creates the groups and writes their settings. It may be called again for the same groups.
 func (p Plan) Create() error {
 	for _, group := range p.Groups {
 		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // kernel folder
@@ -27,7 +27,8 @@ func (p Plan) Create() error {
 	return nil
 }
 
-// Enter puts the calling process and its future children under the plan.
+// Enter moves the calling process into the groups of the plan and sets its rlimit. Its future children
+// inherit both.
 func (p Plan) Enter() error {
 	for _, group := range p.Groups {
 		if err := write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(os.Getpid())); err != nil {
@@ -37,14 +38,14 @@ func (p Plan) Enter() error {
 	if p.Data > 0 {
 		bound := unix.Rlimit{Cur: uint64(p.Data), Max: uint64(p.Data)}
 		if err := unix.Setrlimit(unix.RLIMIT_DATA, &bound); err != nil {
-			return fmt.Errorf("limit the memory: %w", err)
+			return fmt.Errorf("set the memory limit: %w", err)
 		}
 	}
 	return nil
 }
 
-// Kill sends SIGKILL to all processes in the groups and reports whether there were any. Call
-// it until it returns false: a process may fork while it is killed.
+// Kill sends SIGKILL to all processes in the groups and reports whether there were any. The caller repeats
+// it until it returns false, because a process may fork while it is killed.
 func (p Plan) Kill() bool {
 	found := false
 	for _, group := range p.Groups {
@@ -63,7 +64,7 @@ func (p Plan) Kill() bool {
 	return found
 }
 
-// OOMKilled reports whether the kernel killed a process of the groups at the memory limit.
+// OOMKilled reports whether the kernel killed a process in the groups because of the memory limit.
 func (p Plan) OOMKilled() bool {
 	for _, group := range p.Groups {
 		for _, file := range []string{"memory.events", "memory.oom_control"} {
@@ -94,7 +95,7 @@ func members(group string) []int {
 	}
 	var pids []int
 	for field := range strings.FieldsSeq(string(raw)) {
-		// 0 is a process outside this pid namespace.
+		// 0 means a process outside this pid namespace.
 		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 			pids = append(pids, pid)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// TestMain lets the test binary act as a process that enters a plan.
+// TestMain enters a plan and runs a script instead of the tests if LIMITS_TEST_PLAN is set.
 func TestMain(m *testing.M) {
 	raw := os.Getenv("LIMITS_TEST_PLAN")
 	if raw == "" {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// entering returns a process that enters the plan, knowing only its JSON, and runs the script.
+// entering returns a process that decodes the plan from JSON, enters it and runs the script.
 func entering(t *testing.T, p Plan, script string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	raw, err := json.Marshal(p)
@@ -87,12 +87,12 @@ func TestPlan_Enter_rlimit(t *testing.T) {
 	cmd, output := entering(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{MemoryBytes: bound}), "ulimit -d; ulimit -Hd; sh -c 'ulimit -d'")
 	require.NoError(t, cmd.Run(), output.String())
 	want := strconv.Itoa(bound >> 10)
-	require.Equal(t, []string{want, want, want}, strings.Fields(output.String()), "soft limit, hard limit and a child's limit")
+	require.Equal(t, []string{want, want, want}, strings.Fields(output.String()), "the soft limit, the hard limit and the limit of a child")
 	cmd, output = entering(t, Enforcer{mode: Rlimit}.Plan("w", executor.Limits{}), "ulimit -d")
 	require.NoError(t, cmd.Run())
 	mine, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", "ulimit -d").Output()
 	require.NoError(t, err)
-	require.Equal(t, string(mine), output.String(), "without a limit nothing is set")
+	require.Equal(t, string(mine), output.String(), "a plan without a limit must not set one")
 }
 
 func TestPlan_Create_settings(t *testing.T) {
@@ -114,7 +114,7 @@ func TestPlan_Create_settings(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "set swap", "the error must name the setting")
 
-	// An optional setting that exists but cannot be written is an error.
+	// An optional setting may be missing. If it exists but cannot be written, Create fails.
 	require.NoError(t, os.MkdirAll(filepath.Join(group, "taken"), 0o700))
 	p.Settings = []Setting{{Path: filepath.Join(group, "taken"), Value: "0", Optional: true}}
 	require.ErrorContains(t, p.Create(), "set taken")
@@ -129,7 +129,7 @@ func TestPlan_Kill_withoutCgroupKill(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sleep", "300")
 	require.NoError(t, cmd.Start())
-	// As in version 1, cgroup.kill does not exist and cannot be created.
+	// As in cgroup version 1, the file cgroup.kill cannot be used: here it is a folder.
 	group := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(group, "cgroup.kill"), 0o700))
@@ -153,7 +153,7 @@ func TestPlan_Kill_noProcesses(t *testing.T) {
 		}
 		require.False(t, Plan{Groups: []string{group}}.Kill(), name)
 	}
-	require.False(t, Plan{Mode: Rlimit}.Kill(), "a plan without groups kills nothing")
+	require.False(t, Plan{Mode: Rlimit}.Kill(), "a plan without groups has no processes to kill")
 }
 
 func TestPlan_OOMKilled(t *testing.T) {

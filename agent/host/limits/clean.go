@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// forgotten is the age from which an empty group is considered abandoned. A shim enters its group right
+// forgotten is the age from which an empty group is treated as abandoned. A shim enters its group right
 // after it has created it.
 const forgotten = 10 * time.Minute
 
-// ofWork reports whether name is the name of a work's group: the work's key and a hash of its agent's folder.
+// ofWork reports whether name is the name of a work's group: the work's key and a hash of the path of its
+// agent's folder.
 func ofWork(name string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]*\.[0-9]+\.[0-9]+-[0-9a-f]{8}$`).MatchString(name)
 }
 
-// Clean removes the abandoned groups of works: their shim was killed, and their agent never came back or has
-// lost its folder. It covers all agents of the machine. The kernel does not remove a group that contains a
-// process.
+// Clean removes the abandoned groups of works, including those of other agents on the machine. A group is
+// abandoned if its shim was killed and no agent has removed it since. The kernel does not remove a group
+// that contains a process.
 func (h Enforcer) Clean(now time.Time) {
 	for _, base := range h.bases {
 		entries, err := os.ReadDir(base)
 		if err != nil {
-			continue // cleaning is optional
+			continue // without the list there is nothing to clean
 		}
 		for _, e := range entries {
 			info, err := e.Info()

@@ -36,7 +36,7 @@ func TestHolder_Clean_oldWorkGroups(t *testing.T) {
 	}
 }
 
-// TestHolder_Clean_keepsGroupInUse checks nothing on a machine without cgroups.
+// TestHolder_Clean_keepsGroupInUse has no effect on a machine without cgroups.
 func TestHolder_Clean_keepsGroupInUse(t *testing.T) {
 	t.Parallel()
 	own, err := os.ReadFile("/proc/self/cgroup")

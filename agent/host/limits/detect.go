@@ -8,34 +8,35 @@ import (
 	"strings"
 )
 
-// Mode is the way in which limits are enforced; the node reports it.
+// Mode is the way in which limits are enforced. The node reports it in its inventory.
 type Mode string
 
-// The modes, best first.
+// The modes, the strictest first.
 const (
 	Cgroup2 Mode = "cgroup2"
 	Cgroup1 Mode = "cgroup1"
 	Rlimit  Mode = "rlimit"
 )
 
-// folder contains the groups of all works, below the agent's own group.
+// folder is the name of the group that contains the groups of all works.
 const folder = "signalbox"
 
-// controllers returns the controllers that limits need. Version 1 has a hierarchy for each.
+// controllers returns the controllers that limits need. In cgroup version 1 each controller has its own
+// hierarchy.
 func controllers() [3]string { return [...]string{"memory", "pids", "cpu"} }
 
-// Enforcer creates plans for works in the way that this machine allows.
+// Enforcer creates plans for works. The plans use the mode that this machine supports.
 type Enforcer struct {
 	mode Mode
-	// bases are the folders in which to create groups: one, or one for each controller.
+	// bases are the folders in which groups are created: a single folder, or one for each controller.
 	bases []string
 }
 
 // Mode returns the way in which limits are enforced.
 func (h Enforcer) Mode() Mode { return h.mode }
 
-// Detect tries what the machine allows. root is /sys/fs/cgroup; own is the content of
-// /proc/self/cgroup.
+// Detect finds the best mode that the machine supports, by trying to create groups. root is the path
+// /sys/fs/cgroup; own is the content of /proc/self/cgroup.
 func Detect(root, own string) Enforcer {
 	if base, ok := detectV2(root); ok {
 		return Enforcer{mode: Cgroup2, bases: []string{base}}
@@ -82,7 +83,8 @@ func detectV1(root, own string) ([]string, bool) {
 	return bases, true
 }
 
-// v1Base prefers the agent's own group, so that works stay within the agent's limits.
+// v1Base returns the folder for groups in one hierarchy. It prefers a folder in the agent's own group, so
+// that works stay within the agent's limits.
 func v1Base(mount, own string) (string, bool) {
 	for _, parent := range []string{filepath.Join(mount, own), mount} {
 		if _, err := os.Stat(filepath.Join(parent, "cgroup.procs")); err != nil {
@@ -96,7 +98,7 @@ func v1Base(mount, own string) (string, bool) {
 	return "", false
 }
 
-// ownGroup returns this process's group of a version 1 controller.
+// ownGroup returns this process's group in the hierarchy of a version 1 controller.
 func ownGroup(own, controller string) string {
 	for line := range strings.Lines(own) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)

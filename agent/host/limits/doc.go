@@ -1,5 +1,4 @@
-// Package limits owns the resource limits of a work's processes. It uses a cgroup for each
-// work if the machine allows it (version 2, else version 1), otherwise rlimits. It promises
-// that another process can carry out a Plan without looking at the machine again, and that
-// with a cgroup no process of the work escapes Kill.
+// Package limits owns the resource limits of a work's processes. It uses a cgroup for each work if the
+// machine allows it (version 2, else version 1), otherwise rlimits. A Plan is complete: another process can
+// apply it without examining the machine again. With a cgroup, no process of the work escapes Kill.
 package limits

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// folderOf creates a copy of a cgroup file system. Unlike the kernel it does not fill new
-// folders, so Detect, which tries to create a group, does not accept it.
+// folderOf creates a folder with the files of a cgroup file system. Detect must not accept it: unlike the
+// kernel, the folder does not create control files in a new group.
 func folderOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -51,7 +51,7 @@ func TestPlan_onThisMachine(t *testing.T) {
 	for _, s := range p.Settings {
 		raw, err := os.ReadFile(s.Path)
 		require.True(t, err == nil || s.Optional, "%v", err)
-		require.True(t, s.Optional || strings.TrimSpace(string(raw)) == s.Value, "%s holds %s", s.Path, raw)
+		require.True(t, s.Optional || strings.TrimSpace(string(raw)) == s.Value, "%s contains %s", s.Path, raw)
 	}
 	require.False(t, p.Kill(), "an empty group has no processes to kill")
 	require.False(t, p.OOMKilled())

@@ -7,14 +7,14 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Plan is the enforcement of one work's limits on this machine.
+// Plan describes how this machine enforces the limits of one work.
 type Plan struct {
 	Mode Mode `json:"mode"`
-	// Groups are the folders to create and to enter.
+	// Groups are the folders of the cgroups to create and to enter.
 	Groups []string `json:"groups,omitempty"`
-	// Settings are written in order once the groups exist.
+	// Settings are written in this order after the groups were created.
 	Settings []Setting `json:"settings,omitempty"`
-	// Data bounds the private memory of each process if there is no cgroup.
+	// Data limits the private memory of each process, in bytes. It is used if there is no cgroup.
 	Data int64 `json:"data,omitempty"`
 }
 

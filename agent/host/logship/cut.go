@@ -14,15 +14,15 @@ type payload struct {
 	EOF    bool     `json:"eof"`
 }
 
-// maxBody bounds a request's body; maxRaw bounds the bytes of the file in one request.
+// maxBody limits the size of a request body. maxRaw limits the bytes of the log file in one request.
 const (
 	maxBody = 256 << 10
 	maxRaw  = 192 << 10
 )
 
-// cut returns the number of bytes for the next request: complete lines if there are any, never a
-// part of a character, never more than a body can hold. final means that the file does not grow
-// any more; patient means that an incomplete line may wait.
+// cut returns the number of bytes to send in the next request. It ends at the end of a line if data
+// contains one, never splits a character, and never exceeds what a body can hold. final means that the file
+// will not grow. patient means that an incomplete line may wait for its end.
 func cut(data []byte, final, patient bool) int {
 	n := min(len(data), maxRaw)
 	for n > 0 && len(encode("", data[:n])) > maxBody-idRoom {
@@ -40,10 +40,10 @@ func cut(data []byte, final, patient bool) int {
 	return characters(data[:n])
 }
 
-// idRoom is the part of a body that is reserved for the run's id.
+// idRoom is the number of bytes of a body reserved for the run's id.
 const idRoom = 256
 
-// characters drops an incomplete character at the end.
+// characters returns the length of data without an incomplete character at the end.
 func characters(data []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
 		at := len(data) - back
@@ -57,8 +57,8 @@ func characters(data []byte) int {
 	return len(data)
 }
 
-// encode returns the body. Invalid UTF-8 becomes U+FFFD. NUL, which the database cannot store in
-// text, becomes U+2400.
+// encode returns the request body. Invalid UTF-8 becomes U+FFFD. NUL becomes U+2400, because the database
+// cannot store NUL in text.
 func encode(runID string, data []byte) []byte {
 	text := strings.ReplaceAll(strings.ToValidUTF8(string(data), "\uFFFD"), "\x00", "\u2400")
 	var body bytes.Buffer

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// request is one call of the log route; the test sends the response to respond.
+// request is a request to the log route. The test sends the response to respond.
 type request struct {
 	key, text string
 	body      []byte
@@ -37,7 +37,7 @@ type reply struct {
 	cut bool
 }
 
-// logRoute is a log route whose responses the test controls.
+// logRoute is a log route whose responses are chosen by the test.
 type logRoute struct {
 	*testing.T
 	url      string
@@ -86,7 +86,7 @@ func (d *logRoute) take(w http.ResponseWriter, r *http.Request, finished <-chan 
 	w.WriteHeader(a.status)
 }
 
-// next waits for the next request.
+// next waits for the next request. It fails the test after a timeout.
 func (d *logRoute) next() request {
 	d.Helper()
 	select {
@@ -98,7 +98,7 @@ func (d *logRoute) next() request {
 	}
 }
 
-// ticks advances the clock, so that the shipper checks the file, until a request arrives.
+// ticks advances the clock until a request arrives. Each step makes the shipper check the log file.
 func (d *logRoute) ticks() request {
 	d.Helper()
 	for {
@@ -163,10 +163,10 @@ func TestShipper_retryAfter(t *testing.T) {
 			d := newLogRoute(t)
 			done := d.ship(t.Context(), d.log("a\n"), finished(), at(c.own))
 			d.next().respond <- reply{status: 503, retryAfter: c.retryAfter}
-			// Two timers: the ticker for the file, and the wait.
+			// The shipper has two timers: the ticker of its file checks, and the wait after the response.
 			require.NoError(t, d.clock.Await(t.Context(), 2))
 			d.clock.Advance(c.want - time.Millisecond)
-			require.NoError(t, d.clock.Await(t.Context(), 2), "the shipper must wait until the time is finished")
+			require.NoError(t, d.clock.Await(t.Context(), 2), "the shipper must wait for the full time")
 			d.clock.Advance(time.Millisecond)
 			d.next().respond <- reply{status: 200}
 			require.NoError(t, <-done)
@@ -182,7 +182,7 @@ func TestShipper_brokenConnectionResendsSameBytes(t *testing.T) {
 	done := d.ship(t.Context(), l, finished(), func(try int) time.Duration { tries = append(tries, try); return 0 })
 	first := d.next()
 	first.respond <- reply{cut: true}
-	// Text written in the meantime belongs to the next range.
+	// Text that is written in the meantime belongs to the next range.
 	appendTo(t, l.Path, "two\n")
 	second := d.next()
 	require.Equal(t, first.key, second.key)
@@ -204,8 +204,8 @@ func TestShipper_retriesAtNewEndpoint(t *testing.T) {
 	}
 }
 
-// moves checks that a range is sent again after the routes have moved, even if the old address
-// responds.
+// moves changes the endpoint while a range is being sent. It checks that the range is sent again to the new
+// address, even if the old address responds with status.
 func moves(t *testing.T, status int) {
 	t.Helper()
 	old, now := newLogRoute(t), newLogRoute(t)
@@ -238,7 +238,7 @@ func TestShipper_connectionRefused(t *testing.T) {
 	cancel()
 	err = <-done
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "log range 1 not delivered")
+	require.ErrorContains(t, err, "deliver log range 1")
 	require.NotContains(t, err.Error(), "tok\"")
 }
 

@@ -12,23 +12,23 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// span is a numbered range of the log file.
+// span is a range of the log file, in bytes, and its sequence number.
 type span struct {
 	Seq  int64 `json:"seq"`
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
 }
 
-// line is one line of the journal: a span, or the completion of one.
+// line is one line of the journal: the beginning or the completion of a span.
 type line struct {
 	Span *span `json:"span,omitempty"`
-	// Done is the number of a span that is finished.
+	// Done is the sequence number of a completed span.
 	Done int64 `json:"done,omitempty"`
-	// Refused is the status if the server rejected the span.
+	// Refused is the HTTP status if the server rejected the span.
 	Refused int `json:"refused,omitempty"`
 }
 
-// journal stores the numbers of the ranges. At most one span is open.
+// journal stores the sequence numbers of the ranges. At most one span is open at a time.
 type journal struct {
 	file *os.File
 	open *span
@@ -46,7 +46,7 @@ func openJournal(path string) (*journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	// A killed agent may have left an incomplete line, which it never acted upon: cut it off.
+	// A killed agent may have left an incomplete line. It sent nothing for that line, so remove it.
 	if err = j.file.Truncate(whole); err == nil {
 		_, err = j.file.Seek(whole, 0)
 	}
@@ -83,7 +83,7 @@ func (j *journal) replay(path string) (int64, error) {
 	return int64(len(whole)), nil
 }
 
-// begin durably numbers the range after the last one.
+// begin assigns the next sequence number to the range up to the offset to, and syncs the journal.
 func (j *journal) begin(to int64) (span, error) {
 	s := span{Seq: j.last + 1, From: j.end, To: to}
 	if err := j.append(line{Span: &s}); err != nil {
@@ -93,8 +93,8 @@ func (j *journal) begin(to int64) (span, error) {
 	return s, nil
 }
 
-// finish completes the open span. If a power failure loses the line, the span is sent again,
-// which is harmless because the server knows the number.
+// finish completes the open span. If a power failure loses this line, the span is sent again. This is
+// harmless because the server ignores a sequence number that it has already stored.
 func (j *journal) finish(refused int) error {
 	err := j.append(line{Done: j.open.Seq, Refused: refused})
 	j.open = nil

@@ -58,7 +58,7 @@ func TestOpenJournal_truncatesIncompleteLine(t *testing.T) {
 	require.NoError(t, err)
 	s, err := j.begin(6)
 	require.NoError(t, err)
-	require.Equal(t, span{Seq: 2, From: 4, To: 6}, s, "the incomplete line's number was never used")
+	require.Equal(t, span{Seq: 2, From: 4, To: 6}, s, "the number of the incomplete line must be used again")
 	require.NoError(t, j.finish(0))
 	j.close()
 	raw, err := os.ReadFile(path)
@@ -76,7 +76,7 @@ func TestShipper_invalidJournal(t *testing.T) {
 		require.NoError(t, os.WriteFile(l.Journal, []byte(text), 0o600))
 		require.ErrorContains(t, shipper(t).Run(t.Context(), l, finished()), "decode a line of the journal", name)
 	}
-	require.Empty(t, s.calls, "bytes were sent with numbers that may be in use")
+	require.Empty(t, s.calls, "the shipper must send nothing: the sequence numbers may be in use")
 }
 
 func TestShipper_unwritableJournal(t *testing.T) {
@@ -107,7 +107,7 @@ func TestShipper_truncatedLog(t *testing.T) {
 	t.Parallel()
 	s := newIngest(t)
 	l := logOf(t, s, "ab\n")
-	// The journal has a range of nine bytes, but the file was truncated in the meantime.
+	// The journal has a range of nine bytes, but the log file is shorter.
 	require.NoError(t, os.WriteFile(l.Journal, []byte(`{"span":{"seq":1,"from":0,"to":9}}`+"\n"), 0o600))
 	require.NoError(t, shipper(t).Run(t.Context(), l, finished()))
 	require.Equal(t, "ab\n", s.text(t))

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// result is the result of one try.
+// result is the result of one request.
 type result struct {
 	status     int
 	retryAfter time.Duration
 	err        error
 }
 
-// final reports whether another try would change nothing.
+// final reports whether sending the range again would change nothing.
 func (a result) final() bool { return a.err == nil && (a.status/100 == 2 || a.refused()) }
 
 func (a result) refused() bool {

@@ -15,16 +15,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Log is one work's log file and its destination.
+// Log describes one work's log file and where it is sent.
 type Log struct {
 	Path    string
 	Journal string
-	// Endpoint returns the base URL of the ingest routes. It is called for each try, because the
-	// control plane may move. Token is the run's ingest token.
+	// Endpoint returns the base URL of the ingest routes. It is called for each try, because the address of the
+	// control plane may change. Token is the run's ingest token.
 	Endpoint func() string
 	Token    secret.String
 	RunID    string
-	// Writer identifies this execution to the server: `agent-<key>`.
+	// Writer identifies this execution to the server, as `agent-<key>`.
 	Writer string
 }
 
@@ -36,20 +36,20 @@ type Shipper struct {
 	log     *slog.Logger
 }
 
-// NewShipper returns a shipper. backoff returns the wait after a failed try, counted from 0.
+// NewShipper returns a shipper. backoff returns the wait after a failed try; try counts from 0.
 func NewShipper(client *http.Client, clk clock.Clock, backoff func(try int) time.Duration, log *slog.Logger) *Shipper {
 	return &Shipper{client: client, clock: clk, backoff: backoff, log: log}
 }
 
 const (
-	// flush is the shortest time between two checks of the file.
+	// flush is the time between two checks of the log file.
 	flush = 200 * time.Millisecond
-	// patience is the time that an incomplete line waits for its end.
+	// patience is the maximum time to wait for the rest of an incomplete line.
 	patience = time.Second
 )
 
-// Run delivers the log until all of it is delivered. It can return only after ended is closed,
-// which means that the file does not grow any more.
+// Run delivers the log file while it grows. The caller closes ended when the file is complete; Run then
+// delivers the rest and returns.
 func (s *Shipper) Run(ctx context.Context, l Log, ended <-chan struct{}) error {
 	j, err := openJournal(l.Journal)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Shipper) Run(ctx context.Context, l Log, ended <-chan struct{}) error {
 	tick := s.clock.NewTicker(flush)
 	defer tick.Stop()
 	for {
-		// Check ended before reading, so that all text written before it is read.
+		// Check ended before reading, so that the read includes all text that was written before ended was closed.
 		final := closed(ended)
 		more, err := r.step(ctx, final)
 		if err != nil || (final && !more) {
@@ -87,11 +87,11 @@ type run struct {
 	*Shipper
 	log     Log
 	journal *journal
-	// waiting is the time since which an incomplete line has been held back.
+	// waiting is the time at which the first undelivered bytes were seen; zero if there are none.
 	waiting time.Time
 }
 
-// step delivers the next range; more is false if there is none.
+// step delivers the next range. It returns more = false if there was nothing to deliver.
 func (r *run) step(ctx context.Context, final bool) (more bool, err error) {
 	data, err := readAt(r.log.Path, r.journal.end, maxRaw)
 	if err != nil || len(data) == 0 {
@@ -100,7 +100,7 @@ func (r *run) step(ctx context.Context, final bool) (more bool, err error) {
 	if r.waiting.IsZero() {
 		r.waiting = r.clock.Now()
 	}
-	// A full read may not reach the end of the file, even if ended is closed.
+	// If the read was full, the file may continue after it, even if ended is closed.
 	n := cut(data, final && len(data) < maxRaw, !final && clock.Since(r.clock, r.waiting) < patience)
 	if n == 0 {
 		return false, nil
@@ -124,18 +124,18 @@ func (r *run) deliver(ctx context.Context, s span) error {
 		to := r.log.Endpoint()
 		a := r.send(ctx, to, s.Seq, body)
 		if a.refused() && to != r.log.Endpoint() {
-			continue // the old address may belong to another server now
+			continue // the address has changed: another server may use the old one
 		}
 		if a.final() {
 			if a.refused() {
-				r.Shipper.log.WarnContext(ctx, "log range rejected and dropped", "writer", r.log.Writer, "seq", s.Seq, "status", a.status)
+				r.Shipper.log.WarnContext(ctx, "the server rejected a range of the log; dropping it", "writer", r.log.Writer, "seq", s.Seq, "status", a.status)
 				return r.journal.finish(a.status)
 			}
 			return r.journal.finish(0)
 		}
 		wait := max(r.backoff(try), a.retryAfter)
 		if err := clock.Sleep(ctx, r.clock, wait); err != nil {
-			return fmt.Errorf("log range %d not delivered: %w", s.Seq, errors.Join(err, a.err))
+			return fmt.Errorf("deliver log range %d: %w", s.Seq, errors.Join(err, a.err))
 		}
 	}
 }

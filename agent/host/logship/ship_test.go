@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// ingest responds with the given statuses and records accepted requests.
+// ingest is a fake log route. It responds with the given statuses in order and records accepted requests.
 type ingest struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -126,7 +126,7 @@ func TestShipper_rejectedRangeIsDropped(t *testing.T) {
 	}
 }
 
-// TestShipper_journalCutAtEveryByte cuts the journal at every byte, as a kill may do.
+// TestShipper_journalCutAtEveryByte truncates the journal at every byte, as a kill during a write may do.
 func TestShipper_journalCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	first := newIngest(t)
@@ -140,7 +140,7 @@ func TestShipper_journalCutAtEveryByte(t *testing.T) {
 		again := logOf(t, s, strings.Repeat("line\n", 3))
 		require.NoError(t, os.WriteFile(again.Journal, whole[:cut], 0o600))
 		require.NoError(t, shipper(t).Run(t.Context(), again, finished()))
-		// The range must be sent again each time with its number and the same bytes.
+		// Wherever the journal is cut, the range must be sent with its number and the same bytes.
 		require.Equal(t, map[string]string{"w:1": body}, s.taken, "cut at %d", cut)
 	}
 }

@@ -44,7 +44,7 @@ func pack(t *testing.T, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-// unpack unpacks the archive into the folder `in` and checks that nothing outside it changes.
+// unpack unpacks the archive into the folder `in`. It checks that nothing outside the folder changes.
 func unpack(t *testing.T, data []byte, maxBytes int64) (in string, err error) {
 	t.Helper()
 	outside := t.TempDir()
@@ -176,7 +176,7 @@ func TestUnpack_entryLimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	// The same folder again and again, so that the disk is not filled.
+	// The entries are the same folder, so that the test does not fill the disk.
 	h := folder("d/").Header
 	for range 100_000 - 1 {
 		require.NoError(t, w.WriteHeader(&h))
@@ -209,7 +209,7 @@ func TestUnpack_brokenArchive(t *testing.T) {
 
 func TestUnpack_falseSize(t *testing.T) {
 	t.Parallel()
-	// The header claims a terabyte; the archive has a few hundred bytes.
+	// The header states a size of a terabyte, but the archive has only a few hundred bytes.
 	e := regular("a", "x")
 	e.Size = 1 << 40
 	var out bytes.Buffer

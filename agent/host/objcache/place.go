@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Copy puts the object into the folder, unpacked or as a copy. The work may change it without
-// affecting the cache.
+// Copy puts the object into the folder, unpacked if the reference requests it. The work may change the
+// files without affecting the cache.
 func (s *Store) Copy(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
 	return s.put(ctx, key, ref, func(path string) error {
 		if ref.Unpack {
@@ -22,7 +22,8 @@ func (s *Store) Copy(ctx context.Context, key executor.Key, ref executor.ObjectR
 	})
 }
 
-// put fetches the object and places it. A damaged object in the cache is fetched once more.
+// put fetches the object and calls place with its path. If the cached file is damaged, put downloads the
+// object again, once.
 func (s *Store) put(ctx context.Context, key executor.Key, ref executor.ObjectRef, place func(path string) error) error {
 	for again := false; ; again = true {
 		path, err := s.Fetch(ctx, key, ref)
@@ -38,9 +39,8 @@ func (s *Store) put(ctx context.Context, key executor.Key, ref executor.ObjectRe
 	}
 }
 
-// Link puts the object into the folder without copying its bytes, for readers that do not
-// write. If one writes anyway, other works are not affected: the bytes are verified before
-// each link.
+// Link puts the object into the folder without copying its bytes. The files must not be changed. If a work
+// changes one anyway, other works are not affected: the bytes are verified before each link.
 func (s *Store) Link(ctx context.Context, key executor.Key, ref executor.ObjectRef, dir string) error {
 	if ref.Unpack {
 		return s.Copy(ctx, key, ref, dir)
@@ -61,12 +61,12 @@ func linkFile(from, to string, ref executor.ObjectRef) error {
 		return fmt.Errorf("create the folder of an object: %w", err)
 	}
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("replace an object: %w", err)
+		return fmt.Errorf("remove the previous file of an object: %w", err)
 	}
 	if os.Link(from, to) == nil {
 		return nil
 	}
-	// The folder may be on another file system.
+	// A link is impossible if the folder is on another file system.
 	return copyFile(from, to, ref)
 }
 

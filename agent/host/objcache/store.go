@@ -26,8 +26,8 @@ type Store struct {
 	fetching singleflight.Group
 }
 
-// NewStore returns a store over a folder that keeps about maxBytes of objects between works; 0
-// keeps all.
+// NewStore returns a store that caches objects in dir. It keeps about maxBytes of objects between works; 0
+// means no limit.
 func NewStore(dir string, maxBytes int64, source executor.Downloader, clk clock.Clock) *Store {
 	return &Store{dir: dir, max: maxBytes, source: source, clock: clk}
 }
@@ -43,11 +43,11 @@ func (s *Store) Fetch(ctx context.Context, key executor.Key, ref executor.Object
 	path := s.path(ref)
 	if info, err := os.Stat(path); err == nil && info.Size() == ref.SizeBytes {
 		now := s.clock.Now()
-		_ = os.Chtimes(path, now, now) // Only trim uses this time, so an error does not matter.
+		_ = os.Chtimes(path, now, now) // Only trim uses the time, so ignore the error.
 		return path, nil
 	}
-	// Concurrent calls share one download. If it fails because another caller's context has
-	// ended, download again.
+	// Concurrent calls share one download. The context of the call that runs it may end; the other calls then
+	// download again.
 	_, err, shared := s.fetching.Do(ref.SHA256, func() (any, error) { return nil, s.download(ctx, key, ref) })
 	if err != nil && shared && ctx.Err() == nil && !errors.Is(err, executor.ErrPermanent) {
 		err = s.download(ctx, key, ref)
@@ -85,7 +85,7 @@ func (s *Store) download(ctx context.Context, key executor.Key, ref executor.Obj
 	return err
 }
 
-// copyVerified copies exactly the object of the reference, or fails.
+// copyVerified copies the object and returns an error if its size or digest does not match the reference.
 func copyVerified(to io.Writer, from io.Reader, ref executor.ObjectRef) error {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(from, ref.SizeBytes+1))
@@ -97,7 +97,7 @@ func copyVerified(to io.Writer, from io.Reader, ref executor.ObjectRef) error {
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); n > ref.SizeBytes || got != ref.SHA256 {
 		return errors.Join(executor.ErrPermanent, ErrMismatch,
-			fmt.Errorf("%s: sha256 %s, want %s of %d bytes", ref.URI, got, ref.SHA256, ref.SizeBytes))
+			fmt.Errorf("%s: the SHA-256 is %s, want %s with %d bytes", ref.URI, got, ref.SHA256, ref.SizeBytes))
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func check(ref executor.ObjectRef) error {
 		return errors.Join(executor.ErrPermanent, fmt.Errorf("object %s has no valid digest or size", ref.URI))
 	}
 	if ref.Path != "" && !filepath.IsLocal(ref.Path) {
-		return errors.Join(executor.ErrPermanent, fmt.Errorf("object %s: path %q leaves its folder", ref.URI, ref.Path))
+		return errors.Join(executor.ErrPermanent, fmt.Errorf("object %s: path %q is outside the work's folder", ref.URI, ref.Path))
 	}
 	return nil
 }

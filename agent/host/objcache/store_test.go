@@ -40,7 +40,7 @@ func TestStore_trim_leastRecentlyUsed(t *testing.T) {
 	for _, text := range []string{"aaaa", "bbbb"} {
 		ref := p.Put(text, []byte(text))
 		fetch(t, s, ref)
-		// The kernel sets the file's first time; the first use from the cache sets the fake clock's.
+		// The kernel sets the time of a new file. A fetch from the cache sets it to the time of the fake clock.
 		fetch(t, s, ref)
 		clk.Advance(time.Minute)
 		refs = append(refs, ref)
@@ -119,7 +119,7 @@ func (s source) Download(ctx context.Context, _ executor.Key, _ executor.ObjectR
 	return s(ctx)
 }
 
-// endless is a reader without an end.
+// endless is a reader that never ends. It counts the bytes read.
 type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -185,7 +185,7 @@ func TestStore_Link_changedBytesAreFetchedAgain(t *testing.T) {
 	ref := p.Put("model", []byte("weights"))
 	first, second := t.TempDir(), t.TempDir()
 	require.NoError(t, s.Link(t.Context(), key(), ref, first))
-	// An engine that writes to its model also writes to the cache.
+	// The files are links to the cache, so writing to one changes the cache as well.
 	require.NoError(t, os.WriteFile(filepath.Join(first, "model"), []byte("WEIGHTS"), 0o600))
 	require.NoError(t, s.Link(t.Context(), key(), ref, second))
 	raw, err := os.ReadFile(filepath.Join(second, "model"))

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// WriteTree writes the files of a tree to a folder below dir that is named by their digest, if
-// it does not exist yet, and returns the path of that folder.
+// WriteTree writes the files of a tree to a folder in dir and returns the path of that folder. The folder's
+// name is the digest of the files. A folder that already exists is not written again.
 func WriteTree(tree fs.FS, dir string) (string, error) {
 	digest, err := treeDigest(tree)
 	if err != nil {

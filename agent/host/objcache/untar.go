@@ -14,17 +14,17 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/executor"
 )
 
-// Limits of an archive. The object's size limits the bytes of an uncompressed archive: one
-// that claims more is invalid.
+// Limits of an archive. The entries of an uncompressed archive must not be larger in total than the archive
+// itself.
 const (
 	maxEntries = 100_000
 	maxDepth   = 32
-	// maxRatio and packedBytes limit the output of gzip, as in platform/archive.
+	// maxRatio and packedBytes limit the unpacked size of a gzip archive, as in platform/archive.
 	maxRatio    = 200
 	packedBytes = 8 << 20
 )
 
-// ErrArchive reports that an archive is invalid or not allowed.
+// ErrArchive reports that an archive is malformed or contains entries that are not allowed.
 var ErrArchive = errors.New("the archive cannot be unpacked")
 
 func unpackFile(path, dir string, ref executor.ObjectRef) error {
@@ -33,12 +33,12 @@ func unpackFile(path, dir string, ref executor.ObjectRef) error {
 		return fmt.Errorf("open an object: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	// Verify the whole file before its first entry is used.
+	// Verify the complete file before unpacking its first entry.
 	if err := copyVerified(io.Discard, f, ref); err != nil {
 		return err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("rewind an object: %w", err)
+		return fmt.Errorf("return to the beginning of an object: %w", err)
 	}
 	if err := Unpack(f, dir, ref.SizeBytes); err != nil {
 		return errors.Join(executor.ErrPermanent, fmt.Errorf("unpack %s: %w", ref.URI, err))
@@ -46,15 +46,15 @@ func unpackFile(path, dir string, ref executor.ObjectRef) error {
 	return nil
 }
 
-// Unpack writes the regular files and folders of a tar stream to dir and rejects all other
-// entries. No entry can leave dir. maxBytes is the size of the stream.
+// Unpack writes the regular files and folders of a tar stream to dir. It returns ErrArchive for any other
+// kind of entry and for an entry outside dir. maxBytes is the size of the stream.
 func Unpack(r io.Reader, dir string, maxBytes int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the folder: %w", err)
+		return fmt.Errorf("create the folder to unpack into: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("open the folder: %w", err)
+		return fmt.Errorf("open the folder to unpack into: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	u := unpacking{root: root, left: maxBytes}
@@ -77,8 +77,8 @@ func Unpack(r io.Reader, dir string, maxBytes int64) error {
 	}
 }
 
-// opened decompresses gzip, if any. The unpacked size is limited as on the control plane,
-// which has already checked the whole archive.
+// opened returns the tar stream, decompressed if it is gzip. The control plane has already checked the
+// complete archive with the same limits for the unpacked size.
 func opened(r io.Reader, u *unpacking) (io.Reader, error) {
 	in := bufio.NewReader(r)
 	if magic, err := in.Peek(2); err != nil || string(magic) != "\x1f\x8b" {
@@ -100,7 +100,7 @@ func (u *unpacking) entry(h *tar.Header, body io.Reader) error {
 		return fmt.Errorf("%w: more than %d entries", ErrArchive, maxEntries)
 	}
 	if !filepath.IsLocal(name) || strings.Count(name, "/") >= maxDepth {
-		return fmt.Errorf("%w: entry %q leaves the folder or is too deep", ErrArchive, h.Name)
+		return fmt.Errorf("%w: entry %q is outside the folder or nested too deeply", ErrArchive, h.Name)
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:

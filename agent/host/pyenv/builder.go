@@ -28,13 +28,13 @@ type Builder struct {
 	interpreter *Interpreter
 }
 
-// NewBuilder returns a builder over the folder. environ is the environment of the agent's
-// process; it has the PATH in which to find programs and the user's settings of pip and uv.
+// NewBuilder returns a builder for the environments in dir. environ is the environment of the agent's
+// process. The builder uses its PATH to find programs, and the user's settings for pip and uv.
 func NewBuilder(dir string, environ []string, clk clock.Clock) *Builder {
 	return &Builder{dir: dir, environ: environ, clock: clk}
 }
 
-// Environment is a complete environment.
+// Environment is an environment that is completely built.
 type Environment struct {
 	Dir    string
 	Python string
@@ -45,7 +45,7 @@ type Environment struct {
 // Bin returns the folder of the environment's programs.
 func (e Environment) Bin() string { return filepath.Join(e.Dir, "bin") }
 
-// BuildError reports that the environment itself cannot be built. Words is shown to the user.
+// BuildError reports that the environment cannot be built from its spec. Output is shown to the user.
 type BuildError struct{ Output string }
 
 // Error returns the end of the installer's output.
@@ -57,8 +57,8 @@ func failed(format string, args ...any) error {
 
 const marker = ".signalbox-complete"
 
-// Ensure returns the environment of the spec and builds it if necessary. A *BuildError means
-// that the environment is at fault; other errors are the agent's.
+// Ensure returns the environment of the spec and builds it if necessary. It returns a *BuildError if the
+// environment cannot be built, and any other error if the agent or the node failed.
 func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (Environment, error) {
 	digest, err := checkDigest(spec)
 	if err != nil {
@@ -87,7 +87,7 @@ func (b *Builder) Ensure(ctx context.Context, spec executor.EnvironmentSpec) (En
 	return env, b.build(ctx, env, python, spec.Requirements)
 }
 
-// build builds the environment under another name and renames it at the end.
+// build builds the environment in a temporary folder, which it renames at the end.
 func (b *Builder) build(ctx context.Context, env Environment, python Interpreter, requirements string) error {
 	if err := discard(env.Dir); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (b *Builder) build(ctx context.Context, env Environment, python Interpreter
 	return localfile.SyncDir(b.dir)
 }
 
-// discard removes what a killed builder of this environment left. The caller holds the lock, so
-// no other builder is using it.
+// discard removes the folders that a killed builder of this environment left. The caller holds the build
+// lock, so no other builder is using them.
 func discard(dir string) error {
 	left, err := filepath.Glob(dir + ".build-*")
 	if err != nil {
@@ -132,7 +132,8 @@ func discard(dir string) error {
 	return nil
 }
 
-// lock waits for other builders of the same environment, in any process.
+// lock waits for other builders of the same environment, in this process and in others. The returned
+// function releases the lock.
 func (b *Builder) lock(ctx context.Context, path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, localfile.PrivateMode)
 	if err != nil {
@@ -154,12 +155,13 @@ func (b *Builder) lock(ctx context.Context, path string) (func(), error) {
 	}
 }
 
-// checkDigest ensures that a spec never gets the environment of other requirements.
+// checkDigest returns the digest of the requirements, or a *BuildError if it differs from the digest in the
+// spec.
 func checkDigest(spec executor.EnvironmentSpec) (string, error) {
 	sum := sha256.Sum256([]byte(spec.Requirements))
 	digest := hex.EncodeToString(sum[:])
 	if spec.Digest != "" && spec.Digest != "sha256:"+digest {
-		return "", failed("the requirements do not have the recipe's digest %s", spec.Digest)
+		return "", failed("the requirements do not match the recipe's digest %s", spec.Digest)
 	}
 	return digest, nil
 }
@@ -169,7 +171,7 @@ func complete(dir string) bool {
 	if err != nil {
 		return false
 	}
-	// The interpreter that the environment uses may have been removed.
+	// The interpreter that the environment refers to may have been removed.
 	_, err = os.Stat(filepath.Join(dir, "bin", "python"))
 	return err == nil
 }

@@ -1,6 +1,6 @@
-// Package pyenv owns the Python environments. It builds them from hash-pinned
-// requirements and keeps them by digest and interpreter. It promises that an environment
-// returned by Ensure is complete: it is built under another name, marked and renamed.
-// Builders of the same environment, in this process or another, share one build. The error
-// of a failed build is the end of the installer's output.
+// Package pyenv owns the Python environments. It builds them from requirements with hashes and stores them
+// by the digest of the requirements and the version of the interpreter. An environment returned by Ensure
+// is complete: it was built in a temporary folder, marked as complete and renamed. Concurrent builders of
+// the same environment, even in other processes, share one build. The error of a failed build is the end of
+// the installer's output.
 package pyenv

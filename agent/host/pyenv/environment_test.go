@@ -22,14 +22,14 @@ const idna = `idna==3.20 \
     --hash=sha256:ab7ae7122974553370f0bdb919e1a960b2cd1bc1ef0276416d896db81c14582c
 `
 
-// deadIndex returns settings with a package index that is not reachable.
+// deadIndex returns environment variables that set an unreachable package index.
 func deadIndex() []string {
 	return []string{"PIP_INDEX_URL=http://127.0.0.1:9/simple", "PIP_FIND_LINKS=", "PIP_RETRIES=0", "UV_DEFAULT_INDEX=http://127.0.0.1:9/simple", "UV_HTTP_RETRIES=0"}
 }
 
 func environ(more ...string) []string { return append(os.Environ(), more...) }
 
-// only returns a PATH with links to the named programs and no others.
+// only returns a PATH with links to the given programs and no others.
 func only(t *testing.T, programs ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func only(t *testing.T, programs ...string) []string {
 		path, err := exec.LookPath(name)
 		require.NoError(t, err)
 		if name == "python3" {
-			// A version manager's shim depends on its own path, so link the real program.
+			// The shim of a version manager depends on its own path, so link the real program.
 			out, err := exec.CommandContext(t.Context(), path, "-c", "import sys; print(sys.executable)").Output()
 			require.NoError(t, err)
 			path = strings.TrimSpace(string(out))
@@ -111,8 +111,7 @@ func TestBuilder_Ensure_pythonMissingOrTooOld(t *testing.T) {
 	}
 }
 
-// uvScript is a fake uv that logs its calls and creates the environment; the real one may not
-// be installed.
+// uvScript is a fake uv that logs its calls and creates the environment. The real uv may not be installed.
 const uvScript = `#!/bin/sh
 echo "$@" >> "$LOG"
 env | grep ^UV_ >> "$LOG"
@@ -154,7 +153,7 @@ func TestBuilder_Ensure_concurrentBuilders(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			// Each has its own builder, as in separate processes.
+			// Each goroutine has its own builder, as separate processes would.
 			_, err := pyenv.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 			if err != nil {
 				t.Errorf("build: %v", err)
@@ -174,7 +173,7 @@ func TestBuilder_Ensure_replacesIncompleteBuild(t *testing.T) {
 	spec := executor.EnvironmentSpec{Requirements: idna}
 	env, err := pyenv.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), spec)
 	require.NoError(t, err)
-	// The state after a builder was killed: no marker, and a build folder.
+	// A killed builder leaves a build folder, and the environment has no marker.
 	require.NoError(t, os.Remove(filepath.Join(env.Dir, ".signalbox-complete")))
 	require.NoError(t, os.WriteFile(filepath.Join(env.Dir, "rubbish"), nil, 0o600))
 	half := env.Dir + ".build-123"
@@ -199,7 +198,7 @@ func TestBuilder_Ensure_canceled(t *testing.T) {
 		_, err := pyenv.NewBuilder(t.TempDir(), environ, clock.Real()).Ensure(ctx, executor.EnvironmentSpec{Requirements: idna})
 		done <- err
 	}()
-	// The installer has started and would take a day.
+	// Wait until the installer has started. It would run for a day.
 	require.Eventually(t, func() bool {
 		raw, _ := os.ReadFile(log)
 		return strings.Contains(string(raw), "pip install")

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// pretend returns a PATH in which each program is a shell script.
+// pretend returns a PATH that contains the given programs as shell scripts.
 func pretend(t *testing.T, programs map[string]string) []string {
 	t.Helper()
 	path := only(t, "sh")
@@ -95,7 +95,7 @@ func TestBuilder_Ensure_invalidDigests(t *testing.T) {
 		"no requirements": {Requirements: "", Digest: digest(idna)},
 	} {
 		_, err := ensure(t, environ, spec)
-		require.Contains(t, buildError(t, err), "do not have the recipe's digest", name)
+		require.Contains(t, buildError(t, err), "do not match the recipe's digest", name)
 	}
 	require.NoFileExists(t, log, "uv must not be started")
 	_, err := ensure(t, environ, executor.EnvironmentSpec{Requirements: idna, Digest: digest(idna)})
@@ -159,7 +159,7 @@ func TestBuilder_Ensure_canceledWhileWaitingForLock(t *testing.T) {
 	env, err := pyenv.NewBuilder(dir, environ, clock.Real()).Ensure(t.Context(), executor.EnvironmentSpec{Requirements: idna})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(env.Dir, ".signalbox-complete")))
-	// Another process holds the lock of this environment.
+	// The test holds the build lock, as another process would.
 	lock, err := os.OpenFile(env.Dir+".lock", os.O_RDWR, 0o600)
 	require.NoError(t, err)
 	defer func() { _ = lock.Close() }()

@@ -30,8 +30,8 @@ func (i installer) run(ctx context.Context, fill bool) error {
 	return i.withPip(ctx, fill)
 }
 
-// withUV installs without dependencies: the requirements are the complete closure. Requirements
-// without a hash are rejected.
+// withUV creates the environment and installs the requirements with uv. It does not resolve dependencies,
+// because the requirements include all of them. uv rejects requirements without a hash.
 func (i installer) withUV(ctx context.Context, uv string, fill bool) error {
 	extra := i.uvSettings(ctx)
 	if err := i.step(ctx, []string{uv, "venv", "--no-project", "--no-python-downloads", "--python", i.python.Path, i.dir}, extra); err != nil || !fill {
@@ -45,8 +45,8 @@ func (i installer) withUV(ctx context.Context, uv string, fill bool) error {
 func (i installer) withPip(ctx context.Context, fill bool) error {
 	pip := []string{i.dir + "/bin/python", "-m", "pip"}
 	venv := []string{i.python.Path, "-m", "venv", i.dir}
-	// Since pip 22.3 the base interpreter's pip can install into another environment, which
-	// saves the seconds to install pip there.
+	// Since pip 22.3 the pip of the base interpreter can install into another environment. This saves the
+	// seconds that it takes to install pip there.
 	if i.basePip(ctx) {
 		venv = []string{i.python.Path, "-m", "venv", "--without-pip", i.dir}
 		pip = []string{i.python.Path, "-m", "pip", "--python", i.dir + "/bin/python"}
@@ -74,7 +74,8 @@ func (i installer) basePip(ctx context.Context) bool {
 	return err == nil && (major > 22 || (major == 22 && minor >= 3))
 }
 
-// uvSettings passes the user's pip indexes to uv if the user has not set any for uv.
+// uvSettings converts the user's pip settings to settings for uv, unless the user has configured indexes
+// for uv.
 func (i installer) uvSettings(ctx context.Context) []string {
 	have := i.builder.environ
 	if value(have, "UV_DEFAULT_INDEX")+value(have, "UV_INDEX_URL")+value(have, "UV_INDEX")+value(have, "UV_CONFIG_FILE") != "" {
@@ -87,8 +88,8 @@ func (i installer) uvSettings(ctx context.Context) []string {
 	return translate(output)
 }
 
-// translate converts lines of `pip config list` to uv's variables. Environment variables
-// override settings from files.
+// translate converts the output of `pip config list` to environment variables for uv. Settings from
+// environment variables come last, so that they override settings from files.
 func translate(list string) []string {
 	names := map[string]string{
 		"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS",
@@ -113,7 +114,7 @@ func translate(list string) []string {
 	return append(files, environ...)
 }
 
-// step runs one command of the installer. Its output becomes the error.
+// step runs one command of the installer. If the command fails, the end of its output becomes the error.
 func (i installer) step(ctx context.Context, argv, extra []string) error {
 	output, err := i.builder.output(ctx, argv, extra)
 	if err == nil {
@@ -128,8 +129,8 @@ func (i installer) step(ctx context.Context, argv, extra []string) error {
 	return &BuildError{Output: output}
 }
 
-// output runs a command with the user's settings and returns its output. When ctx ends, the
-// whole process group is killed.
+// output runs a command with the user's settings and returns its output. When ctx ends, it kills the
+// process group of the command.
 func (b *Builder) output(ctx context.Context, argv, extra []string) (string, error) {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -146,8 +147,8 @@ func (b *Builder) output(ctx context.Context, argv, extra []string) (string, err
 	return output.String(), err
 }
 
-// settings returns the user's variables that an installer needs: paths, proxies, certificates,
-// and the configuration of pip and uv.
+// settings returns the user's variables that an installer needs: paths, proxies, certificates, and the
+// settings for pip and uv.
 func settings(environ []string) []string {
 	excluded := map[string]bool{
 		"PIP_USER": true, "PIP_TARGET": true, "PIP_PREFIX": true, "PIP_ROOT": true, "PIP_REQUIRE_VIRTUALENV": true,

@@ -20,14 +20,14 @@ const (
 	versionTimeout = 20 * time.Second
 )
 
-// names returns the program names to try, in order. The user's python3 is first.
+// names returns the program names to try, in order. python3 is first because it is the user's default.
 func names() []string {
 	return []string{"python3", "python3.13", "python3.12", "python3.11", "python3.14", "python3.15", "python"}
 }
 
 const versionScript = `import sys; v = sys.version_info; print(f"{v[0]}.{v[1]}.{v[2]}", int(v >= (3, 11)), sys.executable, sep="\t")`
 
-// python finds an interpreter of version 3.11 or newer and remembers it.
+// python returns an interpreter of version 3.11 or newer. Later calls return the same interpreter.
 func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +46,7 @@ func (b *Builder) python(ctx context.Context) (Interpreter, error) {
 		}
 		fields := strings.Split(strings.TrimSpace(output), "\t")
 		if err != nil || len(fields) != 3 {
-			continue // A shim of a version manager without a target.
+			continue // For example a shim of a version manager without an installed version.
 		}
 		if fields[1] == "1" {
 			b.interpreter = &Interpreter{Path: fields[2], Version: fields[0]}
@@ -66,7 +66,7 @@ func (b *Builder) runVersionScript(ctx context.Context, path string) (string, er
 	return b.output(ctx, []string{path, "-c", versionScript}, nil)
 }
 
-// lookPath finds a program in the PATH of environ.
+// lookPath returns the path of a program in the PATH of environ.
 func lookPath(name string, environ []string) (string, bool) {
 	for dir := range strings.SplitSeq(value(environ, "PATH"), ":") {
 		path := filepath.Join(dir, name)
@@ -78,8 +78,8 @@ func lookPath(name string, environ []string) (string, bool) {
 	return "", false
 }
 
-// value returns a variable's value. If it is set several times, the last value applies, as for a
-// process.
+// value returns the value of a variable. If the variable is set several times, the last value applies, as
+// for a process.
 func value(environ []string, name string) (last string) {
 	for _, variable := range environ {
 		if v, ok := strings.CutPrefix(variable, name+"="); ok {

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 )
 
-// rename replaces the build folder's path in the environment's scripts with the final path: their
-// first line is the full path of the interpreter.
+// rename replaces the path of the build folder with the final path in the environment's scripts, because
+// their first line contains the full path of the interpreter.
 func rename(bin, from, to string) error {
 	entries, err := os.ReadDir(bin)
 	if err != nil {
-		return fmt.Errorf("list the programs: %w", err)
+		return fmt.Errorf("list the environment's programs: %w", err)
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() {
@@ -26,27 +26,27 @@ func rename(bin, from, to string) error {
 	return rewrite(filepath.Join(filepath.Dir(bin), "pyvenv.cfg"), from, to)
 }
 
-// maxScript is far above the size of any script; larger programs do not contain the path.
+// maxScript is far larger than any script. Larger files are binaries that do not contain the path.
 const maxScript = 1 << 20
 
 func rewrite(path, from, to string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("stat a program: %w", err)
+		return fmt.Errorf("read the size of an environment's program: %w", err)
 	}
 	if info.Size() > maxScript {
 		return nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("read a program: %w", err)
+		return fmt.Errorf("read an environment's program: %w", err)
 	}
 	if bytes.IndexByte(text, 0) >= 0 || !bytes.Contains(text, []byte(from)) {
 		return nil
 	}
 	changed := bytes.ReplaceAll(text, []byte(from), []byte(to))
 	if err := os.WriteFile(path, changed, info.Mode()&fs.ModePerm); err != nil {
-		return fmt.Errorf("write a program: %w", err)
+		return fmt.Errorf("write an environment's program: %w", err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// Control starts and follows shims, including those of an earlier agent.
+// Control starts and follows shims, including those that an earlier agent started.
 type Control struct {
 	// Exec is the command line that runs Main.
 	Exec  []string
@@ -30,28 +30,27 @@ type State int
 
 // The states of a folder.
 const (
-	// Never: no command was started here. This includes a shim that was killed before it
-	// started the command.
+	// Never: no command was started in the folder. The shim may have been killed before it started the command.
 	Never State = iota
-	// Alive: the shim runs.
+	// Alive: the shim is running.
 	Alive
 	// Ended: exit.json exists.
 	Ended
-	// Lost: the command was started, and the shim is gone without an exit.json.
+	// Lost: the command was started, but the shim has ended without writing exit.json.
 	Lost
 )
 
-// ErrNotStarted reports that no command was started, so Launch is safe.
+// ErrNotStarted reports that no command was started, so that Launch can be called safely.
 var ErrNotStarted = errors.New("no command was started in this folder")
 
-// Launch starts the shim of the folder. It fails if a command was started there before.
+// Launch starts a shim for the folder. It returns an error if a command was already started there.
 func (c Control) Launch(dir string, s Start) error {
 	state, err := c.State(dir)
 	if err != nil {
 		return err
 	}
 	if state != Never {
-		return errors.New("launch the shim: the folder was used before")
+		return errors.New("launch the shim: a command was already started in this folder")
 	}
 	lock, err := takeLock(dir)
 	if err != nil {
@@ -67,7 +66,7 @@ func (c Control) Launch(dir string, s Start) error {
 		return fmt.Errorf("open the shim's log: %w", err)
 	}
 	defer func() { _ = output.Close() }()
-	cmd := exec.Command(c.Exec[0], append(slices.Clip(c.Exec[1:]), dir)...) //nolint:noctx // outlives the agent on purpose
+	cmd := exec.Command(c.Exec[0], append(slices.Clip(c.Exec[1:]), dir)...) //nolint:noctx // the shim must outlive the agent
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin"}
 	cmd.Stdout, cmd.Stderr = output, output
@@ -76,7 +75,7 @@ func (c Control) Launch(dir string, s Start) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the shim: %w", err)
 	}
-	// Identity.Wait reaps the shim by its pid, as it does for a shim of another agent.
+	// Identity.Wait reaps the shim by its pid, as it does for shims that another agent started.
 	return cmd.Process.Release()
 }
 
@@ -107,16 +106,16 @@ func (c Control) State(dir string) (State, error) {
 	return Lost, err
 }
 
-// Running reads what is running. It returns fs.ErrNotExist before the shim has started.
-// Command is zero until the command is started.
+// Running reads run.json. It returns fs.ErrNotExist if the shim has not started yet. Command is zero until
+// the shim has started the command.
 func (c Control) Running(dir string) (Running, error) {
 	var r Running
 	err := localfile.ReadJSON(runFile(dir), &r)
 	return r, err
 }
 
-// Await waits for the end of the shim and returns its exit. If there is no exit, found is
-// false and Sweep has ended all remaining processes.
+// Await waits until the shim has ended and returns its exit. If the shim left no exit.json, found is false
+// and Await has ended all remaining processes.
 func (c Control) Await(ctx context.Context, dir string) (exit Exit, found bool, err error) {
 	for {
 		state, err := c.State(dir)
@@ -139,8 +138,8 @@ func (c Control) Await(ctx context.Context, dir string) (exit Exit, found bool, 
 	}
 }
 
-// awaitShim waits for the end of the shim, or for a moment if the shim has not yet written
-// its identity.
+// awaitShim waits until the shim has ended. If the shim has not written its identity yet, awaitShim returns
+// after a short wait.
 func (c Control) awaitShim(ctx context.Context, dir string) error {
 	r, err := c.Running(dir)
 	if err == nil && r.Shim.Alive() {
@@ -153,8 +152,8 @@ func (c Control) awaitShim(ctx context.Context, dir string) error {
 	return clock.Sleep(ctx, c.Clock, moment)
 }
 
-// Stop requests the end of the processes and kills them after grace. It may be called
-// repeatedly; the shortest grace applies.
+// Stop requests that the shim end the processes and kill them after the grace period. It may be called
+// repeatedly; the shortest grace period applies.
 func (c Control) Stop(dir string, grace time.Duration) error {
 	var before stop
 	if err := localfile.ReadJSON(stopFile(dir), &before); err != nil || grace < before.Grace {
@@ -176,7 +175,7 @@ func (c Control) Stop(dir string, grace time.Duration) error {
 // StopRequested reports whether Stop was called for the folder.
 func (c Control) StopRequested(dir string) bool { return exists(stopFile(dir)) }
 
-// Identity returns the identity of the command; zero before it is started.
+// Identity returns the identity of the command, or a zero value if the shim has not started it yet.
 func (c Control) Identity(dir string) Identity {
 	r, err := c.Running(dir)
 	if err != nil {
@@ -188,11 +187,11 @@ func (c Control) Identity(dir string) Identity {
 func takeLock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, localfile.PrivateMode)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock: %w", err)
+		return nil, fmt.Errorf("open the shim's lock file: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("take the lock: %w", err)
+		return nil, fmt.Errorf("lock the shim's folder: %w", err)
 	}
 	return f, nil
 }
@@ -202,11 +201,11 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// ReadStart reads the start of the folder's shim.
+// ReadStart reads start.json.
 func ReadStart(dir string) (s Start, err error) {
 	err = localfile.ReadJSON(startFile(dir), &s)
 	return s, err
 }
 
-// ReadExit reads the exit. It returns fs.ErrNotExist if the shim has not ended.
+// ReadExit reads exit.json. It returns fs.ErrNotExist if the shim has not ended.
 func ReadExit(dir string, into *Exit) error { return localfile.ReadJSON(exitFile(dir), into) }

@@ -7,9 +7,10 @@ import (
 	"github.com/signalbox-dev/signalbox/agent/host/limits"
 )
 
-// Start describes what to run. Env may contain secrets, so the file is private.
+// Start is the content of start.json: the command to run. Env may contain secrets, so only the agent's user
+// can read the file.
 type Start struct {
-	// Path is the program's file. Args is the complete argument vector.
+	// Path is the path or the name of the program. Args is the complete argument vector, including the program.
 	Path string   `json:"path"`
 	Args []string `json:"args"`
 	Env  []string `json:"env"`
@@ -17,26 +18,26 @@ type Start struct {
 	// Log is the file to which stdout and stderr are appended.
 	Log    string      `json:"log"`
 	Limits limits.Plan `json:"limits"`
-	// Mark is the value of the variable MarkName in the work's environment.
+	// Mark is the value of the environment variable MarkName.
 	Mark string `json:"mark"`
 }
 
-// MarkName is the variable that identifies leftover processes of a work.
+// MarkName is the environment variable by which leftover processes of a work are found.
 const MarkName = "SERVICE_WORK_KEY"
 
-// Running describes what is running.
+// Running is the content of run.json: the running processes.
 type Running struct {
 	Shim      Identity  `json:"shim"`
 	Command   Identity  `json:"command"`
 	StartedAt time.Time `json:"started_at"`
 }
 
-// Exit describes how it ended.
+// Exit is the content of exit.json: how the command ended.
 type Exit struct {
 	// Code is the exit code; -1 if a signal ended the command or nothing was started.
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`
-	// OOM is true if the kernel killed a process of the work at its memory limit.
+	// OOM is true if the kernel killed a process of the work because of its memory limit.
 	OOM bool `json:"oom,omitempty"`
 	// Stopped is true if a stop was requested.
 	Stopped bool `json:"stopped,omitempty"`

@@ -277,8 +277,8 @@ func TestReadExit_allFields(t *testing.T) {
 
 func TestControl_Stop_forkBomb(t *testing.T) {
 	t.Parallel()
-	// Each generation starts two more in their own sessions. The depth is bounded so that a
-	// failure of this test does not exhaust the machine.
+	// Each process starts two more in their own sessions. The depth is limited, so that a failure of this test
+	// does not exhaust the machine.
 	b := script(t, "sh f 4")
 	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "f"), []byte(
 		"echo $$ >> pids; [ $1 -gt 0 ] || exec sleep 300; setsid sh f $(($1-1)) & setsid sh f $(($1-1)) & wait\n"), 0o600))

@@ -15,7 +15,7 @@ import (
 
 const stageWord = "--stage"
 
-// lockFD is the descriptor of the lock that Launch passes to the shim.
+// lockFD is the file descriptor of the lock that Launch passes to the shim.
 const lockFD = 3
 
 // Self returns the command line of the running program's subcommand `shim`, which calls Main.
@@ -27,8 +27,8 @@ func Self() ([]string, error) {
 	return []string{self, "shim"}, nil
 }
 
-// Main is the subcommand: `FOLDER`, or `--stage FOLDER` when the shim starts itself. It
-// returns the exit status of the process.
+// Main runs the subcommand `shim` and returns the exit status. args is `FOLDER`, or `--stage FOLDER` if the
+// shim starts its own program as the process that becomes the command.
 func Main(args []string, clk clock.Clock, words io.Writer) int {
 	var err error
 	switch {
@@ -46,10 +46,10 @@ func Main(args []string, clk clock.Clock, words io.Writer) int {
 	return 0
 }
 
-// own runs the work in the folder to its end.
+// own runs the command in the folder until its end.
 func own(dir string, clk clock.Clock) error {
-	// The command dies with the thread that started it (Pdeathsig), so this thread must
-	// live as long as the shim.
+	// The kernel kills the command when the thread that started it ends (Pdeathsig), so this thread must run as
+	// long as the shim.
 	runtime.LockOSThread()
 	unix.CloseOnExec(lockFD)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

@@ -30,12 +30,12 @@ type owner struct {
 func listen() <-chan os.Signal {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	// Catch and drop these: ignored signals would stay ignored in the command.
+	// Catch these signals and drop them. If they were ignored, the command would ignore them as well.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
 	return signals
 }
 
-// run starts the command, waits for its end and writes the outcome.
+// run starts the command, waits until it has ended and writes the outcome.
 func (o *owner) run() error {
 	if exists(stopFile(o.dir)) {
 		return o.finish(Exit{Code: -1, Stopped: true})
@@ -56,14 +56,14 @@ func (o *owner) run() error {
 	return o.finish(exit)
 }
 
-// begin starts the command. It is recorded before it runs its first instruction.
+// begin starts the command. It records the process in run.json before the process executes the command.
 func (o *owner) begin() error {
 	if err := o.start.Limits.Create(); err != nil {
 		return err
 	}
 	log, err := os.OpenFile(o.start.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, localfile.PrivateMode)
 	if err != nil {
-		return fmt.Errorf("open the log: %w", err)
+		return fmt.Errorf("open the work's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
 	s, err := newStaging()
@@ -86,7 +86,7 @@ func (o *owner) begin() error {
 	return s.release()
 }
 
-// follow waits for the end of the command and stops it on request.
+// follow waits until the command has ended and stops it if that is requested.
 func (o *owner) follow() unix.WaitStatus {
 	kill := o.clock.NewTimer(time.Hour)
 	kill.Stop()
@@ -106,12 +106,12 @@ func (o *owner) follow() unix.WaitStatus {
 	}
 }
 
-// terminate sends SIGTERM to the group and sets the time to kill it. Later calls can only
-// shorten that time.
+// terminate sends SIGTERM to the process group and sets the time at which killAll is called. A later call
+// can only make that time earlier.
 func (o *owner) terminate(kill clock.Timer) {
 	var s stop
 	if err := localfile.ReadJSON(stopFile(o.dir), &s); err != nil {
-		s.Grace = defaultGrace // A user has sent SIGTERM with kill(1).
+		s.Grace = defaultGrace // Without stop.json the signal came from a user.
 	}
 	if !o.stopped {
 		o.running.Command.SignalGroup(syscall.SIGTERM)
@@ -134,8 +134,8 @@ func (o *owner) killAll() {
 	}
 }
 
-// sweep ends all processes that the command left behind. The shim is their subreaper, so
-// all of them are its descendants and none is missed.
+// sweep ends all processes that the command left behind. The shim is their subreaper, so all of them are
+// its descendants.
 func (o *owner) sweep() {
 	if o.children == nil {
 		o.killAll()
@@ -158,15 +158,15 @@ const sweepInterval = 10 * time.Millisecond
 
 func after(c clock.Clock, d time.Duration) <-chan time.Time { return c.NewTimer(d).C() }
 
-// finish writes the outcome. After that the agent may remove the folder.
+// finish writes the outcome. The agent may then remove the folder.
 func (o *owner) finish(exit Exit) error {
 	exit.StartedAt, exit.EndedAt = o.running.StartedAt, o.clock.Now()
 	return localfile.WriteJSON(exitFile(o.dir), exit, localfile.PrivateMode)
 }
 
-// reaper waits for all children, including descendants that the shim has inherited.
+// reaper waits for all children of the shim, including orphaned descendants that the shim has inherited.
 type reaper struct {
-	// first receives the status of the command; done is closed when no child is left.
+	// first receives the status of the command. done is closed when no child is left.
 	first chan unix.WaitStatus
 	done  chan struct{}
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identity identifies one process of one boot of the machine.
+// Identity identifies one process, even after its pid was reused or the machine was rebooted.
 type Identity struct {
 	PID int `json:"pid"`
 	// Start is the start time in clock ticks since boot.
@@ -35,7 +35,7 @@ func Lookup(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: s.start, Boot: boot}, nil
 }
 
-// Alive reports whether this same process still runs. A zombie does not.
+// Alive reports whether the process is still running. A zombie is not running.
 func (i Identity) Alive() bool {
 	if i.PID <= 0 {
 		return false
@@ -48,25 +48,25 @@ func (i Identity) Alive() bool {
 	return err == nil && s.start == i.Start && s.state != 'Z' && s.state != 'X'
 }
 
-// Signal sends sig to this same process. It returns false if the process is gone.
+// Signal sends sig to the process. It returns false if the process no longer exists.
 func (i Identity) Signal(sig syscall.Signal) bool {
 	fd, err := unix.PidfdOpen(i.PID, 0)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	// The descriptor pins the process, so the signal goes to the process checked by Alive.
+	// The descriptor always refers to the process that Alive checks, even if the pid is reused.
 	return i.Alive() && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
 }
 
-// SignalGroup sends sig to the process group that this process leads. It returns false if the
-// process is gone.
+// SignalGroup sends sig to the process group that the process leads. It returns false if the process no
+// longer exists.
 func (i Identity) SignalGroup(sig syscall.Signal) bool {
 	return i.Alive() && unix.Kill(-i.PID, sig) == nil
 }
 
-// Wait returns when the process has ended, or with the error of ctx. A process that is a
-// child of this one is reaped.
+// Wait returns when the process has ended, or with the error of ctx. It reaps the process if it is a child
+// of the calling process.
 func (i Identity) Wait(ctx context.Context) error {
 	fd, err := unix.PidfdOpen(i.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -116,25 +116,25 @@ func readStat(pid int) (stat, error) {
 	return parseStat(raw)
 }
 
-// parseStat parses a line of /proc/PID/stat. The name in parentheses may contain spaces and
+// parseStat parses the content of /proc/PID/stat. The name in parentheses may contain spaces and
 // parentheses.
 func parseStat(raw []byte) (stat, error) {
 	end := bytes.LastIndexByte(raw, ')')
 	if end < 0 {
-		return stat{}, errors.New("process stat without a name")
+		return stat{}, errors.New("the stat line of the process has no name")
 	}
 	fields := strings.Fields(string(raw[end+1:]))
 	const startField = 19 // field 22 of the line, counted from the state
 	if len(fields) <= startField || len(fields[0]) != 1 {
-		return stat{}, errors.New("process stat is too short")
+		return stat{}, errors.New("the stat line of the process has too few fields")
 	}
 	ppid, err := strconv.Atoi(fields[1])
 	if err != nil {
-		return stat{}, fmt.Errorf("parse the parent in process stat: %w", err)
+		return stat{}, fmt.Errorf("parse the parent in the stat line of the process: %w", err)
 	}
 	start, err := strconv.ParseUint(fields[startField], 10, 64)
 	if err != nil {
-		return stat{}, fmt.Errorf("parse the start time in process stat: %w", err)
+		return stat{}, fmt.Errorf("parse the start time in the stat line of the process: %w", err)
 	}
 	return stat{state: fields[0][0], ppid: ppid, start: start}, nil
 }

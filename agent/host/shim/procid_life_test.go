@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// group starts a shell that leads its own process group and prints the pids of its children.
+// group starts a shell script in its own process group. It returns the shell and its output, on which the
+// script prints the pids of its children.
 func group(t *testing.T, script string) (leader Identity, output *bufio.Reader) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
@@ -71,7 +72,7 @@ func TestIdentity_SignalGroup_reusedPID(t *testing.T) {
 
 func TestIdentity_Alive_zombie(t *testing.T) {
 	t.Parallel()
-	// The shell starts a child that ends, and replaces itself with a program that never reaps it.
+	// The shell starts a child that ends. It then executes a program that never reaps the child.
 	leader, output := group(t, "sh -c 'echo $$; exec 1>&-' & exec sleep 300")
 	pid := number(t, output)
 	child, err := Lookup(pid)
@@ -102,7 +103,7 @@ func TestIdentity_Wait_concurrent(t *testing.T) {
 
 func TestIdentity_Wait_notAChild(t *testing.T) {
 	t.Parallel()
-	// An adopted work is a child of its shim, not of the agent.
+	// An agent that adopts a work is not the parent of the work's processes.
 	_, output := group(t, "sh -c 'sleep 300 & echo $!; wait' & wait")
 	grandchild, err := Lookup(number(t, output))
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Descendants returns the pids of the living descendants of pid, without zombies.
+// Descendants returns the pids of the descendants of pid, except zombies.
 func Descendants(pid int) []int {
 	children := map[int][]int{}
 	for _, p := range all() {
@@ -22,8 +22,8 @@ func Descendants(pid int) []int {
 	return found
 }
 
-// WithVariable returns the living processes that were started with the variable name=value. It
-// finds leftover processes of a killed shim without a cgroup.
+// WithVariable returns the processes that were started with the environment variable name=value. It is used
+// to find leftover processes of a killed shim if there is no cgroup.
 func WithVariable(name, value string) []Identity {
 	want := []byte(name + "=" + value)
 	var found []Identity

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// TestMain lets the test binary act as the shim.
+// TestMain runs the shim instead of the tests if the first argument is `shim`.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(shim.Main(os.Args[2:], clock.Real(), os.Stderr))
@@ -66,7 +66,7 @@ func (b *bench) log() string {
 	return string(raw)
 }
 
-// begun waits until the log contains the line.
+// begun waits until the log contains line.
 func (b *bench) begun(line string) {
 	b.Helper()
 	require.Eventually(b, func() bool { return strings.Contains(b.log(), line) }, time.Minute, 5*time.Millisecond)
@@ -93,12 +93,12 @@ func TestControl_State_lifecycle(t *testing.T) {
 	require.True(t, found)
 	require.True(t, exit.Stopped)
 	require.False(t, r.Shim.Alive())
-	require.ErrorContains(t, b.Launch(b.dir, b.start), "used before")
+	require.ErrorContains(t, b.Launch(b.dir, b.start), "already started")
 }
 
 func TestControl_Await_killedShim(t *testing.T) {
 	t.Parallel()
-	// One child stays in the process group, one has its own session. Neither may survive.
+	// One child is in the process group and one has its own session. Neither may survive.
 	b := script(t, "setsid sleep 300 & echo $!; sleep 300 & echo $!; echo begun; wait")
 	b.launch()
 	b.begun("begun")
@@ -114,7 +114,7 @@ func TestControl_Await_killedShim(t *testing.T) {
 	for _, field := range strings.Fields(b.log())[:2] {
 		pid, err := strconv.Atoi(field)
 		require.NoError(t, err)
-		// A process that is not reaped yet counts as dead.
+		// A zombie counts as ended.
 		left, err := shim.Lookup(pid)
 		require.False(t, err == nil && left.Alive(), "process %d is still running", pid)
 	}
@@ -126,7 +126,7 @@ func TestControl_Await_killedBeforeStart(t *testing.T) {
 	b.launch()
 	_, found := b.ends()
 	require.True(t, found)
-	// The state on disk if the shim dies between its first two writes.
+	// Create the state on disk that a shim leaves if it is killed between its first two writes.
 	require.NoError(t, os.Remove(filepath.Join(b.dir, "exit.json")))
 	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "run.json"), []byte(`{"shim":{"pid":1,"start":1,"boot":"x"}}`), 0o600))
 	_, _, err := b.Await(t.Context(), b.dir)

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// staging hands over from the shim to the process that becomes the command. The process
-// waits until the shim has recorded it, and reports why it could not become the command.
+// staging synchronizes the shim with the process that becomes the command. The process waits until the shim
+// has recorded it. If it cannot execute the command, it reports the reason.
 type staging struct {
 	goRead, goWrite     *os.File
 	failRead, failWrite *os.File
@@ -29,7 +29,7 @@ func newStaging() (*staging, error) {
 	}
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("create the pipes: %w", err)
+		return nil, fmt.Errorf("create the pipes to the command's process: %w", err)
 	}
 	return s, nil
 }
@@ -41,7 +41,7 @@ func (s *staging) start(dir string, log *os.File) (int, error) {
 	}
 	defer func() { _ = null.Close() }()
 	args := append(leading(os.Args), stageWord, dir)
-	// /proc/self/exe works even after an update has replaced the program's file.
+	// The link /proc/self/exe works even after an update has replaced the program's file.
 	p, err := os.StartProcess("/proc/self/exe", args, &os.ProcAttr{
 		Dir: dir, Env: []string{},
 		Files: []*os.File{null, log, log, s.goRead, s.failWrite},
@@ -56,10 +56,11 @@ func (s *staging) start(dir string, log *os.File) (int, error) {
 	return pid, p.Release()
 }
 
-// leading returns the arguments before the folder.
+// leading returns the arguments without the last one, the folder.
 func leading(args []string) []string { return append([]string(nil), args[:len(args)-1]...) }
 
-// release lets the process continue and waits until it has become the command.
+// release lets the process continue and waits until it executes the command. It returns the error that the
+// process reports.
 func (s *staging) release() error {
 	if _, err := s.goWrite.Write([]byte{1}); err != nil {
 		return fmt.Errorf("release the command's process: %w", err)
@@ -84,8 +85,7 @@ func (s *staging) close() {
 
 const goFD, failFD = 3, 4
 
-// stage becomes the command with its limits, folder and environment, and inherits nothing
-// else.
+// stage replaces the calling process by the command, with the command's limits, folder and environment.
 func stage(dir string) error {
 	unix.CloseOnExec(goFD)
 	unix.CloseOnExec(failFD)
@@ -101,7 +101,7 @@ func become(dir string) error {
 		return err
 	}
 	if n, err := os.NewFile(goFD, "go").Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("the shim has ended: %w", err)
+		return fmt.Errorf("the shim exited before it released the command: %w", err)
 	}
 	if err := s.Limits.Enter(); err != nil {
 		return err

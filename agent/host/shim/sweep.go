@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-// Sweep ends the processes that a killed shim left behind. The command dies with the shim;
-// the others are found through the cgroup, the process group, and the mark in their
-// environment. Sweep returns when no process is left.
+// Sweep ends the processes that a killed shim left behind and returns when no process is left. The kernel
+// has killed the command together with the shim. Sweep finds the other processes by their cgroup, their
+// process group and the variable MarkName in their environment.
 func Sweep(ctx context.Context, clk clock.Clock, dir string) error {
 	var s Start
 	if err := localfile.ReadJSON(startFile(dir), &s); err != nil {

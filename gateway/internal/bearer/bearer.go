@@ -2,6 +2,9 @@
 // reads only a single Authorization header, rejects values that cannot be an access token without calling
 // auth, and otherwise calls auth once. The credential goes no further. For an open stream it checks again
 // whether the caller's access has changed.
+//
+// It keeps auth's response to an anonymous caller for authn.AnonymousLife, and no other. A refusal is never kept, so
+// maintenance ends at the next request. It begins everywhere before auth acknowledges it, because auth waits that long.
 package bearer
 
 import (
@@ -35,12 +38,15 @@ type Authenticator interface {
 
 // Checker checks the credentials of requests.
 type Checker struct {
-	auth Authenticator
-	clk  clock.Clock
+	auth      Authenticator
+	clk       clock.Clock
+	anonymous identities
 }
 
 // NewChecker returns a checker that calls auth.
-func NewChecker(auth Authenticator, clk clock.Clock) *Checker { return &Checker{auth: auth, clk: clk} }
+func NewChecker(auth Authenticator, clk clock.Clock) *Checker {
+	return &Checker{auth: auth, clk: clk, anonymous: identities{kept: make(map[Claim]identity)}}
+}
 
 // User returns the access token of a request.
 func User(h http.Header) (string, *fault.Error) {
@@ -75,21 +81,28 @@ func notBase64URL(r rune) bool {
 type Claim struct {
 	// Credential is the access token; empty for an anonymous caller.
 	Credential string
-	// Client is the address that the request came from.
+	// Client is the address that the request came from. It may be empty if no service gets the identity.
 	Client string
 	// InMaintenance reports whether the route stays open during maintenance. On all other routes auth then
 	// refuses every caller with fault.CodeMaintenance.
 	InMaintenance bool
 }
 
-// Caller has auth check the claim and returns a context whose calls carry the signed identity.
+// Caller has auth check the claim and returns a context whose calls carry the signed identity. For an anonymous caller
+// auth's response may be up to authn.AnonymousLife old.
 func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, error) {
 	sent := c.clk.Now()
+	if i, ok := c.anonymous.find(claim, sent); ok {
+		return authn.WithToken(ctx, i.token, i.sent.Add(callerLife)), nil
+	}
 	out, err := c.auth.Authenticate(ctx, &authpeerv1.AuthenticateRequest{
 		Credential: claim.Credential, ClientAddress: claim.Client, InMaintenance: claim.InMaintenance,
 	})
 	if err != nil {
 		return ctx, err
+	}
+	if claim.Credential == "" {
+		c.anonymous.keep(claim, identity{token: out.GetCallerToken(), sent: sent})
 	}
 	return authn.WithToken(ctx, out.GetCallerToken(), sent.Add(callerLife)), nil
 }

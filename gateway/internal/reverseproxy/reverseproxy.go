@@ -9,6 +9,7 @@
 //   - Hop-by-hop headers are not forwarded.
 //   - X-Forwarded-For holds the address that the edge determined, not what the client sent.
 //   - A response that breaks off breaks off at the client, too.
+//   - A response that begins before the body has ended closes the client's connection.
 //   - An upgraded connection is passed through in both directions and ends when either side ends it.
 package reverseproxy
 
@@ -25,6 +26,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
@@ -94,6 +96,9 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	informs := &informer{w: w}
 	resp, err := r.transport.RoundTrip(informs.watch(out))
 	informs.end()
+	if body, ok := out.Body.(*flowing); ok && !body.ended.Load() {
+		w.Header().Set("Connection", "close") // net/http cannot read another request behind such a body (golang/go#68560)
+	}
 	if err != nil {
 		r.refused(w, in, err)
 		return
@@ -169,18 +174,26 @@ func body(w http.ResponseWriter, in, out *http.Request) error {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("relay body: %w", err)
 		}
-		out.Body = flowing{in.Body}
+		out.Body = &flowing{ReadCloser: in.Body}
 	}
 	return nil
 }
 
 // flowing is a client's body while it streams. Its read errors are the client's fault, not the service's.
-type flowing struct{ io.ReadCloser }
+type flowing struct {
+	io.ReadCloser
+
+	// ended reports whether the body was read to its end.
+	ended atomic.Bool
+}
 
 // Read implements io.Reader.
-func (f flowing) Read(p []byte) (int, error) {
+func (f *flowing) Read(p []byte) (int, error) {
 	n, err := f.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
+		f.ended.Store(true)
+	case err != nil:
 		err = &cutError{err}
 	}
 	return n, err //nolint:wrapcheck // io.EOF must not be wrapped

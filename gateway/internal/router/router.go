@@ -5,6 +5,12 @@
 // under other methods it returns those methods. The query may set the fields of the request message that neither the
 // body nor the path sets, and is read as strictly as a body: known names, each once, values of the field's type. Every
 // fault names its location.
+//
+// It is the only place that matches a path with a route. The match travels in the request's context, and the handler of
+// an RPC route gets the path's values from it. Three later readers see the path, and none of them chooses a route: the
+// gateway's own forms and pages compare it with their few literal paths; the handlers of the byte routes read the rest of
+// it, because they may serve in another process; and middleware.Fail takes the format of an error from its prefix,
+// because a request without a route needs a format, too.
 package router
 
 import (
@@ -43,12 +49,13 @@ type Match struct {
 	Values []string
 }
 
-// Value returns the path's value for a variable, or "".
-func (m *Match) Value(name string) string {
-	if i := slices.Index(m.Vars, name); i >= 0 {
-		return m.Values[i]
+// Variables returns the path's values by the names of their variables.
+func (m *Match) Variables() map[string]string {
+	values := make(map[string]string, len(m.Vars))
+	for i, name := range m.Vars {
+		values[name] = m.Values[i]
 	}
-	return ""
+	return values
 }
 
 // New returns a router for the table.

@@ -69,10 +69,10 @@ func TestRouterFind(t *testing.T) {
 			require.Nil(t, f)
 			require.Equal(t, tc.want, m.RPC+m.Handler)
 			require.Equal(t, tc.values, m.Values)
+			require.Len(t, m.Variables(), len(m.Vars))
 			for i, name := range m.Vars {
-				require.Equal(t, m.Values[i], m.Value(name))
+				require.Equal(t, m.Values[i], m.Variables()[name])
 			}
-			require.Empty(t, m.Value("nope"))
 		})
 	}
 }

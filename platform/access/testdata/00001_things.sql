@@ -2,16 +2,16 @@
 CREATE TABLE job (id text PRIMARY KEY, project_id text NOT NULL, visibility text NOT NULL);
 CREATE TABLE run (id text PRIMARY KEY, project_id text NOT NULL, visibility text NOT NULL);
 
--- Who besides its members may read what belongs to a project, as auth said it last, for rows that are made
--- from then on. Projects whose visibility never changed have no row.
+-- The visibility of each project, as auth last reported it: who besides the members may read the project's rows. New
+-- rows copy it. A project whose visibility never changed has no row.
 CREATE TABLE project_visibility (
     project_id text PRIMARY KEY,
     visibility text NOT NULL CHECK (visibility IN ('team', 'all')),
     version    bigint NOT NULL CHECK (version > 0)
 );
 
--- A row that was resolved before a change and is stored after it gets the newest visibility. Whoever changes
--- it holds this lock alone, and then sees each row that was stored before (platform/access).
+-- The project may have changed since it was read for this row, so the row gets the newest visibility. A change takes
+-- the same lock in exclusive mode and then sees each row that was inserted before (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = things, pg_temp AS $$

@@ -79,7 +79,7 @@ type readerFunc func([]byte) (int, error)
 
 func (r readerFunc) Read(p []byte) (int, error) { return r(p) }
 
-// Delete removes empty parents while Put makes them.
+// Delete removes empty parent folders while Put creates them.
 func TestStore_concurrentPutAndDelete(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
@@ -106,7 +106,8 @@ func TestStore_concurrentPutAndDelete(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// While another goroutine deletes and puts an object, readers see the object or none, never a store failure.
+// While another goroutine deletes and puts an object, a read finds the object or reports that it is missing. It never
+// reports a failure of the store.
 func TestStore_readDuringDelete(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
@@ -170,7 +171,7 @@ func TestStore_Put_concurrentWritersOfOneKey(t *testing.T) {
 	require.Empty(t, left, "the losing writer has removed its upload")
 }
 
-// A signed URL is a credential, so only its exact spelling is accepted.
+// A signed URL is a credential, so it is accepted only if it is unchanged.
 func TestHandler_rejectsRewrittenURLs(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
@@ -214,7 +215,7 @@ func TestStore_Stat_emptyObjectFolder(t *testing.T) {
 	_, err := r.Stat(t.Context(), "a")
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 	require.ErrorContains(t, err, "the folder of a is empty")
-	require.NoError(t, r.Delete(t.Context(), "a"), "deleting the object repairs it")
+	require.NoError(t, r.Delete(t.Context(), "a"), "Delete repairs the store")
 	_, err = r.Stat(t.Context(), "a")
 	require.True(t, fault.Is(err, fault.Absent), "%v", err)
 }

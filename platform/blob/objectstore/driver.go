@@ -1,5 +1,5 @@
-// Package objectstore owns the object stores that the settings can select: a shared folder (FileStore) and a bucket of
-// an S3 server (S3Store).
+// Package objectstore implements the object stores that the settings can select: a shared folder (FileStore) and a
+// bucket of an S3 server (S3Store).
 package objectstore
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// Deps are what the drivers need besides the settings.
+// Deps holds what Open needs besides the settings.
 type Deps struct {
 	PublicURL func() string // base of the fs driver's signed URLs
 	Clock     clock.Clock
@@ -25,14 +25,14 @@ type Deps struct {
 // Opened is the object store of a process.
 type Opened struct {
 	Store blob.Store
-	// Handler serves the store's signed URLs under objectstore.Prefix. It is nil for the s3
-	// driver, whose server serves them itself.
+	// Handler serves the store's signed URLs under Prefix. It is nil for the s3 driver, because the S3 server serves
+	// them.
 	Handler http.Handler
 	Ready   func(ctx context.Context) error
 	Close   func(ctx context.Context) error
 }
 
-// Open opens the store of cfg.Driver.
+// Open opens the store that cfg.Driver selects.
 func Open(cfg conf.Blob, d Deps) (Opened, error) {
 	limit := blob.Limit(cfg.MaxMB)
 	switch cfg.Driver {

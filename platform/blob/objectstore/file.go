@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	mark     = "@"            // suffix of an object's folder; not allowed in keys
+	mark     = "@"            // suffix of the name of an object's folder; not allowed in keys
 	aside    = ".aside"       // staging folder for uploads and deletions
-	staleFor = 24 * time.Hour // a staged upload this old was left behind by a crash
-	tries    = 20             // retries when a concurrent Delete removes empty folders
+	staleFor = 24 * time.Hour // age after which a staged upload must be left over from a crash
+	tries    = 20             // maximum number of attempts while a concurrent Delete removes empty folders
 )
 
-// FileConfig is what a Store needs.
+// FileConfig configures a FileStore.
 type FileConfig struct {
 	Root       string        // absolute path of the folder, created if missing
 	SigningKey secret.String // if empty, a key is generated and stored in Root
@@ -40,16 +40,16 @@ type FileConfig struct {
 
 // FileStore implements blob.Store on a folder.
 //
-// All processes of the installation share the folder. The object a/b is a file in the folder "a/b@", named by its
-// SHA-256 and holding exactly its bytes. A new object is written to a staging folder, synced, and published by
-// renaming its folder. The rename is atomic and never replaces another object.
+// All processes of the installation share the folder. The object a/b is a file in the folder "a/b@". The name of the
+// file is the SHA-256 of its bytes. A new object is written to a staging folder, synced, and published by renaming
+// its folder. The rename is atomic and never replaces another object.
 type FileStore struct {
 	config FileConfig
 	root   *os.Root
 	key    []byte
 }
 
-// OpenFiles prepares the folder and returns its Store. The caller must call Close.
+// OpenFiles prepares the folder and returns its FileStore. The caller must call Close.
 func OpenFiles(cfg FileConfig) (*FileStore, error) {
 	if err := os.MkdirAll(cfg.Root, 0o700); err != nil {
 		return nil, fmt.Errorf("open blob folder: %w", err)
@@ -72,7 +72,7 @@ func (s *FileStore) Close() error { return s.root.Close() }
 func (s *FileStore) Ready(context.Context) error {
 	name := aside + "/ready-" + random()
 	if err := s.root.Mkdir(name, 0o700); err != nil {
-		return fmt.Errorf("blob folder: %w", err)
+		return fmt.Errorf("write to the blob folder: %w", err)
 	}
 	return s.root.Remove(name)
 }
@@ -89,8 +89,7 @@ func (s *FileStore) prepare() error {
 	return err
 }
 
-// sweep removes stale uploads of crashed processes. Younger ones may still be in
-// progress in another process.
+// sweep removes old uploads of crashed processes. Another process may still be writing a newer one.
 func (s *FileStore) sweep() error {
 	entries, err := fs.ReadDir(s.root.FS(), aside)
 	if err != nil {
@@ -137,7 +136,7 @@ func (s *FileStore) open(key string) (*os.File, blob.Info, error) {
 	}
 	f, err := s.root.Open(path.Join(key+mark, info.SHA256))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, blob.Info{}, blob.Absent(key) // deleted in between
+		return nil, blob.Info{}, blob.Absent(key) // deleted since stat
 	}
 	return f, info, s.failure("open", err)
 }
@@ -165,7 +164,7 @@ func (s *FileStore) stat(key string) (info blob.Info, err error) {
 	}
 }
 
-// errTaken means that an object's folder is empty. Usually a concurrent Delete has just moved the file; if the error
+// errTaken means that an object's folder is empty. Usually a concurrent Delete has just moved the file. If the error
 // persists, the store is damaged.
 var errTaken = errors.New("want one file")
 
@@ -178,7 +177,7 @@ func (s *FileStore) look(key string) (blob.Info, error) {
 		return blob.Info{}, fmt.Errorf("the folder of %s is empty: %w", key, errTaken)
 	}
 	if len(entries) != 1 || !entries[0].Type().IsRegular() {
-		return blob.Info{}, fmt.Errorf("the folder of %s holds %d entries, want one file", key, len(entries))
+		return blob.Info{}, fmt.Errorf("the folder of %s contains %d entries instead of one file", key, len(entries))
 	}
 	about, err := entries[0].Info()
 	if err != nil {

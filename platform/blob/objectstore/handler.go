@@ -16,7 +16,7 @@ import (
 
 const cacheControl = "private, no-store"
 
-// CodeIncomplete is the error code of an upload whose body ended early.
+// CodeIncomplete is the error code of an upload that ended before the whole body arrived.
 const CodeIncomplete = "body_incomplete"
 
 // Handler serves the signed URLs under Prefix.
@@ -53,7 +53,7 @@ func (s *FileStore) serve(w http.ResponseWriter, r *http.Request) error {
 
 func (s *FileStore) refuse(ctx context.Context, w http.ResponseWriter, err error, requestID string) {
 	if f := fault.From(err); f.Kind == fault.Internal || f.Kind == fault.Dependency {
-		s.config.Log.ErrorContext(ctx, "signed URL failed", "error", err.Error())
+		s.config.Log.ErrorContext(ctx, "request to a signed URL failed", "error", err.Error())
 	}
 	fault.Write(w, err, requestID)
 }
@@ -110,9 +110,9 @@ func (r *ranged) Write(p []byte) (int, error) {
 // ReadFrom implements io.ReaderFrom, so that files are sent without an intermediate copy.
 func (r *ranged) ReadFrom(from io.Reader) (int64, error) { return io.Copy(r.ResponseWriter, from) }
 
-// upload requires the header Content-Length. net/http treats a request with a transfer
-// encoding as one of unknown length, even if it also has a Content-Length, and a request with
-// neither as empty. The connection of a rejected request is not reused.
+// upload requires the header Content-Length. net/http reports an unknown length for a request with a transfer
+// encoding, even if it also has a Content-Length, and length 0 for a request with neither. The connection of a
+// rejected request is not reused.
 func (s *FileStore) upload(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength < 0 || len(r.TransferEncoding) > 0 || r.Header.Get("Content-Length") == "" {
 		w.Header().Set("Connection", "close")
@@ -135,13 +135,13 @@ func (s *FileStore) upload(w http.ResponseWriter, r *http.Request) error {
 	return s.stored(w, g)
 }
 
-// uploadError reports a body that ended early as an error of the client.
+// uploadError converts the error of a body that ended early into an error of the client.
 func uploadError(err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) || fault.FromContext(err) != nil {
 		return err
 	}
-	return fault.New(fault.Refused, CodeIncomplete, "the body ended early").Wrap(err)
+	return fault.New(fault.Refused, CodeIncomplete, "the upload ended before the whole body arrived; upload it again").Wrap(err)
 }
 
 type stored struct {

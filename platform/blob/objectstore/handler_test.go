@@ -232,10 +232,10 @@ func TestHandler_storeFailure(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, got.status)
 	require.Equal(t, blob.CodeStore, got.code)
 	require.NotContains(t, got.body, r.root)
-	require.Contains(t, r.log.String(), "signed URL failed")
+	require.Contains(t, r.log.String(), "request to a signed URL failed")
 }
 
-// Requests that no client library would send, written to a plain connection.
+// The test sends requests that no client library would send over a plain TCP connection.
 func TestHandler_framing(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
@@ -268,8 +268,8 @@ func TestHandler_framing(t *testing.T) {
 	}
 }
 
-// raw sends the bytes and returns the status of every response on the connection.
-// If serverCloses is false, it closes its side of the connection first.
+// raw sends the bytes and returns the status of every response on the connection. If serverCloses is false, raw
+// closes its side of the connection first.
 func raw(t *testing.T, addr, request string, serverCloses bool) []int {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
@@ -307,5 +307,5 @@ func TestHandler_clientDisconnect(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(r.root, ".aside"))
 	require.NoError(t, err)
 	require.Empty(t, left)
-	require.NotContains(t, r.log.String(), "signed URL failed")
+	require.NotContains(t, r.log.String(), "request to a signed URL failed")
 }

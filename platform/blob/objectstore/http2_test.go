@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// HTTP/2 has no chunked encoding, so an upload without a length has no header that shows this.
+// In HTTP/2 an upload of unknown length has no Transfer-Encoding header. The handler must reject it because
+// Content-Length is missing.
 func TestHandler_http2UploadWithoutLength(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)

@@ -39,7 +39,7 @@ func (s *FileStore) Put(ctx context.Context, key string, r io.Reader, size int64
 	return nil
 }
 
-// write creates the staging folder with its one file and syncs both to disk.
+// write creates the staging folder with its only file and syncs both to disk.
 func (s *FileStore) write(folder, name string, r *blob.Verifier) error {
 	if err := s.root.Mkdir(folder, 0o700); err != nil {
 		return s.failure("write", err)
@@ -55,20 +55,20 @@ func (s *FileStore) write(folder, name string, r *blob.Verifier) error {
 	return errors.Join(copied, s.failure("sync", f.Sync()), s.failure("close", f.Close()), s.failure("sync", s.sync(folder)))
 }
 
-// isOurs reports whether a copy failed on the store's side, such as on a full disk, and not because the input was wrong
-// or could not be read.
+// isOurs reports whether a copy failed because of the store, for example because the disk is full, and not because of
+// the input.
 func isOurs(err error, r *blob.Verifier) bool {
 	var known *fault.Error
 	return r.Broken() == nil && !errors.As(err, &known)
 }
 
-// place renames the staging folder to its final path. It retries because a concurrent
-// Delete may remove an empty parent.
+// place renames the staging folder to its final path. It retries, because a concurrent Delete may remove an empty
+// parent folder.
 func (s *FileStore) place(ctx context.Context, folder, key, sha256 string) error {
 	var err error
 	for range tries {
 		parent := path.Dir(key)
-		// If Delete removes a parent while it is created, MkdirAll may fail with either error.
+		// If Delete removes a parent while MkdirAll creates it, MkdirAll may fail with either of these errors.
 		if err = s.root.MkdirAll(parent, 0o700); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return s.failure("place", err)
 		}
@@ -89,7 +89,7 @@ func (s *FileStore) place(ctx context.Context, folder, key, sha256 string) error
 	return s.failure("place", err)
 }
 
-// reader fails once the context is done.
+// reader returns the error of ctx once ctx is done.
 type reader struct {
 	ctx  context.Context //nolint:containedctx // lives for one call of Put
 	from io.Reader

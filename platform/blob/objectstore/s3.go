@@ -30,7 +30,7 @@ const (
 	rememberMax = 10_000
 )
 
-// S3Config is what a Store needs.
+// S3Config configures an S3Store.
 type S3Config struct {
 	conf.S3
 	Limit     int64 // maximum object size in bytes
@@ -49,7 +49,7 @@ type S3Store struct {
 	limit  int64
 
 	mu   sync.Mutex
-	seen map[string]string // "key etag size" to the computed digest
+	seen map[string]string // maps "key etag size" to the computed digest
 }
 
 // OpenS3 creates the client. It does not connect to the server.
@@ -74,10 +74,10 @@ func OpenS3(cfg S3Config) (*S3Store, error) {
 func (s *S3Store) Ready(ctx context.Context) error {
 	exists, err := s.core.BucketExists(ctx, s.config.Bucket)
 	if err != nil {
-		return fmt.Errorf("S3 at %s: %w", s.config.Endpoint, err)
+		return fmt.Errorf("check the bucket of the S3 server at %s: %w", s.config.Endpoint, err)
 	}
 	if !exists {
-		return fmt.Errorf("S3 at %s: bucket %s does not exist", s.config.Endpoint, s.config.Bucket)
+		return fmt.Errorf("the S3 server at %s has no bucket %s; create it first", s.config.Endpoint, s.config.Bucket)
 	}
 	return nil
 }
@@ -115,8 +115,8 @@ func (s *S3Store) Put(ctx context.Context, key string, r io.Reader, size int64, 
 	return s.failure("put", key, err)
 }
 
-// until fails reads once its context is done. The transport notices that only later and might have sent the rest of
-// the body by then.
+// until is a reader that fails once ctx is done. The HTTP transport notices the end of ctx later, and might have sent
+// the rest of the body by then.
 type until struct {
 	ctx context.Context //nolint:containedctx // lives for one call of Put.
 	io.Reader
@@ -168,8 +168,8 @@ func (s *S3Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return blob.Info{Key: key, Size: about.Size, SHA256: digest, Modified: about.LastModified.UTC()}, nil
 }
 
-// computed returns the digest of an object for which the server has none. It reads each
-// version of an object, identified by ETag and size, only once.
+// computed returns the digest of an object for which the server has no checksum. It reads each version of an object,
+// identified by ETag and size, only once.
 func (s *S3Store) computed(ctx context.Context, about minio.ObjectInfo) (string, error) {
 	name := fmt.Sprintf("%s %s %d", about.Key, about.ETag, about.Size)
 	s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *S3Store) List(ctx context.Context, prefix, after string, limit int) ([]
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // stops the listing in the background
+	defer cancel() // stops the goroutine that lists
 	var found []blob.Info
 	for object := range s.core.ListObjectsIter(ctx, s.config.Bucket, minio.ListObjectsOptions{
 		Prefix: prefix, StartAfter: after, Recursive: true, MaxKeys: min(limit, 1000),

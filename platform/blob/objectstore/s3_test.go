@@ -54,7 +54,7 @@ func TestStore_versitygw(t *testing.T) {
 		settings := bucket(t)
 		require.NoError(t, s3Open(t, settings, nil).Ready(t.Context()))
 		settings.Bucket = "nowhere"
-		require.ErrorContains(t, s3Open(t, settings, nil).Ready(t.Context()), "bucket nowhere does not exist")
+		require.ErrorContains(t, s3Open(t, settings, nil).Ready(t.Context()), "has no bucket nowhere")
 	})
 	t.Run("wrong credential", func(t *testing.T) {
 		t.Parallel()
@@ -110,7 +110,7 @@ func forgetful(t *testing.T, settings conf.S3) {
 	require.Equal(t, s3Sum(other), info.SHA256, "the digest is computed again for a different object")
 }
 
-// An object that was replaced directly in the bucket has its own digest.
+// An object that replaces another one under the same key has its own digest.
 func swapped(t *testing.T, settings conf.S3) {
 	t.Helper()
 	store := s3Open(t, settings, nil)

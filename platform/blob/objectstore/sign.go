@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Prefix is the path under which Handler is mounted.
+// Prefix is the path of all signed URLs that Handler serves.
 const Prefix = "/api/blobs/"
 
 // Error codes of rejected signatures.
@@ -36,8 +36,8 @@ const (
 	minSecret = 32 // characters
 )
 
-// signingKey returns the configured key, or else a key that all processes share through
-// the folder. Storing it there is safe: anyone who can read the folder can read the objects.
+// signingKey returns the configured key. Without one it returns a key that all processes share through the folder.
+// Storing a key there is safe, because anyone who can read the folder can already read the objects.
 func (s *FileStore) signingKey() ([]byte, error) {
 	if !s.config.SigningKey.IsZero() {
 		key := []byte(s.config.SigningKey.Reveal())
@@ -54,7 +54,7 @@ func (s *FileStore) signingKey() ([]byte, error) {
 		key, err = s.root.ReadFile(keyFile)
 	}
 	if err == nil && len(key) < minSecret {
-		return nil, fmt.Errorf("%s is damaged: it has %d bytes", keyFile, len(key))
+		return nil, fmt.Errorf("%s is damaged: it has %d bytes, but at least %d are required", keyFile, len(key), minSecret)
 	}
 	return key, err
 }
@@ -70,7 +70,7 @@ func (s *FileStore) makeKey() error {
 	_, err = f.WriteString(hex.EncodeToString(raw[:]))
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		// Link never replaces a file, so if another process was faster, its key stays.
+		// Link never replaces a file. If another process was faster, its key is used.
 		if err = s.root.Link(name, keyFile); errors.Is(err, fs.ErrExist) {
 			err = nil
 		}
@@ -78,7 +78,7 @@ func (s *FileStore) makeKey() error {
 	return errors.Join(err, s.root.Remove(name))
 }
 
-// grant is what a signature permits.
+// grant holds the parts of a request that a signature permits.
 type grant struct {
 	method, key, sha256 string
 	size, expires       int64
@@ -125,8 +125,8 @@ func (s *FileStore) SignGet(_ context.Context, key string, expires time.Duration
 	return s.sign(grant{method: http.MethodGet, key: key, size: info.Size, sha256: info.SHA256}, expires), nil
 }
 
-// granted checks the signature of a request and returns what it permits. It reports expiry
-// only for signatures that are otherwise valid.
+// granted checks the signature of a request and returns what it permits. An expired signature is reported as such
+// only if it is otherwise valid.
 func (s *FileStore) granted(r *http.Request) (grant, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err == nil && !query.Has("signature") {
@@ -155,7 +155,7 @@ func (s *FileStore) granted(r *http.Request) (grant, error) {
 	return g, nil
 }
 
-// number parses a number only in the form that sign writes: no sign, no leading zeros.
+// number parses a number only as sign writes it, without a plus or minus sign and leading zeros.
 func number(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err == nil && strconv.FormatInt(n, 10) != text {

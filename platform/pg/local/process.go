@@ -15,16 +15,16 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// nobody is the user id that Postgres has, or sees in its namespace, when started by root.
+// nobody is the user id as which Postgres runs, or believes to run in its user namespace, if this process is root.
 const nobody = 65534
 
 // capDACOverride lets a process bypass file permissions (linux/capability.h).
 const capDACOverride = 1
 
-// identity is the user that the programs run as, because Postgres refuses to run as root.
+// identity is the user as which the programs run. It is never root, because Postgres refuses to run as root.
 type identity struct {
 	name  string
-	owner int // of the files, as seen by this process
+	owner int // owner of the files, as seen by this process
 	attr  func() *syscall.SysProcAttr
 }
 
@@ -32,8 +32,8 @@ func asSelf() *identity {
 	return &identity{name: "self", owner: os.Geteuid(), attr: func() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }}
 }
 
-// inNamespace uses a user namespace that maps root to nobody. It needs no account and
-// no additional rights, and files keep their owner.
+// inNamespace runs the programs in a user namespace that maps root to nobody. It needs no account and no additional
+// rights, and the files keep their owner.
 func inNamespace() *identity {
 	return &identity{name: "namespace", owner: 0, attr: func() *syscall.SysProcAttr {
 		mapping := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: 0, Size: 1}}
@@ -41,8 +41,8 @@ func inNamespace() *identity {
 	}}
 }
 
-// asNobody is for containers that forbid user namespaces. It may bypass file
-// permissions, because nobody may lack access to the parent folders of the data.
+// asNobody runs the programs as nobody, for containers that forbid user namespaces. The programs may bypass file
+// permissions, because nobody may have no access to the parent folders of the data.
 func asNobody() *identity {
 	return &identity{name: "nobody", owner: nobody, attr: func() *syscall.SysProcAttr {
 		return &syscall.SysProcAttr{
@@ -64,11 +64,11 @@ func chooseIdentity(ctx context.Context, binDir string) (*identity, error) {
 		}
 		return id, nil
 	}
-	return nil, fmt.Errorf("run Postgres as root: %w", errors.Join(errs...))
+	return nil, fmt.Errorf("start Postgres although this process is root: %w", errors.Join(errs...))
 }
 
-// command prepares one of the programs, in its own process group, so that Ctrl-C in the
-// terminal reaches only this process, and with a minimal environment.
+// command prepares one of the programs with a minimal environment. The program gets its own process group, so that
+// Ctrl-C in the terminal reaches only this process.
 func command(ctx context.Context, id *identity, binDir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(binDir, name), args...)
 	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=" + binDir + ":/usr/local/bin:/usr/bin:/bin"}
@@ -90,8 +90,8 @@ type process struct {
 	err  error // valid once done is closed
 }
 
-// spawn starts cmd on a thread that lives as long as the process: the kernel sends
-// Pdeathsig when the starting thread ends, not only when this process does.
+// spawn starts cmd on a thread that lives as long as the program, because the kernel sends Pdeathsig when the thread
+// that started it ends, not only when this process ends.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -160,5 +160,5 @@ func (p *process) stop(ctx context.Context) error {
 		case <-limit.C():
 		}
 	}
-	return errors.New("postgres does not exit")
+	return errors.New("postgres did not exit after SIGKILL")
 }

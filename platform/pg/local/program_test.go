@@ -113,7 +113,7 @@ func TestCluster_checkVersion(t *testing.T) {
 	}
 }
 
-// The environment of the parent holds secrets, which must not end up in the memory of Postgres.
+// The environment of the parent contains secrets, which must not end up in the memory of Postgres.
 func TestCommand_minimalEnvironment(t *testing.T) {
 	t.Setenv("SERVICE_DATABASE_URL", "hunter2-planted")
 	root := t.TempDir()
@@ -168,7 +168,7 @@ func TestEndOld_waitEndsWithContext(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
 	_, err = out.Read(make([]byte, 3))
-	require.NoError(t, err, "it is running and ignores SIGINT")
+	require.NoError(t, err, "the process is running and ignores SIGINT")
 	require.NoError(t, os.WriteFile(filepath.Join(data, "postmaster.pid"), fmt.Appendln(nil, cmd.Process.Pid), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

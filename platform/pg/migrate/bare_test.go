@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bare creates a separate installation for the test, whose only schema, jobs, is not migrated.
+// bare creates a separate installation for the test. Its only schema, jobs, is not migrated.
 func bare(t *testing.T) map[string]migrate.Credentials {
 	t.Helper()
 	admin := pgtest.Admin(t)
@@ -35,7 +35,7 @@ func bare(t *testing.T) map[string]migrate.Credentials {
 	}
 	clean()
 	t.Cleanup(clean)
-	creds, err := migrate.Bootstrap(t.Context(), migrate.RoleConfig{
+	creds, err := migrate.Bootstrap(pgtest.Context(t), migrate.RoleConfig{
 		AdminURL: admin, Database: unique, Prefix: unique + "_", Services: []string{"jobs"}, Seed: secret.New("0123456789abcdef"),
 	})
 	require.NoError(t, err)

@@ -21,8 +21,8 @@ type RoleConfig struct {
 	AdminURL secret.String // of a role that may create databases and roles
 	Database string
 	Services []string // one schema each
-	// Seed is the secret that the passwords of the roles derive from. The same seed gives the
-	// same passwords, so a second run does not affect running servers.
+	// Seed is the secret from which the passwords of the roles are derived. The same seed gives the same passwords,
+	// so a second run does not affect running servers.
 	Seed   secret.String
 	Prefix string // prefix of the role names; default "signalbox_"
 }
@@ -30,15 +30,15 @@ type RoleConfig struct {
 // Credentials hold the URLs with which one service connects to its schema.
 type Credentials struct {
 	OwnerURL secret.String // for migrations only
-	URL      secret.String // for the server: rows, no DDL
+	URL      secret.String // for the service: may read and write rows, but not change tables
 }
 
-// bootstrapLock is the advisory lock that serializes runs; the number is arbitrary.
+// bootstrapLock is the key of the advisory lock that lets only one Bootstrap run at a time; the number is arbitrary.
 const bootstrapLock = 7306642091
 
-// Bootstrap creates the database and, for each service, a schema, the role that owns
-// it and the role that reads and writes its rows. It keeps and corrects what exists,
-// so it may run at every start.
+// Bootstrap creates the database and, for each service, a schema, the role that owns it and the role that reads and
+// writes its rows. It updates the roles and rights that already exist and deletes nothing, so it may run at every
+// start.
 func Bootstrap(ctx context.Context, cfg RoleConfig) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func Bootstrap(ctx context.Context, cfg RoleConfig) (map[string]Credentials, err
 	return out, nil
 }
 
-// Grant restores the settings that Postgres stores outside of a database (such as the
-// right to connect). A database cloned from a template lacks them.
+// Grant restores the settings that Postgres stores outside the database, such as the right to connect. A database
+// that was cloned from a template lacks them.
 func Grant(ctx context.Context, cfg RoleConfig) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (cfg *RoleConfig) check() error {
 		cfg.Prefix = "signalbox_"
 	}
 	if len(cfg.Seed.Reveal()) < 16 {
-		return errors.New("bootstrap: the seed of the role passwords needs at least 16 characters")
+		return errors.New("bootstrap: the seed of the role passwords must have at least 16 characters")
 	}
 	for _, name := range append([]string{cfg.Database, cfg.Prefix}, cfg.Services...) {
 		if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`).MatchString(name) {
@@ -154,7 +154,7 @@ func (cfg *RoleConfig) password(role string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// withDatabase returns the admin URL with the given database and, unless nil, user.
+// withDatabase returns the admin URL with the given database and, unless it is nil, the given user.
 func withDatabase(admin secret.String, database string, user *url.Userinfo) (secret.String, error) {
 	u, err := url.Parse(admin.Reveal())
 	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// installation returns a configuration with names unique to the test and removes them
-// at the end: all databases of a server share its roles.
+// installation returns a configuration whose names are unique to the test, because all databases of a server share
+// its roles. It removes the database and the roles at the end of the test.
 func installation(t *testing.T, services ...string) migrate.RoleConfig {
 	t.Helper()
 	admin := pgtest.Admin(t)
@@ -65,9 +65,9 @@ func do(t *testing.T, as secret.String, sql string) error {
 func TestBootstrap_repeatedAndConcurrent(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "auth", "jobs")
-	first, err := migrate.Bootstrap(t.Context(), cfg)
+	first, err := migrate.Bootstrap(pgtest.Context(t), cfg)
 	require.NoError(t, err)
-	require.NoError(t, migrate.Up(t.Context(), first["jobs"].OwnerURL, "jobs", nil))
+	require.NoError(t, migrate.Up(pgtest.Context(t), first["jobs"].OwnerURL, "jobs", nil))
 	require.NoError(t, do(t, first["jobs"].URL, `INSERT INTO event (id, at, subject_kind, subject_id, type, actor_kind) VALUES ('e', now(), '', '', '', '')`))
 
 	group, ctx := errgroup.WithContext(t.Context())
@@ -87,10 +87,10 @@ func TestBootstrap_repeatedAndConcurrent(t *testing.T) {
 func TestBootstrap_newSeedChangesPasswords(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "jobs")
-	first, err := migrate.Bootstrap(t.Context(), cfg)
+	first, err := migrate.Bootstrap(pgtest.Context(t), cfg)
 	require.NoError(t, err)
 	cfg.Seed = secret.New("another seed of sixteen")
-	_, err = migrate.Bootstrap(t.Context(), cfg)
+	_, err = migrate.Bootstrap(pgtest.Context(t), cfg)
 	require.NoError(t, err)
 	_, err = pgx.Connect(t.Context(), first["jobs"].URL.Reveal())
 	var pgErr *pgconn.PgError
@@ -98,14 +98,14 @@ func TestBootstrap_newSeedChangesPasswords(t *testing.T) {
 	require.Equal(t, "28P01", pgErr.Code)
 }
 
-// The rights of each role, checked by connecting as that role.
+// The test connects as each role to check its rights.
 func TestBootstrap_rolesAccessOwnSchemaOnly(t *testing.T) {
 	t.Parallel()
 	cfg := installation(t, "auth", "jobs")
-	creds, err := migrate.Bootstrap(t.Context(), cfg)
+	creds, err := migrate.Bootstrap(pgtest.Context(t), cfg)
 	require.NoError(t, err)
 	for service, c := range creds {
-		require.NoError(t, migrate.Up(t.Context(), c.OwnerURL, service, nil))
+		require.NoError(t, migrate.Up(pgtest.Context(t), c.OwnerURL, service, nil))
 	}
 	server, owner := creds["jobs"].URL, creds["jobs"].OwnerURL
 	for name, tc := range map[string]struct {
@@ -168,9 +168,9 @@ func TestBootstrap_adminWithoutSuperuser(t *testing.T) {
 	u.User = url.UserPassword(dba, "weak")
 	cfg.AdminURL = secret.New(u.String())
 	for range 2 {
-		creds, err := migrate.Bootstrap(t.Context(), cfg)
+		creds, err := migrate.Bootstrap(pgtest.Context(t), cfg)
 		require.NoError(t, err)
-		require.NoError(t, migrate.Up(t.Context(), creds["jobs"].OwnerURL, "jobs", nil))
+		require.NoError(t, migrate.Up(pgtest.Context(t), creds["jobs"].OwnerURL, "jobs", nil))
 		require.NoError(t, do(t, creds["jobs"].URL, `SELECT id FROM event`))
 	}
 }
@@ -186,7 +186,7 @@ func TestBootstrap_invalidConfig(t *testing.T) {
 	} {
 		cfg := good
 		change(&cfg)
-		_, err := migrate.Bootstrap(t.Context(), cfg)
+		_, err := migrate.Bootstrap(pgtest.Context(t), cfg)
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -1,10 +1,12 @@
-// Package migrate owns what an installation needs in Postgres before its services start: the database and the roles
-// (role.go), and the migrations that bring the schema of a service to the version of this binary, first the tables of
-// every schema (event, audit, idempotency, River's), then those of the service.
+// Package migrate owns what an installation needs in Postgres before its services start: the database, the roles
+// (role.go) and the migrations. Migrations update the schema of a service to the version of this binary: first the
+// tables that every schema has (event, audit, idempotency, River's), then the service's own.
 //
-// It promises that Bootstrap and Up may run again at any time, concurrently and after a crash; that a server can check
-// with read-only access whether its schema is complete; that equal seeds give equal passwords, and the server receives only
-// their verifiers; and that a role has access to its own schema only.
+// It promises:
+//   - Bootstrap and Up may run again at any time, concurrently and after a crash;
+//   - a server can check with read-only access whether its schema is complete;
+//   - equal seeds give equal passwords, and Postgres receives only their verifiers;
+//   - a role has access only to its own schema.
 package migrate
 
 import (
@@ -34,8 +36,7 @@ import (
 //go:embed migrations/*.sql
 var commonFS embed.FS
 
-// ErrBehind is the error of Check for a schema without all migrations of this
-// binary. A newer schema is accepted.
+// ErrBehind is the error of Check for a schema that lacks migrations of this binary. A newer schema is accepted.
 var ErrBehind = errors.New("the schema is older than this program; run the migrate command")
 
 // set is a list of migrations and the table that records its version.
@@ -57,7 +58,7 @@ func sets(schema string, files fs.FS) ([]set, error) {
 	return []set{{schema + ".goose_common_version", common}, {schema + ".goose_db_version", own}}, nil
 }
 
-// rooted returns the folder of files that holds *.sql: migrations/ if it exists, else the root.
+// rooted returns the folder of the *.sql files: migrations/ if it exists, otherwise the root of files.
 func rooted(files fs.FS) (fs.FS, error) {
 	if files == nil {
 		return embed.FS{}, nil
@@ -68,14 +69,12 @@ func rooted(files fs.FS) (fs.FS, error) {
 	return files, nil
 }
 
-// Up updates one schema to the version of this binary, as the role that owns it:
-// the tables of every schema (event, audit, idempotency, River's), then the files
-// of the service. It waits while another Up runs, does nothing if the schema is up
-// to date, and continues where a killed run stopped.
+// Up updates one schema to the version of this binary, as the role that owns it: the tables that every schema has
+// (event, audit, idempotency, River's), then the files of the service. It waits while another Up runs, does nothing
+// if the schema is up to date, and continues an Up that was killed.
 //
-// A file marked NO TRANSACTION may run twice after a kill, so it must drop first
-// what it creates, or create it IF NOT EXISTS. Up first drops invalid indexes that
-// a killed CREATE INDEX CONCURRENTLY left.
+// A file marked NO TRANSACTION may run twice after a kill. It must therefore first drop what it creates, or create it
+// IF NOT EXISTS. Up first drops the invalid indexes that a killed CREATE INDEX CONCURRENTLY has left.
 func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS) error {
 	all, err := sets(schema, files)
 	if err != nil {
@@ -95,8 +94,8 @@ func Up(ctx context.Context, ownerURL secret.String, schema string, files fs.FS)
 	})
 }
 
-// asOwner calls do with a connection of the schema's owner, under the migration lock and after dropping the
-// invalid indexes of a killed run.
+// asOwner calls do with a connection of the schema's owner. It first takes the migration lock and drops the invalid
+// indexes of a killed run.
 func asOwner(ctx context.Context, ownerURL secret.String, schema string, do func(*pgx.Conn) error) error {
 	conn, err := pg.Connect(ctx, ownerURL.Reveal(), map[string]string{"search_path": schema})
 	if err != nil {
@@ -158,7 +157,7 @@ func riverUp(ctx context.Context, ownerURL secret.String, schema string) error {
 	cfg.ConnConfig.RuntimeParams["search_path"] = schema
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("open a pool for the queue: %w", err)
 	}
 	defer pool.Close()
 	migrator, err := riverMigrator(pool, schema)
@@ -173,8 +172,8 @@ func riverMigrator(pool *pgxpool.Pool, schema string) (*rivermigrate.Migrator[pg
 	return rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// Check returns ErrBehind if the schema lacks migrations of this binary. It only
-// reads, with the role of the server.
+// Check returns ErrBehind if the schema lacks migrations of this binary. It only reads, so the service's role
+// suffices.
 func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) error {
 	all, err := sets(schema, files)
 	if err != nil {
@@ -212,7 +211,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) 
 // undefinedTable is the SQLSTATE of a statement that reads a missing table.
 const undefinedTable = "42P01"
 
-// reached reads a version; a missing table counts as version 0.
+// reached returns the version that sql selects. It returns 0 if the table is missing.
 func reached(ctx context.Context, pool *pgxpool.Pool, sql string, want int64) (int64, error) {
 	if want == 0 {
 		return 0, nil
@@ -235,15 +234,15 @@ func newest(files fs.FS) (int64, error) {
 	for _, name := range names {
 		v, err := goose.NumericComponent(name)
 		if err != nil {
-			return 0, fmt.Errorf("migration %s: %w", name, err)
+			return 0, fmt.Errorf("parse the number of migration %s: %w", name, err)
 		}
 		last = max(last, v)
 	}
 	return last, nil
 }
 
-// Reindex rebuilds the indexes of the queue, which bloat, without blocking writers.
-// The `migrate` command calls it, because River's own reindexer would need DDL rights.
+// Reindex rebuilds the indexes of the job queue without blocking writers, because they grow too large over time. The
+// `migrate` command calls it: River's own reindexer would need the right to change tables.
 func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
 	return asOwner(ctx, ownerURL, schema, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, `REINDEX TABLE CONCURRENTLY `+pgx.Identifier{schema, "river_job"}.Sanitize()); err != nil {
@@ -253,9 +252,8 @@ func Reindex(ctx context.Context, ownerURL secret.String, schema string) error {
 	})
 }
 
-// Fingerprint returns a hash of everything that Up and migrate.Bootstrap create in a
-// schema: schemas with equal fingerprints are equal. pgtest uses it as the key of its
-// template databases.
+// Fingerprint returns a hash of everything that Up and Bootstrap create in a schema. Schemas with equal fingerprints
+// are equal. pgtest uses it as the key of its template databases.
 func Fingerprint(schema string, files fs.FS) (string, error) {
 	all, err := sets(schema, files)
 	if err != nil {

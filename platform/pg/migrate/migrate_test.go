@@ -46,7 +46,9 @@ func TestUp_emptySchemaAndRepeated(t *testing.T) {
 	t.Cleanup(pool.Close)
 	one, two := files("00001_a.sql", first), files("00001_a.sql", first, "00002_b.sql", second)
 	check := func(f fstest.MapFS) error { return migrate.Check(t.Context(), pool, "jobs", f) }
-	up := func(f fstest.MapFS) { require.NoError(t, migrate.Up(t.Context(), creds["jobs"].OwnerURL, "jobs", f)) }
+	up := func(f fstest.MapFS) {
+		require.NoError(t, migrate.Up(pgtest.Context(t), creds["jobs"].OwnerURL, "jobs", f))
+	}
 
 	require.ErrorIs(t, check(one), migrate.ErrBehind, "empty schema")
 	up(nil)
@@ -63,7 +65,7 @@ func TestUp_emptySchemaAndRepeated(t *testing.T) {
 	for _, table := range []string{"event", "audit", "audit_seal", "audit_checkpoint", "idempotency", "river_job", "river_leader", "thing"} {
 		require.Equal(t, 1, number(t, pool, `SELECT count(*) FROM pg_tables WHERE schemaname = 'jobs' AND tablename = '`+table+`'`), table)
 	}
-	require.NoError(t, migrate.Reindex(t.Context(), creds["jobs"].OwnerURL, "jobs"))
+	require.NoError(t, migrate.Reindex(pgtest.Context(t), creds["jobs"].OwnerURL, "jobs"))
 }
 
 func TestUp_concurrentRuns(t *testing.T) {
@@ -82,24 +84,23 @@ func TestUp_failedFileIsNotApplied(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"})
 	bad := files("00001_a.sql", first, "00002_b.sql", "-- +goose Up\nCREATE TABLE half (n int);\nSELECT 1/0;\n")
-	err := migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", bad)
+	err := migrate.Up(pgtest.Context(t), db.OwnerURL("jobs"), "jobs", bad)
 	require.ErrorContains(t, err, "version:2")
 	pool := db.Pool("jobs")
 	require.ErrorIs(t, migrate.Check(t.Context(), pool, "jobs", bad), migrate.ErrBehind)
 	require.Equal(t, 0, number(t, pool, `SELECT count(*) FROM pg_tables WHERE tablename = 'half'`))
 	good := files("00001_a.sql", first, "00002_b.sql", second)
-	require.NoError(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", good))
+	require.NoError(t, migrate.Up(pgtest.Context(t), db.OwnerURL("jobs"), "jobs", good))
 }
 
-// killable returns migrations with and without a transaction, with a long sleep in between.
+// killable returns migrations with and without a transaction. One of them sleeps for the given time.
 func killable(seconds string) fstest.MapFS {
 	return files("00001_a.sql", first,
 		"00002_b.sql", "-- +goose Up\nCREATE TABLE more (n int);\nSELECT pg_sleep("+seconds+");\n",
 		"00003_c.sql", "-- +goose NO TRANSACTION\n-- +goose Up\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS thing_unique ON thing (m);\n")
 }
 
-// A migrating process is killed with SIGKILL; the next Up continues. The child
-// process is this test binary.
+// A process is killed with SIGKILL during a migration, and the next Up continues. The process is this test binary.
 func TestUp_afterKill(t *testing.T) {
 	if url := os.Getenv("PG_TEST_CHILD_URL"); url != "" {
 		_ = migrate.Up(t.Context(), secret.New(url), "jobs", killable("60"))
@@ -122,7 +123,7 @@ func TestUp_afterKill(t *testing.T) {
 		return number(t, admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`) >= 0 &&
 			number(t, admin, sleeping) == 0
 	}, time.Minute, 10*time.Millisecond)
-	require.NoError(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", files(
+	require.NoError(t, migrate.Up(pgtest.Context(t), db.OwnerURL("jobs"), "jobs", files(
 		"00001_a.sql", first, "00002_b.sql", "-- +goose Up\nCREATE TABLE more (n int);\n")))
 }
 
@@ -134,12 +135,12 @@ func TestUp_invalidIndexIsRebuilt(t *testing.T) {
 	pool := db.Pool("jobs")
 	_, err := pool.Exec(t.Context(), `INSERT INTO thing VALUES (1, 7), (2, 7)`)
 	require.NoError(t, err)
-	require.Error(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", set), "two equal values")
+	require.Error(t, migrate.Up(pgtest.Context(t), db.OwnerURL("jobs"), "jobs", set), "two equal values")
 	const valid = `SELECT count(*) FROM pg_index WHERE indexrelid = 'thing_unique'::regclass AND indisvalid`
 	require.Equal(t, 0, number(t, pool, valid), "the index is invalid")
 	_, err = pool.Exec(t.Context(), `DELETE FROM thing WHERE n = 2`)
 	require.NoError(t, err)
-	require.NoError(t, migrate.Up(t.Context(), db.OwnerURL("jobs"), "jobs", set))
+	require.NoError(t, migrate.Up(pgtest.Context(t), db.OwnerURL("jobs"), "jobs", set))
 	require.Equal(t, 1, number(t, pool, valid))
 }
 

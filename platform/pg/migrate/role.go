@@ -51,7 +51,7 @@ func ensureRole(ctx context.Context, conn *pgx.Conn, role, password, salt string
 	return nil
 }
 
-// adopt makes the admin a member of a role that it created, as it may not be a superuser.
+// adopt makes the admin a member of a role that it created, because the admin may not be a superuser.
 func adopt(ctx context.Context, conn *pgx.Conn, role string) error {
 	var member bool
 	if err := conn.QueryRow(ctx, `SELECT pg_has_role(current_user, $1, 'USAGE')`, role).Scan(&member); err != nil {
@@ -83,9 +83,8 @@ func Grants(schema, role, owner string) []string {
 	}
 }
 
-// databaseGrants returns the statements whose effects are stored outside of the
-// database. They set the search path of the roles too, for connection poolers that
-// drop the startup parameters of clients.
+// databaseGrants returns the statements whose effects are stored outside the database. They also set the search path
+// of the roles, because some connection poolers drop the startup parameters of clients.
 func databaseGrants(database, role, owner, schema string) []string {
 	d, r, o := ident(database), ident(role), ident(owner)
 	return []string{
@@ -99,15 +98,14 @@ func databaseGrants(database, role, owner, schema string) []string {
 func run(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	for _, sql := range statements {
 		if _, err := conn.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("%s: %w", sql, err)
+			return fmt.Errorf("run %s: %w", sql, err)
 		}
 	}
 	return nil
 }
 
-// scramVerifier returns the verifier that Postgres stores for a password (RFC 5803).
-// The salt derives from the seed like the password, so that a second run writes the
-// same verifier.
+// scramVerifier returns the verifier that Postgres stores for a password (RFC 5803). The salt is derived from the
+// seed, like the password, so that a second run writes the same verifier.
 func scramVerifier(password, salt string) (string, error) {
 	const iterations = 4096
 	saltBytes := sha256.Sum256([]byte(salt))

@@ -24,7 +24,7 @@ const (
 	// DefaultNodeLife is the validity of a node certificate; agents renew it after two thirds of that time.
 	DefaultNodeLife = 30 * 24 * time.Hour
 
-	// backdate lets hosts with slow clocks accept a new certificate.
+	// backdate is how far the start of a certificate is backdated, so that hosts with slow clocks accept it.
 	backdate = time.Minute
 
 	typeCert    = "CERTIFICATE"
@@ -50,7 +50,7 @@ func (Pair) String() string { return "[certificate and key]" }
 // GoString implements fmt.GoStringer; it keeps the key out of %#v.
 func (p Pair) GoString() string { return p.String() }
 
-// NewCA creates a CA that is valid from now for life.
+// NewCA creates a CA that is valid from now on for the duration life.
 func NewCA(now time.Time, life time.Duration) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -99,8 +99,8 @@ func (ca *CA) IssueService(service string, now time.Time, life time.Duration) (P
 	return Pair{Cert: cert, Key: keyPEM}, nil
 }
 
-// NewRequest creates the key and the certificate request of a node. The request does not name the node: the
-// CA decides the identity.
+// NewRequest creates the key and the certificate request of a node. The request does not contain the node's identity,
+// because the CA determines it.
 func NewRequest() (keyPEM, requestPEM []byte, err error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -113,8 +113,7 @@ func NewRequest() (keyPEM, requestPEM []byte, err error) {
 	return keyPEM, encode(typeRequest, der), nil
 }
 
-// SignNode returns the certificate of a node. It uses only the public key of the request and ignores all names
-// in it.
+// SignNode returns the certificate of a node. It uses only the public key in the request and ignores all names in it.
 func (ca *CA) SignNode(requestPEM []byte, nodeID string, now time.Time, life time.Duration) ([]byte, error) {
 	name, err := NodeName(nodeID)
 	if err != nil {

@@ -18,11 +18,10 @@ const (
 	caKeyFile  = "ca-key.pem"
 )
 
-// Save writes ca.pem and ca-key.pem into a folder, both with mode 0600. It fails if the folder already holds
-// a CA.
+// Save writes ca.pem and ca-key.pem into a folder, both with mode 0600. It fails if the folder already contains a CA.
 func (ca *CA) Save(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, caKeyFile)); err == nil {
-		return fmt.Errorf("%s already holds a CA", dir)
+		return fmt.Errorf("%s already contains a CA", dir)
 	}
 	keyPEM, err := encodeKey(ca.key)
 	if err != nil {
@@ -50,7 +49,7 @@ func LoadCA(dir string) (*CA, error) {
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || !pair.Leaf.IsCA {
-		return nil, fmt.Errorf("%s does not hold a CA", dir)
+		return nil, fmt.Errorf("%s does not contain a CA", dir)
 	}
 	return &CA{cert: pair.Leaf, key: key}, nil
 }
@@ -63,8 +62,8 @@ func (p Pair) Save(dir, name string) error {
 	return WriteFile(filepath.Join(dir, name+".pem"), p.Cert)
 }
 
-// WriteFile replaces a file atomically. The file is readable by its owner only; if the folder does not exist,
-// WriteFile creates it with mode 0700.
+// WriteFile replaces a file atomically. Only the owner can read the file. If the folder does not exist, WriteFile
+// creates it with mode 0700.
 func WriteFile(path string, data []byte) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -97,7 +96,7 @@ type Identity struct {
 	roots *x509.CertPool
 }
 
-// Current returns i, so that a fixed Identity is a Source.
+// Current implements Source for an identity that never changes.
 func (i *Identity) Current() *Identity { return i }
 
 // Parse parses an identity from PEM.
@@ -118,18 +117,18 @@ func Parse(certPEM, keyPEM, caPEM []byte) (*Identity, error) {
 		}
 		root, err := x509.ParseCertificate(block.Bytes)
 		if err != nil || !root.IsCA {
-			return nil, errors.New("the CA file holds something other than CA certificates")
+			return nil, errors.New("the CA file contains something other than CA certificates")
 		}
 		roots.AddCert(root)
 	}
 	if roots.Equal(x509.NewCertPool()) {
-		return nil, errors.New("the CA file holds no certificate")
+		return nil, errors.New("the CA file contains no certificate")
 	}
 	return &Identity{Name: name, NotAfter: cert.Leaf.NotAfter, cert: cert, roots: roots}, nil
 }
 
-// Files is an identity that is stored in three files. It loads a renewed certificate or CA at the next
-// connection, without a restart. If the files do not match yet, it keeps the old identity until they do.
+// Files is an identity that is stored in three files. It loads a renewed certificate or CA at the next connection,
+// without a restart. While the files do not match each other, it uses the old identity.
 type Files struct {
 	paths [3]string
 
@@ -152,7 +151,7 @@ func (f *Files) Current() *Identity {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if stamps, err := f.stat(); err == nil && stamps != f.stamps {
-		// An incomplete renewal keeps the old identity; the next connection tries again.
+		// If the renewal is incomplete, use the old identity; the next connection tries again.
 		_ = f.load()
 	}
 	return f.current
@@ -182,10 +181,10 @@ func (f *Files) load() error {
 	}
 	identity, err := Parse(text[0], text[1], text[2])
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.paths[0], err)
+		return fmt.Errorf("load the identity from %s: %w", f.paths[0], err)
 	}
 	if f.current != nil && f.current.Name != identity.Name {
-		return fmt.Errorf("%s now belongs to %s", f.paths[0], identity.Name)
+		return fmt.Errorf("the certificate in %s now belongs to %s; restart the process to use it", f.paths[0], identity.Name)
 	}
 	f.stamps, f.current = stamps, identity
 	return nil

@@ -50,7 +50,7 @@ func TestLoadCA_invalidFiles(t *testing.T) {
 	require.Error(t, err, "no key")
 	require.NoError(t, pki.WriteFile(filepath.Join(dir, "ca-key.pem"), pair.Key))
 	_, err = pki.LoadCA(dir)
-	require.ErrorContains(t, err, "does not hold a CA")
+	require.ErrorContains(t, err, "does not contain a CA")
 }
 
 func TestParse_invalidPEM(t *testing.T) {
@@ -98,9 +98,9 @@ func TestFiles_Current_loadsRenewal(t *testing.T) {
 	require.True(t, second.NotAfter.After(first.NotAfter))
 
 	require.NoError(t, os.WriteFile(path("own.pem"), []byte("half"), 0o600))
-	require.Same(t, second, files.Current(), "mismatching files keep the old identity")
+	require.Same(t, second, files.Current(), "the old identity is used while the files do not match")
 	save("auth", now().Add(time.Minute), time.Hour)
-	require.Same(t, second, files.Current(), "a process keeps its name")
+	require.Same(t, second, files.Current(), "a process does not change its name")
 	_, err = pki.OpenFiles(path("nope.pem"), path("own-key.pem"), path("ca.pem"))
 	require.Error(t, err)
 }

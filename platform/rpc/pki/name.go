@@ -1,9 +1,9 @@
-// Package pki owns the internal certificate authority and the identities of services and agents in TLS. The
-// identity in a certificate is its only URI, spiffe://signalbox/<service> or
-// spiffe://signalbox/node/<node id>; DNS names and addresses are ignored.
+// Package pki owns the internal certificate authority and the identities of services and agents in TLS. The identity
+// in a certificate is its only URI, spiffe://signalbox/<service> or spiffe://signalbox/node/<node id>; DNS names and
+// addresses are ignored.
 //
-// It promises TLS 1.3 with certificates on both sides, both verified against the one internal CA; identities
-// checked by both sides; and key files that only their owner can read.
+// It promises that connections use TLS 1.3, that both sides present a certificate of the internal CA and check the
+// identity of the other side, and that only the owner of a key file can read it.
 package pki
 
 import (
@@ -36,7 +36,7 @@ func NodeName(nodeID string) (string, error) {
 	return nodePrefix + nodeID, nil
 }
 
-// NodeID returns the id in the identity of a node; it returns false for other identities.
+// NodeID returns the id in the identity of a node, and false for other identities.
 func NodeID(name string) (string, bool) { return strings.CutPrefix(name, nodePrefix) }
 
 // NameOf returns the identity in a certificate: the name of a service, such as `jobs`, or `node/<id>`. The

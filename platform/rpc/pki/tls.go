@@ -8,11 +8,12 @@ import (
 	"slices"
 )
 
-// Source returns the current identity.
+// Source provides the identity of this process. Current is called for each handshake, so that a renewed certificate
+// is used at once.
 type Source interface{ Current() *Identity }
 
-// ServerTLS returns the config of a listener: TLS 1.3, with a client certificate of our CA whose identity
-// allow accepts.
+// ServerTLS returns the config of a listener. It requires TLS 1.3 and a client certificate of the internal CA with an
+// identity that allow accepts.
 func ServerTLS(src Source, allow func(name string) error) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -28,16 +29,16 @@ func ServerTLS(src Source, allow func(name string) error) *tls.Config {
 	}
 }
 
-// ClientTLS returns the config of a connection to one service: TLS 1.3, with our certificate, to a server with
-// the identity want.
+// ClientTLS returns the config of a connection to the service with the identity want. It requires TLS 1.3 and
+// presents the certificate of this process.
 func ClientTLS(src Source, want string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &src.Current().cert, nil
 		},
-		// Identities are URIs, which the standard host name check does not support.
-		// VerifyConnection verifies chain and identity on every handshake.
+		// Identities are URIs, which the standard host name check does not support. VerifyConnection verifies chain
+		// and identity on every handshake.
 		InsecureSkipVerify: true, //nolint:gosec // see above
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			return verify(src, cs, x509.ExtKeyUsageServerAuth, func(name string) error {
@@ -50,7 +51,7 @@ func ClientTLS(src Source, want string) *tls.Config {
 	}
 }
 
-// OnlyServices accepts the identities of services.
+// OnlyServices returns an error unless name is the identity of a service.
 func OnlyServices(name string) error {
 	if _, isNode := NodeID(name); isNode {
 		return errors.New("nodes may not connect to this listener")
@@ -58,7 +59,7 @@ func OnlyServices(name string) error {
 	return nil
 }
 
-// OnlyNodes accepts the identities of nodes.
+// OnlyNodes returns an error unless name is the identity of a node.
 func OnlyNodes(name string) error {
 	if _, isNode := NodeID(name); !isNode {
 		return errors.New("only nodes may connect to this listener")
@@ -66,7 +67,7 @@ func OnlyNodes(name string) error {
 	return nil
 }
 
-// Only accepts the given services.
+// Only returns a check that returns an error unless name is one of the services.
 func Only(services ...string) func(name string) error {
 	return func(name string) error {
 		if slices.Contains(services, name) {

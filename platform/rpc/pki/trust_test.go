@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// signed creates a certificate that the CA would not issue, signed with the key of parent.
+// signed creates a certificate for jobs with the key of parent. change may set fields that the CA would not issue.
 func signed(t *testing.T, parent pki.Pair, change func(*x509.Certificate)) pki.Pair {
 	t.Helper()
 	signer, err := tls.X509KeyPair(parent.Cert, parent.Key)
@@ -47,7 +47,7 @@ func signed(t *testing.T, parent pki.Pair, change func(*x509.Certificate)) pki.P
 	}
 }
 
-// authority returns a CA and its key.
+// authority returns a CA and the pair of its certificate and key.
 func authority(t *testing.T) (*pki.CA, pki.Pair) {
 	t.Helper()
 	dir := t.TempDir()
@@ -195,7 +195,7 @@ func TestCA_IssueService_uniqueSerialAndBackdated(t *testing.T) {
 		cert := leaf(t, pair.Cert)
 		require.Positive(t, cert.SerialNumber.Sign())
 		require.LessOrEqual(t, cert.SerialNumber.BitLen(), 128)
-		require.True(t, cert.NotBefore.Before(now()), "a host with a slow clock must accept it")
+		require.True(t, cert.NotBefore.Before(now()), "a host with a slow clock must accept the certificate")
 		serials[cert.SerialNumber.String()] = true
 	}
 	require.Len(t, serials, 50)

@@ -9,7 +9,8 @@ import (
 
 const requestID = "X-Request-Id"
 
-// compare returns every difference between a response and the expected one; want is the expected body.
+// compare returns all differences between a response and the expected response r. want is the expected body
+// after the replacement of variables.
 func (p *player) compare(r Response, want, method string, a Received, keep func(name, value string)) []Fault {
 	m := &matching{keep: keep}
 	if a.Status != r.Status {
@@ -35,7 +36,7 @@ func (p *player) compare(r Response, want, method string, a Received, keep func(
 	return m.faults
 }
 
-// header requires that one of the fields of that name matches.
+// header requires that one of the response's header fields with this name matches want.
 func (m *matching) header(name, want string, got http.Header) {
 	values := got.Values(name)
 	if want == "<<absent>>" {
@@ -97,7 +98,7 @@ var textual = regexp.MustCompile(`(?s)^<<text (like|LIKE) (.*?)(?: as ([a-z][a-z
 // isText reports whether the expected body is a text matcher.
 func isText(want string) bool { return textual.MatchString(want) }
 
-// textFault compares a whole text with want, which may be the matcher `<<text LIKE …>>`. It returns "" if they match.
+// textFault compares a text with want, which may be the matcher `<<text LIKE …>>`. It returns "" if they match.
 func textFault(want, got string, keep func(name, value string)) string {
 	found := textual.FindStringSubmatch(want)
 	if found == nil {

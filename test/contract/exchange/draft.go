@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// shortest is the minimum length of a variable's value that draft replaces by its name.
+// shortest is the minimum length of a value that draft replaces by a variable.
 const shortest = 6
 
-// draft turns a response into an expected body: values that differ from run to run become matchers or variables. The
-// author of the golden must review it.
+// draft turns a response into an expected body. It replaces values that differ between runs by matchers or
+// variables. The author of the golden must review the result.
 func (p *player) draft(body []byte) string {
 	v, err := Decode(body)
 	if err != nil {
@@ -75,7 +75,8 @@ func (p *player) generalText(text string) string {
 	}
 }
 
-// Fill replaces the question marks in a golden's text by drafts, which are keyed by the number of their step.
+// Fill replaces question marks in the text of a golden by drafts. Each draft is keyed by the number of its
+// step.
 func Fill(text string, drafts map[int]string) string {
 	const sign = "-- request"
 	parts := strings.Split(text, sign)

@@ -1,6 +1,6 @@
-// Package exchange reads and plays golden contract tests: files of requests and the responses expected to them. It is
-// independent of any particular product. A request is sent byte by byte as it is written; a response is compared as
-// parsed JSON, by value and kind, member by member, and every difference is reported with its path.
+// Package exchange reads and runs goldens: files of requests and expected responses. It does not depend on
+// a particular product. It sends each request exactly as it is written. It compares each response as parsed
+// JSON, by value and type, and reports every difference with its path.
 package exchange
 
 import (
@@ -16,21 +16,22 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// Golden is one file of requests and responses.
+// Golden is one file of requests and expected responses.
 type Golden struct {
-	// Name is the path relative to the folder of all goldens, without the extension: auth/login.
+	// Name is the path without extension, relative to the folder of all goldens, for example auth/login.
 	Name  string
 	About string
-	// Routes lists the routes that the golden covers, as gen/route names them: POST /api/jobs.
+	// Routes lists the routes that the golden covers, as in gen/route, for example POST /api/jobs.
 	Routes []string
 	Rules  []string
-	// World lists the pieces of the world that the golden needs besides those whose variables it uses.
+	// World lists further variables whose objects must exist before the golden runs.
 	World []string
-	// Shape is the only shape in which the golden is played; empty for both.
+	// Shape is the kind of installation on which the golden runs, single or split; empty for both.
 	Shape string
-	// Each selects the routes for which the golden is played; empty if it is played once.
+	// Each selects the routes for which the golden runs; empty if the golden runs only once.
 	Each string
-	// Alone marks a golden that changes what all others see, so that no other one is played at the same time.
+	// Alone marks a golden that changes objects that other goldens use. No other golden may run at the same
+	// time.
 	Alone bool
 	Steps []Step
 
@@ -41,13 +42,14 @@ type Golden struct {
 type Step struct {
 	Request  Request
 	Response Response
-	// Until repeats the request until the response is the expected one.
+	// Until marks a request that is repeated until its response is the expected one.
 	Until bool
-	// Covers marks a step whose status counts as covered; that of the last step always counts.
+	// Covers marks a step whose status counts as covered. The status of the last step always counts.
 	Covers bool
-	// Once and Finally mark steps that are played before and after all routes, if Each is set.
+	// Once marks a step that runs before all routes, and Finally one that runs after all routes, if Each is
+	// set.
 	Once, Finally bool
-	// Times is how often the request is sent; each response must be the expected one.
+	// Times is the number of times that the request is sent. Each response must be the expected one.
 	Times int
 }
 
@@ -64,7 +66,7 @@ func Load(dir string) ([]*Golden, error) {
 		}
 		rel, err := filepath.Rel(dir, path)
 		if err != nil {
-			return fmt.Errorf("name golden: %w", err)
+			return fmt.Errorf("derive the name of the golden: %w", err)
 		}
 		g, err := Parse(strings.TrimSuffix(filepath.ToSlash(rel), ".txtar"), raw)
 		all = append(all, g)
@@ -73,7 +75,7 @@ func Load(dir string) ([]*Golden, error) {
 	return all, err
 }
 
-// Parse reads one golden.
+// Parse parses the text of a golden.
 func Parse(name string, raw []byte) (*Golden, error) {
 	archive := txtar.Parse(raw)
 	g := &Golden{Name: name, files: map[string][]byte{}}
@@ -132,7 +134,7 @@ func (g *Golden) section(name string, data []byte) error {
 			case "finally":
 				step.Finally = true
 			default:
-				return fmt.Errorf("unknown word %q", w)
+				return fmt.Errorf("unknown word %q after request", w)
 			}
 		}
 		err := step.request(string(data))
@@ -149,7 +151,7 @@ func (g *Golden) section(name string, data []byte) error {
 	}
 }
 
-// complete returns an error for each part that the golden lacks.
+// complete returns an error if a part of the golden is missing or contradicts another part.
 func (g *Golden) complete() error {
 	var faults []error
 	if g.About == "" {
@@ -159,14 +161,14 @@ func (g *Golden) complete() error {
 		faults = append(faults, errors.New("the golden has no request"))
 	}
 	if g.Shape != "" && !slices.Contains([]string{"single", "split"}, g.Shape) {
-		faults = append(faults, fmt.Errorf("unknown shape %q", g.Shape))
+		faults = append(faults, fmt.Errorf("unknown shape %q; it must be single or split", g.Shape))
 	}
 	for i, s := range g.Steps {
 		if s.Response.Status == 0 {
 			faults = append(faults, fmt.Errorf("request %d has no response", i+1))
 		}
 		if g.Each == "" && (s.Once || s.Finally) {
-			faults = append(faults, fmt.Errorf("request %d: once and finally need the key routes", i+1))
+			faults = append(faults, fmt.Errorf("request %d: once and finally are allowed only if the golden has the key routes", i+1))
 		}
 		if s.Until && s.Times > 1 {
 			faults = append(faults, fmt.Errorf("request %d: until and @times cannot be combined", i+1))
@@ -178,7 +180,7 @@ func (g *Golden) complete() error {
 	return nil
 }
 
-// Parts splits the golden into the steps played before all routes, for each route, and after all routes.
+// Parts splits the golden into the steps that run before all routes, for each route, and after all routes.
 func (g *Golden) Parts() (once, each, finally *Golden) {
 	part := func(takes func(Step) bool) *Golden {
 		out := *g
@@ -234,7 +236,8 @@ func (s *Step) response(text string) error {
 	return err
 }
 
-// message parses header fields up to an empty line, and the body after it without its trailing newlines.
+// message parses header fields up to an empty line. The text after that line, without trailing newlines, is
+// the body.
 func message(text string, directive func(name, value string) error) (header []Field, body string, err error) {
 	for text != "" {
 		var line string

@@ -101,7 +101,7 @@ func TestGolden_Parts(t *testing.T) {
 	t.Parallel()
 	text := "-- request once --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n200\n-- request finally --\nGET /c\n-- response --\n200\n"
 	_, err := Parse("x", []byte("About.\n"+text))
-	require.ErrorContains(t, err, "request 1: once and finally need the key routes")
+	require.ErrorContains(t, err, "request 1: once and finally are allowed only if the golden has the key routes")
 	g, err := Parse("x", []byte("About.\nroutes: list\n"+text))
 	require.NoError(t, err)
 	once, each, finally := g.Parts()
@@ -115,8 +115,8 @@ func TestGolden_Parts(t *testing.T) {
 func TestGolden_Covers_routeWithoutCountingStep(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"About.\nroute: GET /a\n-- request --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n404\n": "no counting step requests GET /a",
-		"About.\nroute: PUT /a\n-- request --\nGET /a\n-- response --\n200\n":                                             "no counting step requests PUT /a",
+		"About.\nroute: GET /a\n-- request --\nGET /a\n-- response --\n200\n-- request --\nGET /b\n-- response --\n404\n": "no step that counts requests GET /a",
+		"About.\nroute: PUT /a\n-- request --\nGET /a\n-- response --\n200\n":                                             "no step that counts requests PUT /a",
 	} {
 		g, err := Parse("x", []byte(text))
 		require.NoError(t, err)

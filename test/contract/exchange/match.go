@@ -10,7 +10,7 @@ import (
 
 // Fault is one difference between a response and the expected one.
 type Fault struct {
-	// Path is the place of the difference: `items[0].id`, `header X-Request-Id`, `status`.
+	// Path is the location of the difference, for example `items[0].id`, `header X-Request-Id` or `status`.
 	Path      string
 	Want, Got string
 }
@@ -22,16 +22,17 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s: want %s, got %s", f.Path, f.Want, f.Got)
 }
 
-// nothing stands for a missing value in a Fault.
+// nothing represents a missing value in a Fault.
 const nothing = "nothing"
 
-// matching collects faults while it compares; it calls keep for each capture.
+// matching collects the differences. It calls keep for each captured value.
 type matching struct {
 	faults []Fault
 	keep   func(name, value string)
 }
 
-// Match compares a value with the expected one and calls keep for each capture.
+// Match returns the differences between a value and the expected value. It calls keep for each captured
+// value.
 func Match(want, got any, keep func(name, value string)) []Fault {
 	m := &matching{keep: keep}
 	m.value("", want, got)
@@ -135,7 +136,7 @@ func (m *matching) array(path string, want, got []any) {
 	}
 }
 
-// directives compares a list with pairs of `<<each>>` or `<<some>>` and an expected element.
+// directives compares a list with pairs. Each pair is `<<each>>` or `<<some>>` and an expected element.
 func (m *matching) directives(path string, want, got []any) {
 	for i := 0; i < len(want); i += 2 {
 		if i+1 == len(want) || (want[i] != each && want[i] != some) {
@@ -159,7 +160,7 @@ func (m *matching) every(path string, want any, got []any) {
 	}
 }
 
-// one requires an element that matches, and keeps only the captures of that element.
+// one requires that an element matches. It keeps only the captures of that element.
 func (m *matching) one(path string, want any, got []any) {
 	var nearest []Fault
 	for i, v := range got {

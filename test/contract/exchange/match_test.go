@@ -11,7 +11,8 @@ func cut(line string) (before, after string, found bool) { return strings.Cut(li
 
 const aULID = "01jd8f4v3yqk7m2n5p6r8s9t0w"
 
-// TestMatch_reportsEveryDifference compares the first column with the second; the third holds all faults.
+// TestMatch_reportsEveryDifference compares the first column with the second. The third column lists all
+// differences.
 func TestMatch_reportsEveryDifference(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][3]string{

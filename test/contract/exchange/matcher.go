@@ -17,7 +17,7 @@ type matcher struct {
 
 var captured = regexp.MustCompile(`^(.*) as ([a-z][a-z0-9_]*)$`)
 
-// asMatcher parses a matcher between << and >>; found is false for any other text.
+// asMatcher parses a matcher in << and >>. found is false for any other text.
 func asMatcher(text string) (m matcher, found bool) {
 	if !strings.HasPrefix(text, "<<") || !strings.HasSuffix(text, ">>") || len(text) < 5 {
 		return matcher{}, false
@@ -33,13 +33,13 @@ func asMatcher(text string) (m matcher, found bool) {
 
 const ulid = `[0-7][0-9a-hjkmnp-tv-z]{25}`
 
-// patterns holds the matchers that are fixed patterns of strings.
+// patterns contains the matchers for strings in a fixed format.
 var patterns = map[string]*regexp.Regexp{
 	"time":   regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$`),
 	"digest": regexp.MustCompile(`^sha256:[0-9a-f]{64}$`),
 }
 
-// takes returns why the value does not match, or "" if it does. kept is the captured text.
+// takes returns the reason why the value does not match, or "" if it matches. kept is the text to capture.
 func (m matcher) takes(v any) (fault, kept string) {
 	text, isText := v.(string)
 	kept = text
@@ -75,10 +75,11 @@ func faultUnless(holds bool) string {
 	return mismatch
 }
 
-// mismatch is the fault without a reason of its own: the wanted and the actual value suffice.
+// mismatch is the reason if the expected and the actual value already explain the difference.
 const mismatch = "differs"
 
-// like matches the whole text. A capture keeps the first group, if there is one, otherwise the whole text.
+// like matches the complete text against a regular expression. kept is the first group, or the text if the
+// expression has no group.
 func like(expression, text string, isText bool) (fault, kept string) {
 	re, err := regexp.Compile(`^(?s:` + expression + `)$`)
 	if err != nil {

@@ -20,43 +20,45 @@ type Response struct {
 	Body   string
 }
 
-// Document is the API's description.
+// Document is the description of the API.
 type Document interface {
 	// CheckResponse returns an error if the response differs from the description of its route. It returns nil for
 	// routes that are not described.
 	CheckResponse(method, target string, status int, header http.Header, body []byte) error
 }
 
-// Stage is the installation and the client settings with which goldens are played.
+// Stage is the installation and the client settings with which a golden runs.
 type Stage struct {
 	URL string
-	// From is the client's address. Each golden has its own, so that rate limits by address do not add up.
+	// From is the client's IP address. Each golden has its own address, because rate limits count requests by
+	// address.
 	From string
 	// Patience limits the time of one request, and of one step with Until.
 	Patience time.Duration
-	// World returns the value of one of the installation's variables.
+	// World returns the value of a variable that belongs to the installation.
 	World func(name string) (string, error)
-	// Vars holds the golden's initial variables. If it is not nil, Play adds the captured ones to it.
+	// Vars holds the golden's initial variables. If it is not nil, Play adds the captured variables to it.
 	Vars     map[string]string
 	Document Document
-	// Draft receives the response to a step whose expected body is a question mark. If nil, such a step fails.
+	// Draft receives a draft of the expected body if that body is a question mark. If Draft is nil, such a step
+	// fails.
 	Draft func(step int, body string)
 }
 
-// player plays one golden once.
+// player runs one golden once.
 type player struct {
 	*Golden
 
 	stage Stage
 	vars  map[string]string
-	// last, if not nil, receives the next response.
+	// last, if not nil, is called with the next response.
 	last func(Received)
 }
 
 // unwritten is the placeholder for an expected body that Draft fills in.
 const unwritten = "?"
 
-// Play sends the requests in order and returns an error for the first response that is not the expected one.
+// Play sends the requests in order. It returns an error for the first unexpected response.
 func (g *Golden) Play(ctx context.Context, s Stage) error {
 	p := &player{Golden: g, stage: s, vars: map[string]string{"base_url": s.URL, "address": s.From, "unique": word(5), "random": word(16)}}
 	maps.Copy(p.vars, s.Vars)
@@ -116,7 +118,7 @@ func (p *player) until(ctx context.Context, s Step) error {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
-			return fmt.Errorf("not within %s: %w", p.stage.Patience, err)
+			return fmt.Errorf("no expected response within %s: %w", p.stage.Patience, err)
 		}
 	}
 }
@@ -138,7 +140,7 @@ func (p *player) once(ctx context.Context, s Step) error {
 	kept := map[string]string{}
 	faults := p.compare(s.Response, want, w.method, a, func(name, value string) { kept[name] = value })
 	if len(faults) > 0 {
-		return fmt.Errorf("unexpected response:\n%s\nwhole response: %d %v\n%s", faultLines(faults), a.Status, a.Header, clip(a.Body))
+		return fmt.Errorf("unexpected response:\n%s\ncomplete response: %d %v\n%s", faultLines(faults), a.Status, a.Header, clip(a.Body))
 	}
 	if p.last != nil {
 		p.last(a)
@@ -147,7 +149,7 @@ func (p *player) once(ctx context.Context, s Step) error {
 	maps.Copy(p.vars, kept)
 	if p.stage.Document != nil {
 		if err := p.stage.Document.CheckResponse(w.method, w.target, a.Status, a.Header, a.Body); err != nil {
-			return fmt.Errorf("the response differs from the API description: %w\nwhole response: %d %v\n%s", err, a.Status, a.Header, clip(a.Body))
+			return fmt.Errorf("the response differs from the API description: %w\ncomplete response: %d %v\n%s", err, a.Status, a.Header, clip(a.Body))
 		}
 	}
 	return nil
@@ -163,7 +165,7 @@ func clip(body []byte) string {
 
 var variable = regexp.MustCompile(`\{\{([a-z][a-z0-9_]*)\}\}`)
 
-// Names returns the variables that the golden uses, each once.
+// Names returns the variables that the golden uses, without duplicates.
 func (g *Golden) Names() []string {
 	var texts []string
 	for _, s := range g.Steps {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// served returns a stage whose server runs the handler.
+// served returns a stage with a test server that runs the handler.
 func served(t *testing.T, h http.HandlerFunc) Stage {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func writes(status int, header, body string) http.HandlerFunc {
 
 const get = "-- request --\nGET /x\n-- response --\n"
 
-// TestGolden_Play_reportsEveryDifference changes the response in each way that a golden must detect.
+// TestGolden_Play_reportsEveryDifference changes the response in each way that Play must detect.
 func TestGolden_Play_reportsEveryDifference(t *testing.T) {
 	t.Parallel()
 	want := get + "200\nX-Marked: yes\nX-Never: <<absent>>\n\n{\"a\": 1}\n"
@@ -156,7 +156,7 @@ func TestGolden_Play_until(t *testing.T) {
 	require.EqualValues(t, 4, requests.Load())
 	s.Patience = 100 * time.Millisecond
 	err := played(t, s, "-- request until --\nGET /x\n-- response --\n404\n\n<<any>>\n")
-	require.ErrorContains(t, err, "not within 100ms")
+	require.ErrorContains(t, err, "no expected response within 100ms")
 	require.ErrorContains(t, err, "status: want 404, got 200")
 }
 
@@ -175,7 +175,7 @@ func TestGolden_Play_times(t *testing.T) {
 	require.ErrorContains(t, played(t, s, "-- request --\nGET /x\n@times: 4\n-- response --\n200\n\n{}\n"), "status: want 200, got 429")
 }
 
-// TestGolden_Play_stream reads a stream that never ends up to the expected text.
+// TestGolden_Play_stream reads an endless stream up to the expected text.
 func TestGolden_Play_stream(t *testing.T) {
 	t.Parallel()
 	s := served(t, func(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,9 @@ type Covered struct {
 	Status int
 }
 
-// Covers returns the routes and statuses that a golden covers when it is played once: for each of its routes, the
-// statuses of the counting steps that request it. A route without such a step is an error.
+// Covers returns the routes and statuses that the golden covers in one run. A step counts if it is the last
+// one or has Covers set. Each of the golden's routes must have a step that counts, otherwise Covers returns
+// an error.
 func (g *Golden) Covers() ([]Covered, error) {
 	var all []Covered
 	requested := map[string]bool{}
@@ -30,7 +31,7 @@ func (g *Golden) Covers() ([]Covered, error) {
 	}
 	for _, route := range g.Routes {
 		if !requested[route] {
-			return nil, fmt.Errorf("%s: no counting step requests %s", g.Name, route)
+			return nil, fmt.Errorf("%s: no step that counts requests %s", g.Name, route)
 		}
 	}
 	return slices.Compact(all), nil
@@ -43,14 +44,14 @@ func MatchesRoute(method, target, route string) bool {
 		return false
 	}
 	if variable.ReplaceAllString(target, "") == "" {
-		return true // a whole URL taken from a response
+		return true // a complete URL taken from a response
 	}
 	path, _, _ := strings.Cut(target, "?")
 	return Matches(path, pattern)
 }
 
-// Matches reports whether a path matches a pattern of gen/route. A placeholder for one segment matches a variable or
-// any text that is not empty, a literal segment only itself.
+// Matches reports whether a path matches a pattern of gen/route. A placeholder for one segment matches any
+// text that is not empty. A literal segment matches only itself.
 func Matches(path, pattern string) bool {
 	have, want := strings.Split(path, "/"), strings.Split(pattern, "/")
 	for i, w := range want {
@@ -64,7 +65,8 @@ func Matches(path, pattern string) bool {
 	return len(have) == len(want)
 }
 
-// Find returns the pattern that matches a path. If several do, it is the one with the most literal segments.
+// Find returns the pattern that matches a path. If several match, it returns the one with the most literal
+// segments.
 func Find(path string, patterns []string) (pattern string, found bool) {
 	most := -1
 	for _, p := range patterns {

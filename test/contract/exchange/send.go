@@ -16,22 +16,22 @@ import (
 	"time"
 )
 
-// Field is one header field as it is written.
+// Field is a header field as the golden states it.
 type Field struct{ Name, Value string }
 
-// Request is a request as it is written in the golden.
+// Request is a request as the golden states it.
 type Request struct {
 	Method, Target string
 	Header         []Field
 	Body           string
-	// Made holds the words of a generated body: zeros N, nested N, file NAME, hex DIGITS.
+	// Made describes a body to generate: zeros N, nested N, file NAME or hex DIGITS.
 	Made []string
-	// Length is `none` for a chunked body, `spelled` for a body that contains its own chunk framing, or a number for
-	// that Content-Length. If it is empty, the Content-Length is that of the body.
+	// Length is `none` for a chunked body, `spelled` for a body that contains its own chunk framing, or the
+	// Content-Length to send. If empty, the Content-Length is the length of the body.
 	Length string
 }
 
-// Received is a received response.
+// Received is a response as it was received.
 type Received struct {
 	Status int
 	Header http.Header
@@ -46,7 +46,7 @@ type wire struct {
 	length         string
 }
 
-// bytes encodes the request without any cleaning, as a hostile client would send it.
+// bytes encodes the request without correcting it, as a malicious client could send it.
 func (w wire) bytes(host string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", w.method, w.target)
@@ -89,14 +89,15 @@ func (w wire) has(name string) bool {
 	return false
 }
 
-// send sends the request and reads the response. It reads an event stream until enough returns true or it ends.
+// send sends the request and reads the response. It reads an event stream until enough returns true or the
+// stream ends.
 func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) (Received, error) {
 	base, err := url.Parse(s.URL)
 	if err != nil {
 		return Received{}, fmt.Errorf("parse the stage's URL: %w", err)
 	}
 	host := base.Host
-	// A signed URL is absolute. The Host header is taken from it; the connection goes to the installation.
+	// A signed URL is absolute. Its host becomes the Host header, but the connection goes to the installation.
 	if whole, err := url.Parse(w.target); err == nil && whole.Scheme == "http" && whole.Host != "" {
 		host, w.target = whole.Host, w.target[len("http://")+len(whole.Host):]
 	}
@@ -106,7 +107,7 @@ func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) 
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", base.Host)
 	if err != nil {
-		return Received{}, fmt.Errorf("dial: %w", err)
+		return Received{}, fmt.Errorf("connect to the installation: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(s.Patience)); err != nil {
@@ -115,7 +116,7 @@ func (w wire) send(ctx context.Context, s Stage, enough func(text []byte) bool) 
 	wrote := make(chan struct{})
 	go func() {
 		defer close(wrote)
-		_, _ = conn.Write(w.bytes(host)) // a server may respond and close before it has read everything
+		_, _ = conn.Write(w.bytes(host)) // the server may respond and close the connection before it has read the complete request
 	}()
 	a, err := read(conn, w.method, enough)
 	_ = conn.Close()
@@ -140,7 +141,7 @@ func read(conn io.Reader, method string, enough func([]byte) bool) (Received, er
 		case !interim:
 			a.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
 		}
-		// Leave the body open: closing it would read the rest. send closes the connection.
+		// Leave the body open, because closing it would read the rest. send closes the connection.
 		if err != nil {
 			return a, fmt.Errorf("read the body: %w", err)
 		}
@@ -148,10 +149,10 @@ func read(conn io.Reader, method string, enough func([]byte) bool) (Received, er
 	}
 }
 
-// maxBody limits the bytes read of a response and those of a generated body.
+// maxBody is the maximum number of bytes read from a response, and of bytes in a generated body.
 const maxBody = 64 << 20
 
-// prefix reads a stream until enough returns true or it ends.
+// prefix reads a stream until enough returns true or the stream ends.
 func prefix(body io.Reader, enough func([]byte) bool) ([]byte, error) {
 	var all []byte
 	chunk := make([]byte, 4096)
@@ -169,10 +170,10 @@ func prefix(body io.Reader, enough func([]byte) bool) ([]byte, error) {
 	}
 }
 
-// made generates the body that a directive describes.
+// made generates the body that the words of an @body directive describe.
 func (g *Golden) made(words []string, fill func(string) (string, error)) ([]byte, error) {
 	if len(words) != 2 {
-		return nil, fmt.Errorf("@body takes two words, not %q", words)
+		return nil, fmt.Errorf("@body must have two words, got %q", words)
 	}
 	switch words[0] {
 	case "zeros":

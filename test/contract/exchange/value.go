@@ -82,7 +82,7 @@ func member(path, name string) string {
 	return path + "." + name
 }
 
-// kind returns the kind of a value; 1 is an int, 1.0 and 1e0 are floats.
+// kind returns the type of a value. 1 is an int; 1.0 and 1e0 are floats.
 func kind(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -103,7 +103,7 @@ func kind(v any) string {
 	}
 }
 
-// equal compares values that are neither array nor object, by value and kind.
+// equal compares values that are neither arrays nor objects, by value and type.
 func equal(a, b any) bool {
 	if kind(a) != kind(b) {
 		return false

@@ -32,7 +32,7 @@ func (op *Operation) checkResponse(status int, header http.Header, body []byte) 
 		name, node = "default", object(responses, "default")
 	}
 	if node == nil {
-		return fmt.Errorf("the status is not declared; declared are %v", op.Statuses())
+		return fmt.Errorf("the status is not declared; the declared statuses are %v", op.Statuses())
 	}
 	response, pointer := op.doc.resolve(node, op.pointer+"/responses/"+name)
 	if err := op.checkHeaders(response, pointer, header); err != nil {
@@ -58,7 +58,7 @@ func (op *Operation) checkHeaders(response map[string]any, pointer string, heade
 	return nil
 }
 
-// typed converts a header's value to the type of its schema: a number if the schema is an integer.
+// typed converts a header's value to a number if its schema is an integer.
 func typed(schema map[string]any, value string) any {
 	if schema["type"] == "integer" {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -72,7 +72,7 @@ func (op *Operation) checkBody(response map[string]any, pointer, contentType str
 	content := object(response, "content")
 	switch {
 	case len(content) == 0 && len(body) > 0:
-		return fmt.Errorf("no body is declared, but got one of %d bytes", len(body))
+		return fmt.Errorf("no body is declared, but the response has a body of %d bytes", len(body))
 	case len(content) == 0:
 		return nil
 	}
@@ -123,7 +123,7 @@ func (d *Document) fits(pointer string, value any) error {
 	return errors.New(strings.Join(leaves(wrong, message.NewPrinter(language.English)), "; "))
 }
 
-// leaves returns the innermost errors, each with the location of its value.
+// leaves returns the innermost errors, each with the location of the invalid value.
 func leaves(e *jsonschema.ValidationError, in *message.Printer) []string {
 	if len(e.Causes) == 0 {
 		at := "/" + strings.Join(e.InstanceLocation, "/")

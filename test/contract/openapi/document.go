@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gen/openapi"
 )
 
-// location is the URL under which the schema compiler knows the document.
+// location is the URL of the document in the schema compiler.
 const location = "openapi.json"
 
 // Document is a parsed OpenAPI document.
@@ -33,9 +33,9 @@ type Document struct {
 
 // Operation is one method of one path.
 type Operation struct {
-	// Method is upper case, Path the document's template, ID the operationId.
+	// Method is in upper case, Path is the template in the document and ID is the operationId.
 	Method, Path, ID string
-	// Passthrough marks an operation whose responses come from an engine and may be anything.
+	// Passthrough marks an operation that returns the responses of an engine. They may have any form.
 	Passthrough bool
 
 	doc     *Document
@@ -43,10 +43,10 @@ type Operation struct {
 	pointer string
 }
 
-// Load parses the document of this build.
+// Load parses the OpenAPI document that is embedded in the program.
 func Load() (*Document, error) { return Parse(openapi.Document) }
 
-// Parse parses a document.
+// Parse parses an OpenAPI document.
 func Parse(data []byte) (*Document, error) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
@@ -84,9 +84,9 @@ func Parse(data []byte) (*Document, error) {
 // Operations returns all operations, ordered by path and method.
 func (d *Document) Operations() []*Operation { return d.all }
 
-// Operation returns the operation of a method and a path. The path is that of a request without its query, or a route's
-// pattern as in gen/route. For a route of any method ("*") it returns the GET operation. Literal segments win over
-// variables.
+// Operation returns the operation for a method and a path. path is the path of a request without its query,
+// or a pattern of gen/route. The method "*" selects the GET operation. If several templates match, the one
+// with the most literal segments applies.
 func (d *Document) Operation(method, path string) (*Operation, bool) {
 	if method == "*" {
 		method = http.MethodGet
@@ -100,8 +100,8 @@ func (d *Document) Operation(method, path string) (*Operation, bool) {
 	return best, best != nil
 }
 
-// matches compares segment by segment. The last variable of a path to an engine or to the object store matches several
-// segments.
+// matches compares path with the template segment by segment. For an engine or the object store, the last
+// variable matches all remaining segments.
 func (op *Operation) matches(path string) bool {
 	want, given := strings.Split(op.Path, "/"), strings.Split(path, "/")
 	for i, segment := range want {
@@ -147,7 +147,7 @@ func (op *Operation) HasRequestHeader(name string) bool {
 	})
 }
 
-// HasResponseHeader reports whether the response of a status describes a header.
+// HasResponseHeader reports whether the response with the status describes the header.
 func (op *Operation) HasResponseHeader(status int, name string) bool {
 	node, _ := op.doc.resolve(object(object(op.node, "responses"), strconv.Itoa(status)), "")
 	return object(object(node, "headers"), name) != nil
@@ -159,7 +159,7 @@ func object(in map[string]any, name string) map[string]any {
 	return out
 }
 
-// escaped escapes a name for a JSON pointer in a URL's fragment.
+// escaped escapes a name for a JSON pointer in the fragment of a URL.
 func escaped(name string) string {
 	name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D", " ", "%20", "*", "%2A").Replace(name)

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Example returns the smallest body that the operation accepts: the required members, each with the smallest valid value.
-// It is nil if the operation takes no JSON body. Values in with, keyed by the path of their member (`spec.name`,
-// without indices), take precedence.
+// Example returns the smallest body that the operation accepts: only the required members, each with the
+// smallest valid value. It returns nil if the operation takes no JSON body. Values in with override these
+// values. Their keys are paths of members without indices, for example `spec.name`.
 func (op *Operation) Example(with map[string]any) ([]byte, error) {
 	content := object(object(op.node, "requestBody"), "content")
 	media := object(content, "application/json")
@@ -103,7 +103,7 @@ func (d *Document) exampleArray(schema map[string]any, at string, with map[strin
 	return out, nil
 }
 
-// first returns a schema's type, or the first one if it has several.
+// first returns the type in a schema, or the first type if the schema has several.
 func first(typ any) any {
 	if list, ok := typ.([]any); ok && len(list) > 0 {
 		return list[0]
@@ -145,7 +145,8 @@ func text(schema map[string]any) (string, error) {
 	return strings.Repeat("a", int(n)), nil
 }
 
-// spelled returns a short text that matches a pattern, which must not contain assertions.
+// spelled returns a short text that matches a regular expression. The expression must not contain
+// assertions.
 func spelled(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:

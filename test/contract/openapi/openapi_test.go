@@ -52,7 +52,7 @@ func TestDocument_matchesRouteTable(t *testing.T) {
 		require.Equal(t, strings.ReplaceAll(r.Pattern, "...}", "}"), op.Path, "%s %s", r.Method, r.Pattern)
 		require.NotEmpty(t, op.Statuses(), "%s %s", r.Method, r.Pattern)
 		if r.Status != 0 {
-			// The overlay may declare another success status than the table.
+			// The overlay may declare another success status than the route table.
 			require.True(t, slices.ContainsFunc(op.Statuses(), succeeds), "%s %s declares no success status", r.Method, r.Pattern)
 		}
 		if r.Credential == "user" {
@@ -140,13 +140,13 @@ func TestOperation_CheckResponse(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, c.want)
-			require.ErrorContains(t, err, method+" ", "the error names the operation")
+			require.ErrorContains(t, err, method+" ", "the error must contain the operation")
 		})
 	}
 }
 
-// TestResponseSchemasCompile checks an empty object against the schema of every declared status. The object may be
-// invalid, but the schema must compile.
+// TestResponseSchemasCompile checks an empty object against the schema of every declared status. The schema
+// must compile, but the object need not be valid.
 func TestResponseSchemasCompile(t *testing.T) {
 	t.Parallel()
 	for _, op := range load(t).Operations() {

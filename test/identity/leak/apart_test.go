@@ -10,8 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestAudit_splitServices runs the services as separate processes. Each sends auth its part of the audit; while one
-// is down there is neither a list nor a report, and the error names the service.
+// TestAudit_splitServices runs each service in its own process. Each service sends its part of the audit to
+// auth. While one of them is down, requests for the audit list and the audit report fail with an error that
+// contains its name.
 func TestAudit_splitServices(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -24,7 +25,7 @@ func TestAudit_splitServices(t *testing.T) {
 	}
 	require.True(t, services["auth"] && services["jobs"], "auth and jobs must have rows: %v", services)
 	out := ""
-	h.Until(ctx, "the audit is whole", func() bool { text, code := h.verified(ctx, t); out = text; return code == 0 })
+	h.Until(ctx, "the audit is verified", func() bool { text, code := h.verified(ctx, t); out = text; return code == 0 })
 	for _, service := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
 		require.Contains(t, out, service+" ")
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// unaudited returns the user routes with a changing method that leave no audit row, with the reason.
+// unaudited returns the user routes that leave no audit row although their method is not GET or HEAD, each
+// with the reason.
 func unaudited() map[string]string {
 	return map[string]string{
 		"POST /api/admin/audit/verify":                                    "it only reads",
@@ -31,7 +32,7 @@ func unaudited() map[string]string {
 	}
 }
 
-// changing returns the routes by which users change something.
+// changing returns the user routes whose method is not GET or HEAD.
 func changing() []route.Route {
 	var all []route.Route
 	for _, rt := range route.Table() {
@@ -42,7 +43,7 @@ func changing() []route.Route {
 	return all
 }
 
-// matches reports whether a path matches a pattern, and how many literal segments match.
+// matches reports whether a path matches a pattern, and the number of literal segments in the pattern.
 func matches(pattern, path string) (literal int, ok bool) {
 	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(want) != len(have) {
@@ -60,7 +61,7 @@ func matches(pattern, path string) (literal int, ok bool) {
 	return literal, true
 }
 
-// routeOf returns the changing route of a call, or "" for any other call.
+// routeOf returns the changing route of a call, or "" if it has none.
 func routeOf(c call) string {
 	best, most := "", -1
 	for _, rt := range changing() {
@@ -71,7 +72,7 @@ func routeOf(c call) string {
 	return best
 }
 
-// auditRow is a row of the audit as the API shows it.
+// auditRow is a row of the audit log as the API returns it.
 type auditRow struct {
 	ID        string  `json:"id"`
 	At        string  `json:"at"`
@@ -82,7 +83,7 @@ type auditRow struct {
 	RequestID *string `json:"request_id"`
 }
 
-// auditRows returns all rows, page by page.
+// auditRows reads all rows of the audit log page by page.
 func (h *installation) auditRows(ctx context.Context, t *testing.T) []auditRow {
 	t.Helper()
 	var all []auditRow
@@ -95,18 +96,18 @@ func (h *installation) auditRows(ctx context.Context, t *testing.T) []auditRow {
 	}
 }
 
-// everyChangeLeftARow requires an audit row for each call that changed something, with the request id and the caller,
-// and requires that every changing route was called.
+// everyChangeLeftARow requires an audit row with the request id and the user for each successful call that
+// changed data. It also requires that every changing route was called.
 func (h *installation) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 	t.Helper()
 	byRequest := map[string][]auditRow{}
 	rows := h.auditRows(ctx, t)
 	seen := map[string]bool{}
 	for i, r := range rows {
-		require.False(t, seen[r.ID], "a row is shown twice")
+		require.False(t, seen[r.ID], "no row may appear twice")
 		seen[r.ID] = true
 		if i > 0 {
-			require.True(t, rows[i-1].At >= r.At, "newest first")
+			require.True(t, rows[i-1].At >= r.At, "the newest row must come first")
 		}
 		if r.RequestID != nil {
 			byRequest[*r.RequestID] = append(byRequest[*r.RequestID], r)
@@ -132,7 +133,7 @@ func (h *installation) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 			missing = append(missing, name)
 		}
 	}
-	require.Empty(t, missing, "each must be called once with success; called were: %v", slices.Sorted(maps.Keys(called)))
+	require.Empty(t, missing, "each changing route must be called successfully; called were: %v", slices.Sorted(maps.Keys(called)))
 	services := map[string]bool{}
 	for _, r := range rows {
 		services[r.Service] = true
@@ -140,7 +141,7 @@ func (h *installation) everyChangeLeftARow(ctx context.Context, t *testing.T) {
 	require.Subset(t, slices.Collect(maps.Keys(services)), []string{"auth", "jobs", "registry"})
 }
 
-// change calls the changing routes that the walk does not call.
+// change calls the changing routes that the rest of the test does not call.
 func (h *installation) change(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	ada := h.newcomer(ctx, t)
@@ -215,7 +216,7 @@ func (h *installation) groups(ctx context.Context, t *testing.T, member string) 
 	}
 }
 
-// newcomer is a user created by an admin, with a password that the user has set.
+// newcomer is a user whom an admin created and who has set an own password.
 type newcomer struct {
 	id, name, password string
 	hook               *hook
@@ -239,7 +240,7 @@ func (h *installation) newcomer(ctx context.Context, t *testing.T) *newcomer {
 	return n
 }
 
-// again signs in once more.
+// again signs the user in again.
 func (n *newcomer) again(ctx context.Context, t *testing.T, h *installation) *client.Client {
 	t.Helper()
 	var in struct{ Token string }
@@ -264,7 +265,7 @@ func claimed(token string) string {
 	return claims.Subject
 }
 
-// grant registers an OAuth client, approves it and takes its tokens as the client would.
+// grant inserts an OAuth client, approves it as a user and exchanges the code for tokens as the client.
 func (h *installation) grant(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	const id, redirect = "https://program.example/client", "http://127.0.0.1:1/back"

@@ -18,13 +18,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// do calls a route as the admin; the call must succeed.
+// do sends a request as the admin. It must succeed.
 func (h *installation) do(ctx context.Context, t *testing.T, method, path string, body, out any) {
 	t.Helper()
 	require.NoError(t, h.admin.Do(ctx, method, path, body, out), "%s %s", method, path)
 }
 
-// made creates something and returns its id.
+// made creates an object and returns its id.
 func (h *installation) made(ctx context.Context, t *testing.T, path string, body map[string]any) string {
 	t.Helper()
 	var out struct{ ID string }
@@ -32,7 +32,7 @@ func (h *installation) made(ctx context.Context, t *testing.T, path string, body
 	return out.ID
 }
 
-// upload is the request to send to a signed URL.
+// upload is a signed upload request.
 type upload struct {
 	URL, Method string
 	Headers     map[string]string
@@ -48,7 +48,7 @@ func digestOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// catalog changes datasets, an environment, a rubric, a solution and a package.
+// catalog calls the changing routes of datasets, environments, rubrics, solutions and packages.
 func (h *installation) catalog(ctx context.Context, t *testing.T) {
 	t.Helper()
 	refs := map[string]string{}
@@ -79,7 +79,8 @@ func (h *installation) catalog(ctx context.Context, t *testing.T) {
 	h.packed(ctx, t)
 }
 
-// environment creates an environment with a ready version and returns its path; it also creates and deletes another one.
+// environment creates an environment with a ready version and returns its path. It also creates and deletes
+// another environment.
 func (h *installation) environment(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	at := "/api/environments/" + h.made(ctx, t, "/api/environments", map[string]any{"name": h.loop.Name})
@@ -101,7 +102,7 @@ func (h *installation) environment(ctx context.Context, t *testing.T) string {
 	return at
 }
 
-// packed uploads and commits the package of a job.
+// packed uploads and commits a package for a job.
 func (h *installation) packed(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var b bytes.Buffer
@@ -117,7 +118,7 @@ func (h *installation) packed(ctx context.Context, t *testing.T) {
 	h.do(ctx, t, http.MethodPost, "/api/submit/packages/"+made.ID+"/commit", nil, nil)
 }
 
-// served changes a new model and a new deployment, and opens a playground session.
+// served creates and changes a model and a deployment, and opens a playground session.
 func (h *installation) served(ctx context.Context, t *testing.T) {
 	t.Helper()
 	version := map[string]any{"source": map[string]string{"run_id": h.loop.Job.RunID, "artifact_id": h.artifact}}

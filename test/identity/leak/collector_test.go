@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collector receives the spans of an installation, as an OTLP collector does.
+// collector is an OTLP collector that receives the spans of an installation.
 type collector struct {
 	collectorv1.UnimplementedTraceServiceServer
 
@@ -21,7 +21,7 @@ type collector struct {
 
 	mu    sync.Mutex
 	spans int
-	text  []byte // everything received, as protobuf and as text
+	text  []byte // all received spans, as protobuf and as text
 }
 
 func collect(t *testing.T) *collector {
@@ -58,7 +58,7 @@ func (c *collector) Export(_ context.Context, in *collectorv1.ExportTraceService
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// held returns what was received so far, and the number of spans.
+// held returns all spans received so far, and their number.
 func (c *collector) held() ([]byte, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

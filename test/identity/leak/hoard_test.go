@@ -1,6 +1,6 @@
-// Package leak searches an installation after use for the credentials that it issued: in a dump of its
-// database, its logs, its traces and the arguments of its processes. It also requires an audit row for each change
-// that a user made.
+// Package leak uses an installation and then searches it for the credentials that were issued: in a dump of
+// its database, its logs, its traces and the arguments of its processes. It also requires an audit row for
+// each change that a user made.
 package leak
 
 import (
@@ -13,16 +13,16 @@ import (
 	"sync"
 )
 
-// hoard holds the credentials that a test has seen.
+// hoard stores the credentials that a test has seen.
 type hoard struct {
 	mu   sync.Mutex
-	kept map[string][]string // the credential's names, by the credential
+	kept map[string][]string // from a credential to its names
 }
 
-// shortest is the least length of a text that is not found by chance.
+// shortest is the minimum length of a credential to search for. A shorter text could be found by chance.
 const shortest = 12
 
-// add keeps a credential under a name.
+// add stores a credential under a name.
 func (h *hoard) add(name, credential string) {
 	if len(credential) < shortest {
 		return
@@ -49,17 +49,18 @@ func (h *hoard) names() []string {
 	return slices.Compact(all)
 }
 
-// form is one encoding of a credential.
+// form is an encoding of a credential.
 type form struct{ name, text string }
 
-// forms returns all encodings that are searched for: plain, hexadecimal, and base64 in both alphabets at any
-// position within the encoded text.
+// forms returns all encodings of a credential to search for: plain, hexadecimal, and base64 in both
+// alphabets at each offset within the encoded text.
 func forms(credential string) []form {
 	digits := hex.EncodeToString([]byte(credential))
 	all := []form{{"plain", credential}, {"hex", digits}, {"HEX", strings.ToUpper(digits)}}
 	for shift := range 3 {
 		padded := append(make([]byte, shift), credential...)
-		// Leave out the first digits, which depend on the preceding text, and the last, which depend on the following text.
+		// Omit the first digits, which depend on the preceding text, and the last digits, which depend on the
+		// following text.
 		skip := []int{0, 2, 3}[shift]
 		for name, alphabet := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
 			text := alphabet.EncodeToString(padded)
@@ -70,7 +71,7 @@ func forms(credential string) []form {
 	return all
 }
 
-// search reports each credential that the content of a place holds, and its encoding.
+// search reports each credential that content contains, with its encoding. place describes the content.
 func (h *hoard) search(place string, content []byte) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,7 +79,7 @@ func (h *hoard) search(place string, content []byte) []string {
 	for credential, names := range h.kept {
 		for _, f := range forms(credential) {
 			if at := bytes.Index(content, []byte(f.text)); at >= 0 {
-				found = append(found, fmt.Sprintf("%s holds the %s (%s), after %q", place, strings.Join(names, ", the "), f.name, before(content, at)))
+				found = append(found, fmt.Sprintf("%s contains the %s (%s), after %q", place, strings.Join(names, ", the "), f.name, before(content, at)))
 				break
 			}
 		}
@@ -87,5 +88,5 @@ func (h *hoard) search(place string, content []byte) []string {
 	return found
 }
 
-// before returns the text before a match, so that the message shows where it is.
+// before returns the text before a match, so that the message shows where the match is.
 func before(content []byte, at int) []byte { return content[max(0, at-80):at] }

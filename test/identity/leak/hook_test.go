@@ -12,31 +12,32 @@ import (
 	"sync"
 )
 
-// hook is a transport that records every credential that passes through it, and every call.
+// hook is a transport that records all calls and all credentials in them.
 type hook struct {
 	hoard *hoard
 	calls *calls
 	next  http.RoundTripper
 }
 
-// newHook sends from its own address, 127.0.2.last, because logins are limited by address.
+// newHook returns a hook that sends requests from the address 127.0.2.last, because the number of logins
+// per address is limited.
 func newHook(h *hoard, c *calls, last byte) *hook {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 2, last)}}
 	return &hook{hoard: h, calls: c, next: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
 }
 
-// calls are the calls so far.
+// calls contains the calls so far.
 type calls struct {
 	mu   sync.Mutex
 	list []call
 }
 
-// call is a request that got a response.
+// call is a request that received a response.
 type call struct {
 	method, path string
 	status       int
 	requestID    string
-	subject      string // of the bearer token
+	subject      string // the subject of the bearer token
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -78,7 +79,7 @@ func (k *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 func (k *hook) headers(h http.Header) {
 	if token, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer "); ok {
 		k.hoard.add("bearer", token)
-		// The signature alone must not leak either.
+		// The signature alone must not leak either, so record it separately.
 		if at := strings.LastIndexByte(token, '.'); at > 0 {
 			k.hoard.add("signature of a bearer", token[at+1:])
 		}
@@ -93,7 +94,7 @@ func (k *hook) address(u *url.URL) {
 	}
 }
 
-// body records the JSON members whose name is that of a credential.
+// body records the JSON members that contain a credential, according to their names.
 func (k *hook) body(raw []byte) {
 	var value any
 	if json.Unmarshal(raw, &value) == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// leastSpans is the least number of spans that the whole walk sends.
+// leastSpans is the minimum number of spans that the test must produce.
 const leastSpans = 200
 
 func TestInstallation_leaksNoCredentials(t *testing.T) {
@@ -49,8 +49,8 @@ func TestInstallation_leaksNoCredentials(t *testing.T) {
 	require.Empty(t, h.hoard.search("the database", dump(ctx, t, s, conn)))
 	plantArgument(ctx, t, h)
 	seen := arguments.arguments()
-	require.Contains(t, string(seen), "--data", "the arguments of signalboxd")
-	require.Greater(t, strings.Count(string(seen), "\n"), 5, "the arguments of training and of the engine")
+	require.Contains(t, string(seen), "--data", "the arguments of signalboxd must be recorded")
+	require.Greater(t, strings.Count(string(seen), "\n"), 5, "the arguments of the training and of the engine must be recorded")
 	require.Empty(t, h.hoard.search("the arguments", seen))
 	_, ended := s.Processes["signalboxd"].Stop(testenv.Patience) // flushes the remaining spans
 	require.True(t, ended)
@@ -64,7 +64,8 @@ func TestInstallation_leaksNoCredentials(t *testing.T) {
 	t.Run("a planted line is found", func(t *testing.T) { plantLine(t, h, logged) })
 }
 
-// plantRow writes a token into a row, as a careless change would, searches a dump, and rolls back.
+// plantRow checks the search itself: it writes a token into a row in different encodings, searches a dump,
+// and rolls back.
 func plantRow(ctx context.Context, t *testing.T, h *installation) {
 	t.Helper()
 	conn := connect(ctx, t, h.Stand)
@@ -89,7 +90,8 @@ func plantRow(ctx context.Context, t *testing.T, h *installation) {
 	require.NoError(t, err)
 }
 
-// plantArgument starts a program with a token among its arguments and requires that a watch sees it.
+// plantArgument checks the watch itself: it starts a program with a token as argument and requires that the
+// watch records it.
 func plantArgument(ctx context.Context, t *testing.T, h *installation) {
 	t.Helper()
 	dir := "/planted/" + draw(t)
@@ -101,15 +103,15 @@ func plantArgument(ctx context.Context, t *testing.T, h *installation) {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	_, err = out.Read(make([]byte, 1)) // a process that has just started may have no arguments yet
+	_, err = out.Read(make([]byte, 1)) // wait for output: a process that has just started may not have its arguments yet
 	require.NoError(t, err)
 	w.look()
 	require.Contains(t, strings.Join(h.hoard.search("the arguments", w.arguments()), "\n"), "the deployment token")
 	require.NoError(t, in.Close())
-	_ = cmd.Wait() // read fails at the end of its input
+	_ = cmd.Wait() // the shell's read fails at the end of the input
 }
 
-// plantAttribute sends a span with a token in an attribute, as a careless program would.
+// plantAttribute checks the search of the traces: it sends a span with a token in an attribute.
 func plantAttribute(ctx context.Context, t *testing.T, h *installation, c *collector) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(c.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -126,7 +128,7 @@ func plantAttribute(ctx context.Context, t *testing.T, h *installation, c *colle
 	require.Contains(t, strings.Join(h.hoard.search("the traces", spans), "\n"), "the deployment token")
 }
 
-// plantLine adds a token in each encoding to a log line.
+// plantLine checks the search of the logs: it adds a token in each encoding to a log line.
 func plantLine(t *testing.T, h *installation, logged []byte) {
 	t.Helper()
 	token := h.loop.Token.Reveal()

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// admin returns the URL by which the superuser reaches the database of signalboxd.
+// admin returns the URL of signalboxd's database for the superuser.
 func admin(t *testing.T, s *testenv.Stand) string {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
@@ -31,7 +31,7 @@ func admin(t *testing.T, s *testenv.Stand) string {
 	require.NoError(t, err)
 	lines := strings.Split(string(pid), "\n")
 	require.Greater(t, len(lines), 4)
-	// The port is the file's fourth line.
+	// The fourth line of the file is the port.
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword("postgres", strings.TrimSpace(string(password))),
 		Host: "127.0.0.1:" + lines[3], Path: "/signalbox",
@@ -39,7 +39,7 @@ func admin(t *testing.T, s *testenv.Stand) string {
 	return u.String()
 }
 
-// connect opens the database as its superuser.
+// connect connects to the database as the superuser.
 func connect(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, admin(t, s))
@@ -48,8 +48,8 @@ func connect(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 	return conn
 }
 
-// dump returns what a dump of the database holds: every row of every table of every schema, in text and in binary
-// format, and the output of pg_dump if it is installed.
+// dump returns the content of the database: every row of every table in text and in binary format, and the
+// output of pg_dump if it is installed.
 func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) []byte {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT nspname, relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
@@ -61,7 +61,7 @@ func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) [
 		return pgx.Identifier{schema, name}, err
 	})
 	require.NoError(t, err)
-	require.Greater(t, len(tables), 30, "tables of the five schemas")
+	require.Greater(t, len(tables), 30, "the five schemas must have more than 30 tables")
 	var out bytes.Buffer
 	for _, table := range tables {
 		for _, form := range []string{"text", "binary"} {
@@ -74,14 +74,15 @@ func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) [
 	return out.Bytes()
 }
 
-// pgDump returns the output of pg_dump, which lies beside the server in a full Postgres installation.
+// pgDump returns the output of pg_dump, which is in the same folder as the server in a full Postgres
+// installation.
 func pgDump(ctx context.Context, t *testing.T, s *testenv.Stand) []byte {
 	t.Helper()
 	bin, err := local.Find("", filepath.Join(testenv.Root(t), ".cache", "postgres"))
 	require.NoError(t, err)
 	program := filepath.Join(bin, "pg_dump")
 	if _, err := os.Stat(program); err != nil {
-		t.Logf("pg_dump is not installed beside the server; only the tables are searched")
+		t.Logf("pg_dump is not installed; only the content of the tables is searched")
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, program, "--no-owner")
@@ -97,7 +98,7 @@ func pgDump(ctx context.Context, t *testing.T, s *testenv.Stand) []byte {
 	return out
 }
 
-// logs returns everything that the processes of the installation logged, including the database server.
+// logs returns the logs of all processes of the installation, including the database server.
 func logs(t *testing.T, s *testenv.Stand) []byte {
 	t.Helper()
 	var all bytes.Buffer
@@ -106,7 +107,7 @@ func logs(t *testing.T, s *testenv.Stand) []byte {
 	}
 	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || !strings.Contains(filepath.Base(path), "log") || strings.Contains(path, "/pg_") {
-			return nil //nolint:nilerr // a file that is gone by now holds no log
+			return nil //nolint:nilerr // the file was removed meanwhile
 		}
 		raw, err := os.ReadFile(path)
 		if err == nil {
@@ -128,10 +129,10 @@ type watch struct {
 	seen map[string]bool // command lines
 }
 
-// between is the pause between two looks at the processes.
+// between is the time between two checks of the processes.
 const between = 50 * time.Millisecond
 
-// watchArguments watches the processes whose arguments or environment name a folder.
+// watchArguments watches the processes whose arguments or environment contain the path of the folder.
 func watchArguments(t *testing.T, dir string) *watch {
 	t.Helper()
 	w := &watch{dir: dir, stop: make(chan struct{}), seen: map[string]bool{}}
@@ -150,7 +151,7 @@ func watchArguments(t *testing.T, dir string) *watch {
 	return w
 }
 
-// look records the arguments of every process that belongs to the installation.
+// look records the arguments of all processes that belong to the installation.
 func (w *watch) look() {
 	for _, pid := range testenv.Left(w.dir) {
 		raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
@@ -163,7 +164,7 @@ func (w *watch) look() {
 	}
 }
 
-// arguments stops the watch and returns all arguments that it saw.
+// arguments stops the watch and returns all recorded arguments.
 func (w *watch) arguments() []byte {
 	close(w.stop)
 	w.done.Wait()
@@ -175,7 +176,7 @@ func (w *watch) arguments() []byte {
 	return all.Bytes()
 }
 
-// copied returns one table as a dump holds it.
+// copied returns the rows of one table, as in a dump.
 func copied(ctx context.Context, t *testing.T, conn *pgx.Conn, table string) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -27,10 +27,11 @@ func (h *installation) verified(ctx context.Context, t *testing.T) (out string, 
 	return string(raw), 0
 }
 
-// tampering changes the audit as the database's superuser, requires that verify reports it, and undoes each change.
+// tampering changes the audit as the superuser of the database. It requires that verify reports each
+// change, and then reverts the change.
 func (h *installation) tampering(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	h.Until(ctx, "the audit is whole", func() bool { _, code := h.verified(ctx, t); return code == 0 })
+	h.Until(ctx, "the audit is verified", func() bool { _, code := h.verified(ctx, t); return code == 0 })
 	out, _ := h.verified(ctx, t)
 	for _, service := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
 		require.Contains(t, out, service+" ")

@@ -25,7 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// installation is an installation whose calls go through a hook.
+// installation is an installation whose clients record all calls and credentials with a hook.
 type installation struct {
 	*testenv.Stand
 
@@ -36,7 +36,7 @@ type installation struct {
 	admin  *client.Client
 	loop   *e2eflow.Loop
 	people byte
-	// version is the version of the model that serve registered, made from artifact.
+	// version is the model version that serve registered from artifact.
 	version  e2eflow.ModelVersion
 	artifact string
 }
@@ -62,7 +62,7 @@ func draw(t *testing.T) string {
 	return hex.EncodeToString(raw[:])
 }
 
-// serve runs the loop from a dataset to a reply of a deployed model.
+// serve trains a model, deploys it and sends it a request.
 func (h *installation) serve(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l, lesson := h.loop, e2eflow.OneDigit()
@@ -89,7 +89,8 @@ func (h *installation) serve(ctx context.Context, t *testing.T) {
 	require.NoError(t, err, h.Tail())
 }
 
-// identities makes a credential of every other kind.
+// identities makes the kinds of credentials that serve and ingest do not make, such as refresh tokens, a
+// join token and temporary passwords.
 func (h *installation) identities(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var login bytes.Buffer
@@ -116,14 +117,14 @@ func (h *installation) identities(ctx context.Context, t *testing.T) {
 	var made struct{ User struct{ ID string } }
 	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": "ada-" + draw(t), "role": "operator"}, &made))
 	require.NoError(t, h.admin.Post(ctx, "/api/admin/users/"+made.User.ID+"/reset-password", map[string]any{}, nil))
-	// A wrong password is a secret too: it may be the correct one of another account.
+	// Record a wrong password as well: it may be the password of another account.
 	err = client.New(h.URL, h.hook).Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": "wrong-" + draw(t)}, nil)
 	require.Error(t, err)
 	_, err = client.New(h.URL, h.hook).With(secret.New("rft_"+draw(t)+draw(t)+draw(t)+draw(t))).Call(ctx, http.MethodGet, "/api/jobs", nil)
 	require.NoError(t, err)
 }
 
-// device signs a command line in through the device flow.
+// device signs in a command line with the device flow.
 func (h *installation) device(ctx context.Context, t *testing.T) {
 	t.Helper()
 	anyone := client.New(h.URL, h.hook)
@@ -140,7 +141,7 @@ func (h *installation) device(ctx context.Context, t *testing.T) {
 	require.NotEmpty(t, granted.Token)
 }
 
-// ingest runs a command that reveals the token of its run.
+// ingest runs a command that writes the token of its run to a file.
 func (h *installation) ingest(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-own"}
@@ -165,7 +166,7 @@ func (h *installation) ingest(ctx context.Context, t *testing.T) {
 	h.moved(ctx, t, l)
 }
 
-// report calls a route with a run's token.
+// report calls a route with the token of a run.
 func (h *installation) report(ctx context.Context, t *testing.T, token, method, path, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, h.URL+path, strings.NewReader(body))
@@ -178,7 +179,7 @@ func (h *installation) report(ctx context.Context, t *testing.T, token, method, 
 	require.Equal(t, http.StatusOK, resp.StatusCode, path)
 }
 
-// moved pauses a running job, resumes and stops it, and then retries and clones it.
+// moved pauses, resumes and stops a running job, and then retries and clones it.
 func (h *installation) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	at := "/api/jobs/" + l.Job.ID
@@ -200,7 +201,7 @@ func (h *installation) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop)
 	}
 }
 
-// keys records the keys in the installation's folder and the sealed keys in its database.
+// keys records the keys in the folder of the installation and the encrypted keys in its database.
 func (h *installation) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	err := filepath.WalkDir(h.Dir, func(path string, d fs.DirEntry, err error) error {
@@ -243,8 +244,9 @@ func (h *installation) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// starts records the header of every kind of token signed by the installation's keys: no client sees the tokens that
-// travel only between the services, and nothing that may be stored begins like one.
+// starts records the header of every kind of token that the installation's keys sign. Clients do not see
+// tokens that are sent only between services, but all of them begin with such a header, and no text that
+// may be stored begins with one.
 func (h *installation) starts(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT kid FROM auth.signing_key`)
@@ -262,5 +264,5 @@ func (h *installation) starts(ctx context.Context, t *testing.T, conn *pgx.Conn)
 	require.True(t, own, "the admin's token must begin with one of the headers")
 }
 
-// patience bounds a test of this package.
+// patience is the time limit of a test in this package.
 const patience = 8 * time.Minute

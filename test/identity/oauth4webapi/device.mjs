@@ -1,6 +1,6 @@
-// Drives the authorization server with a strict client and reports the results as one JSON object, which
-// oauth_test.go checks. The task comes on standard input, so that no credential is in the
-// arguments.
+// This program uses the authorization server with a strict OAuth client. It prints the results as one JSON
+// object, which oauth_test.go checks. It reads its task from standard input, so that the arguments contain
+// no credential.
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
 
@@ -12,7 +12,8 @@ const plain = { [oauth.allowInsecureRequests]: true, signal: () => AbortSignal.t
 const base = new URL(task.base);
 const seen = {};
 
-// word is the error that the server returned, or the client's own error.
+// word returns the error of the server, or the error of the client itself. It returns "" if the call
+// succeeds.
 const word = async (call) => {
   try {
     await call();
@@ -22,7 +23,7 @@ const word = async (call) => {
   }
 };
 
-// asPerson calls the API as the signed-in person, or with the given bearer token.
+// asPerson calls the API with the person's access token, or with the given bearer token.
 const asPerson = async (method, path, body, bearer = task.person) => {
   const answer = await fetch(new URL(path, base), {
     method, signal: AbortSignal.timeout(30_000),
@@ -70,7 +71,7 @@ const device = async () => {
 const client = { client_id: task.client };
 const redirect = task.redirect;
 
-// allowed is an authorization code that the person approved, with its verifier.
+// allowed returns an authorization code that the person has approved, with its verifier.
 const allowed = async (change = {}) => {
   const verifier = oauth.generateRandomCodeVerifier();
   const state = oauth.generateRandomState();

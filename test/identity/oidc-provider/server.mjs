@@ -1,9 +1,10 @@
-// Runs the certified OpenID provider oidc-provider for the tests: one confidential client, PKCE required, and
-// interactions without a page: `login_hint` names the account that signs in, and `deny` refuses.
+// This program runs oidc-provider, a certified OpenID provider, for tests. It has one confidential client
+// and requires PKCE. Its interactions have no pages: `login_hint` contains the account that signs in, and
+// the value `deny` cancels the sign-in.
 //
-// Environment: NODE_MODULES (scripts/tools/npm.sh), CLIENT_ID, CLIENT_SECRET, PORT (0 draws one).
-// It prints its issuer as one line and serves until its standard input ends. PUT /people replaces its accounts:
-// {"ann": {"groups": ["admins"], ...}}.
+// Environment: NODE_MODULES (scripts/tools/npm.sh), CLIENT_ID, CLIENT_SECRET, PORT (0 selects a free port).
+// It prints its issuer on one line and serves until its standard input is closed. PUT /people replaces its
+// accounts: {"ann": {"groups": ["admins"], ...}}.
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -24,7 +25,7 @@ const provider = new Provider(issuer, {
   clients: [{
     client_id: process.env.CLIENT_ID,
     client_secret: process.env.CLIENT_SECRET,
-    // For native clients any port of a registered loopback address is allowed (RFC 8252 7.3).
+    // A native client may use any port of a registered loopback address (RFC 8252 7.3).
     application_type: 'native',
     redirect_uris: ['http://127.0.0.1/auth/callback'],
     grant_types: ['authorization_code'],

@@ -1,5 +1,5 @@
-// Drives Chromium through the gateway's pages and reports the results as one JSON object, which page_test.go
-// checks. The task comes on standard input, so that no password is in the arguments.
+// This program uses the gateway's pages in Chromium. It prints the results as one JSON object, which
+// page_test.go checks. It reads its task from standard input, so that the arguments contain no password.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
@@ -14,7 +14,8 @@ const patience = 30_000;
 
 const browser = await chromium.launch({ executablePath: task.chromium, args: ["--no-sandbox"], timeout: 60_000 });
 
-// visit opens a new browser profile and records everything that its pages do.
+// visit opens a new browser profile. It records console messages, requests and policy violations of all
+// pages.
 const visit = async (scheme, width) => {
   const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 860 }, reducedMotion: "reduce" });
   context.setDefaultTimeout(patience);
@@ -30,7 +31,7 @@ const visit = async (scheme, width) => {
   return { context, page, scheme, width };
 };
 
-// look takes a screenshot of a state and records the accessibility violations in it.
+// look takes a screenshot of the page and records its accessibility violations.
 const look = async ({ context, page, scheme, width }, name) => {
   await page.screenshot({ path: `${task.out}/${name}-${scheme}-${width}.png`, fullPage: true });
   const protocol = await context.newCDPSession(page);
@@ -46,7 +47,7 @@ const look = async ({ context, page, scheme, width }, name) => {
   await protocol.detach();
 };
 
-// kept records everything that a page could leave behind.
+// kept records all data that a page could leave behind.
 const kept = async ({ context, page }) => {
   const stored = await page.evaluate(async () => ({
     local: { ...localStorage }, session: { ...sessionStorage }, cookie: document.cookie,
@@ -66,7 +67,8 @@ const signIn = async (page, password, username = task.username) => {
   await page.keyboard.press("Enter");
 };
 
-// login signs in with the form, first with a wrong and then with the right password; next names another host.
+// login signs in with the form, first with a wrong password and then with the right one. The parameter next
+// contains another host.
 const login = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/login?next=//evil.example/", { waitUntil: "networkidle" });
@@ -86,7 +88,7 @@ const login = async (v) => {
   await kept(v);
 };
 
-// redirects tries next addresses of other hosts while signed in.
+// redirects opens the sign-in page while signed in, with values of next that lead to other hosts.
 const redirects = async ({ page }) => {
   seen.shown.elsewhere = [];
   for (const next of task.elsewhere) {
@@ -99,7 +101,8 @@ const redirects = async ({ page }) => {
   seen.shown.followed = at(page);
 };
 
-// tab presses Tab until the element has the focus, as proof that the keyboard reaches it.
+// tab presses Tab until the element has the focus. This proves that the element is reachable with the
+// keyboard.
 const tab = async (page, id) => {
   for (let n = 0; n < 20; n++) {
     if (await page.evaluate(() => document.activeElement.id) === id) return;
@@ -108,7 +111,7 @@ const tab = async (page, id) => {
   throw new Error("the keyboard does not reach " + id);
 };
 
-// approve approves a device whose code is in the address, with the keyboard alone.
+// approve approves a device whose code is in the URL. It uses only the keyboard.
 const approve = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device?user_code=" + task.approve);
@@ -130,7 +133,8 @@ const approve = async (v) => {
   await look(v, "device-again");
 };
 
-// deny starts signed out, is sent to the sign-in page and back without typing the code again, and denies.
+// deny starts without a session. The page sends it to the sign-in page and back, without asking for the
+// code again. It then denies the request.
 const deny = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device?user_code=" + task.deny.toLowerCase().replace("-", ""));
@@ -147,7 +151,8 @@ const deny = async (v) => {
   await kept(v);
 };
 
-// typed enters codes by hand: first one that does not exist, then one whose request it only looks at.
+// typed enters two codes by hand. The first one does not exist. For the second one it only opens the
+// request.
 const typed = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device");
@@ -162,7 +167,7 @@ const typed = async (v) => {
   await page.reload();
 };
 
-// change signs in with a temporary password and has to choose another one first.
+// change signs in with a temporary password and must choose another password before it can continue.
 const change = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device");
@@ -182,7 +187,7 @@ const change = async (v) => {
   await kept(v);
 };
 
-// leave signs out; if late, with an invalid access token, as on a page that stayed open for a day.
+// leave signs out. If late is set, it uses an invalid access token, as on a page that was open for a day.
 const leave = async (v, late) => {
   const { page, context } = v;
   await page.goto(task.url + "/login");

@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest/keeper/hold"
 )
 
-// idle is longer than compiling the next test package takes.
+// idle is the time without use after which the server stops. It is longer than the compilation of the next
+// test package takes.
 const idle = 15 * time.Second
 
 func keep(ctx context.Context, dir, setting, cache string) error {
@@ -42,8 +43,8 @@ func keep(ctx context.Context, dir, setting, cache string) error {
 	return errors.Join(err, os.RemoveAll(home))
 }
 
-// watch returns when the server is no longer used or has ended. If done is not nil, the caller
-// holds the lock that makes new tests wait.
+// watch waits until the server is no longer used or has ended. If done is not nil, the caller holds the
+// lock for which new tests wait.
 func watch(ctx context.Context, dir string, server *local.Server) (done func(), err error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -52,7 +53,7 @@ func watch(ctx context.Context, dir string, server *local.Server) (done func(), 
 		case <-ctx.Done():
 			return nil, nil
 		case <-server.Exited():
-			return nil, errors.New("the server ended by itself")
+			return nil, errors.New("the server exited unexpectedly")
 		case <-tick.C:
 		}
 		done, unused, err := hold.Idle(dir, idle)

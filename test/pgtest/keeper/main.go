@@ -1,6 +1,5 @@
-// Command keeper owns the Postgres server that the test processes of one user
-// share. pgtest starts it; it stops the server and itself when no test holds a
-// share any more, and it leaves no data behind.
+// Command keeper owns the Postgres server that all test processes of one user share. pgtest starts it. When
+// no test uses the server any longer, keeper stops the server, removes its data and exits.
 package main
 
 import (

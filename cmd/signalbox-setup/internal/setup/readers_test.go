@@ -190,9 +190,9 @@ func TestSetup_refusesRunWithoutGroup(t *testing.T) {
 	require.NoError(t, s.Secrets())
 	before := access(t, s.Dir)
 	s.Readers = nil
-	require.ErrorContains(t, s.Certs(), "name the group with --group")
-	require.ErrorContains(t, s.Secrets(), "name the group with --group")
-	require.ErrorContains(t, s.Database(t.Context(), "absent", "x"), "name the group with --group")
+	require.ErrorContains(t, s.Certs(), "pass the group with --group")
+	require.ErrorContains(t, s.Secrets(), "pass the group with --group")
+	require.ErrorContains(t, s.Database(t.Context(), "absent", "x"), "pass the group with --group")
 	require.Equal(t, before, access(t, s.Dir))
 }
 

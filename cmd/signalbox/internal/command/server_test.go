@@ -150,7 +150,7 @@ func TestServer_stop_killsProcessGroup(t *testing.T) {
 	require.True(t, alive(child))
 	s.grace = 200 * time.Millisecond
 	began := time.Now()
-	require.ErrorContains(t, s.stop(), "had to be killed")
+	require.ErrorContains(t, s.stop(), "was killed")
 	require.GreaterOrEqual(t, time.Since(began), s.grace, "it is interrupted first")
 	require.False(t, alive(s.cmd.Process.Pid))
 	require.Eventually(t, func() bool { return !alive(child) }, time.Minute, 5*time.Millisecond)

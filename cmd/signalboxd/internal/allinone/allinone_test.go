@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 	"github.com/signalbox-dev/signalbox/services/jobs"
 	"github.com/signalbox-dev/signalbox/services/registry"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // half creates a daemon with folder, listener and settings only.
@@ -209,7 +210,7 @@ func TestDaemon_openObjects(t *testing.T) {
 	t.Parallel()
 	d, _ := half(t, "")
 	var err error
-	d.keys, err = d.folder.keys(now())
+	d.keys, err = d.folder.keys(fixtures.Now())
 	require.NoError(t, err)
 	d.settings.Common.Blob = conf.Blob{Driver: conf.BlobFS, MaxMB: 1}
 	require.NoError(t, d.openObjects())

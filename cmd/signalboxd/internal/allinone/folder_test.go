@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 func TestOpenFolder_inUse(t *testing.T) {
@@ -51,14 +53,12 @@ func TestFolder_keys_generatedOnceAndPrivate(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func now() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
-
 func TestFolder_keys_brokenKeyIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]string{"keyring": "keyring", "CA": filepath.Join("ca", "ca.pem")} {
 		f, err := openFolder(t.TempDir())
 		require.NoError(t, err)
-		_, err = f.keys(now())
+		_, err = f.keys(fixtures.Now())
 		require.NoError(t, err)
 		entries, err := filepath.Glob(f.in("keys", "ca", "*"))
 		require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestFolder_keys_brokenKeyIsNotReplaced(t *testing.T) {
 			path = entries[0]
 		}
 		require.NoError(t, os.WriteFile(path, []byte("rubbish"), 0o600))
-		_, err = f.keys(now())
+		_, err = f.keys(fixtures.Now())
 		require.Error(t, err, name)
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)

@@ -106,8 +106,8 @@ def test_the_launchers_interface(engine: Engine) -> None:
     [
         (["--model", "{absent}"], 2, "no model file"),
         (["--model", "{junk}"], 1, "the engine did not start"),
-        (["--model", "{junk}", "--exact", "--parallel", "2"], 2, "--exact means one slot"),
-        (["--model", "{junk}", "--api-key-file", "{absent}"], 1, "the key file cannot be read"),
+        (["--model", "{junk}", "--exact", "--parallel", "2"], 2, "--exact needs exactly one slot"),
+        (["--model", "{junk}", "--api-key-file", "{absent}"], 1, "cannot read the key file"),
         (["--model", "{junk}", "--api-key-file", "{empty}"], 1, "the key file is empty"),
     ],
 )

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
@@ -217,13 +216,6 @@ func roles() map[authv1.UserRole]string {
 func userToProto(u User) *authv1.User {
 	return &authv1.User{
 		Id: u.ID, Username: u.Username, Role: u.Role, Email: u.Email, DisplayName: u.DisplayName, Login: u.Login,
-		CreatedAt: timestamppb.New(u.CreatedAt), DisabledAt: timeToProto(u.DisabledAt), LastLoginAt: timeToProto(u.LastLoginAt),
+		CreatedAt: timestamppb.New(u.CreatedAt), DisabledAt: request.OptionalTime(u.DisabledAt), LastLoginAt: request.OptionalTime(u.LastLoginAt),
 	}
-}
-
-func timeToProto(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
 }

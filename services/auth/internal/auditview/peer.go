@@ -2,12 +2,10 @@ package auditview
 
 import (
 	"context"
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	commonpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/peer/v1"
 	"github.com/signalbox-dev/signalbox/platform/audit"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Peer reads the audit of a service through its AuditPeerService.
@@ -61,14 +59,7 @@ func (p Peer) Verify(ctx context.Context) (Chain, error) {
 
 func listRequest(f audit.Filter, after audit.Point, limit int) *commonpeerv1.ListAuditRequest {
 	return &commonpeerv1.ListAuditRequest{
-		Limit: int32(limit), BeforeAt: stamp(after.At), BeforeId: after.ID, Actor: f.Actor, Action: f.Action,
-		TargetKind: f.TargetKind, TargetId: f.TargetID, Since: stamp(f.From), Until: stamp(f.To),
+		Limit: int32(limit), BeforeAt: request.NonZeroTime(after.At), BeforeId: after.ID, Actor: f.Actor, Action: f.Action,
+		TargetKind: f.TargetKind, TargetId: f.TargetID, Since: request.NonZeroTime(f.From), Until: request.NonZeroTime(f.To),
 	}
-}
-
-func stamp(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

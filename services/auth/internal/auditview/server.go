@@ -3,7 +3,6 @@ package auditview
 import (
 	"context"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -27,7 +26,7 @@ func (s *Server) ListAudit(ctx context.Context, in *authv1.ListAuditRequest) (*a
 	}
 	f := audit.Filter{
 		Actor: in.GetActor(), Action: in.GetAction(), TargetKind: in.GetTargetKind(), TargetID: in.GetTargetId(),
-		From: moment(in.GetSince()), To: moment(in.GetUntil()),
+		From: request.TimeOrZero(in.GetSince()), To: request.TimeOrZero(in.GetUntil()),
 	}
 	rows, more, err := s.Trail.List(ctx, f, p)
 	if err != nil {
@@ -50,7 +49,7 @@ func (s *Server) VerifyAudit(ctx context.Context, _ *authv1.VerifyAuditRequest) 
 	out := &authv1.AuditReport{Ok: !broken}
 	for _, c := range chains {
 		out.Chains = append(out.Chains, &authv1.AuditChain{
-			Service: c.Service, Ok: c.OK, Rows: c.Rows, Checkpoints: c.Checkpoints, Fault: given(c.Fault),
+			Service: c.Service, Ok: c.OK, Rows: c.Rows, Checkpoints: c.Checkpoints, Fault: request.NonEmpty(c.Fault),
 		})
 	}
 	return out, nil
@@ -58,22 +57,8 @@ func (s *Server) VerifyAudit(ctx context.Context, _ *authv1.VerifyAuditRequest) 
 
 func toProto(r *Row) *authv1.AuditRow {
 	return &authv1.AuditRow{
-		Id: r.ID, At: timestamppb.New(r.At), Service: r.Service, ActorKind: r.Actor.Kind, ActorId: given(r.Actor.ID),
-		ActorName: given(r.Actor.Name), SessionId: given(r.Actor.SessionID), ClientAddress: given(r.Actor.ClientAddr), Action: r.Action,
-		TargetKind: r.TargetKind, TargetId: r.TargetID, Before: r.Before, After: r.After, RequestId: given(r.Actor.RequestID),
+		Id: r.ID, At: timestamppb.New(r.At), Service: r.Service, ActorKind: r.Actor.Kind, ActorId: request.NonEmpty(r.Actor.ID),
+		ActorName: request.NonEmpty(r.Actor.Name), SessionId: request.NonEmpty(r.Actor.SessionID), ClientAddress: request.NonEmpty(r.Actor.ClientAddr), Action: r.Action,
+		TargetKind: r.TargetKind, TargetId: r.TargetID, Before: r.Before, After: r.After, RequestId: request.NonEmpty(r.Actor.RequestID),
 	}
-}
-
-func moment(t *timestamppb.Timestamp) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.AsTime()
-}
-
-func given(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

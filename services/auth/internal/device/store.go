@@ -42,10 +42,14 @@ type beginning struct {
 // insertCode stores a new flow. It returns false if another flow has one of its codes.
 func insertCode(ctx context.Context, tx pgx.Tx, b beginning) (bool, error) {
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO device_code (id, hash, user_code_hash, client_id, client_name, client_address, address_key, created_at, expires_at, interval_seconds)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`,
-		b.id, b.hash, b.userHash, b.start.ClientID, b.start.ClientName, b.start.Address, b.addressKey, b.createdAt, b.expiresAt,
-		int(Interval.Seconds()))
+		INSERT INTO device_code (id, hash, user_code_hash, client_id, client_name, client_address, address_key, created_at,
+			expires_at, interval_seconds)
+		VALUES (@id, @hash, @user_code_hash, @client_id, @client_name, @client_address, @address_key, @created_at, @expires_at,
+			@interval_seconds) ON CONFLICT DO NOTHING`, pgx.StrictNamedArgs{
+		"id": b.id, "hash": b.hash, "user_code_hash": b.userHash, "client_id": b.start.ClientID, "client_name": b.start.ClientName,
+		"client_address": b.start.Address, "address_key": b.addressKey, "created_at": b.createdAt, "expires_at": b.expiresAt,
+		"interval_seconds": int(Interval.Seconds()),
+	})
 	if err != nil {
 		return false, fmt.Errorf("store the device code: %w", err)
 	}

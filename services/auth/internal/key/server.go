@@ -2,7 +2,6 @@ package key
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -56,15 +55,8 @@ func toProto(list []WithState) []*authv1.SigningKey {
 		}
 		out = append(out, &authv1.SigningKey{
 			Kid: k.ID, Purpose: purpose, State: string(k.State), CreatedAt: timestamppb.New(k.CreatedAt), SignsAt: timestamppb.New(k.SignsAt),
-			VerifiesUntil: moment(k.VerifiesUntil), RevokedAt: moment(k.RevokedAt),
+			VerifiesUntil: request.OptionalTime(k.VerifiesUntil), RevokedAt: request.OptionalTime(k.RevokedAt),
 		})
 	}
 	return out
-}
-
-func moment(at *time.Time) *timestamppb.Timestamp {
-	if at == nil {
-		return nil
-	}
-	return timestamppb.New(*at)
 }

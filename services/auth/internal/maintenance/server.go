@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // Server implements MaintenanceService.
@@ -43,7 +42,7 @@ func (s *Server) SetMaintenance(ctx context.Context, in *authv1.SetMaintenanceRe
 }
 
 func toProto(s State) *authv1.Maintenance {
-	out := &authv1.Maintenance{Mode: authv1.MaintenanceMode_MAINTENANCE_MODE_OFF, Until: timeProto(s.Until), ChangedAt: timeProto(s.ChangedAt)}
+	out := &authv1.Maintenance{Mode: authv1.MaintenanceMode_MAINTENANCE_MODE_OFF, Until: request.OptionalTime(s.Until), ChangedAt: request.OptionalTime(s.ChangedAt)}
 	if s.Mode == On {
 		out.Mode, out.Message = authv1.MaintenanceMode_MAINTENANCE_MODE_MAINTENANCE, &s.Message
 	}
@@ -51,13 +50,6 @@ func toProto(s State) *authv1.Maintenance {
 		out.ChangedBy = &s.ChangedByName
 	}
 	return out
-}
-
-func timeProto(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
 }
 
 // ConfigServer is an AuthService whose configuration announces maintenance.
@@ -75,7 +67,7 @@ func (s ConfigServer) GetConfig(ctx context.Context, in *authv1.GetConfigRequest
 	}
 	now, err := s.Desk.Now(ctx)
 	if err == nil && now.Mode == On {
-		out.Maintenance = &authv1.MaintenanceNotice{Message: now.Message, Until: timeProto(now.Until)}
+		out.Maintenance = &authv1.MaintenanceNotice{Message: now.Message, Until: request.OptionalTime(now.Until)}
 	}
 	return out, err
 }

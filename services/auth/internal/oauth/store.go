@@ -62,9 +62,14 @@ func (g *grant) into() []any {
 
 func insertGrant(ctx context.Context, tx pgx.Tx, g grant, codeHash []byte) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO oauth_grant (id, client_id, account_id, account_epoch, resource, scope, redirect_uri, code_hash, code_challenge, created_at, code_expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		g.id, g.clientID, g.accountID, g.epoch, g.resource, g.scope, g.redirect, codeHash, g.challenge, g.createdAt, g.codeExpires)
+		INSERT INTO oauth_grant (id, client_id, account_id, account_epoch, resource, scope, redirect_uri, code_hash,
+			code_challenge, created_at, code_expires_at)
+		VALUES (@id, @client_id, @account_id, @account_epoch, @resource, @scope, @redirect_uri, @code_hash, @code_challenge,
+			@created_at, @code_expires_at)`, pgx.StrictNamedArgs{
+		"id": g.id, "client_id": g.clientID, "account_id": g.accountID, "account_epoch": g.epoch, "resource": g.resource,
+		"scope": g.scope, "redirect_uri": g.redirect, "code_hash": codeHash, "code_challenge": g.challenge,
+		"created_at": g.createdAt, "code_expires_at": g.codeExpires,
+	})
 	if err != nil {
 		return fmt.Errorf("store the grant: %w", err)
 	}

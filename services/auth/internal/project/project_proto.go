@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 func toProto(p Project) *authv1.Project {
@@ -14,9 +15,7 @@ func toProto(p Project) *authv1.Project {
 	if p.Visibility == visibleToAll {
 		out.Visibility = authv1.ProjectVisibility_PROJECT_VISIBILITY_ALL
 	}
-	if p.ArchivedAt != nil {
-		out.ArchivedAt = timestamppb.New(*p.ArchivedAt)
-	}
+	out.ArchivedAt = request.OptionalTime(p.ArchivedAt)
 	return out
 }
 
@@ -49,12 +48,4 @@ func memberToProto(m Member) *authv1.ProjectMember {
 		}
 	}
 	return &authv1.ProjectMember{Username: m.Username}
-}
-
-// text returns nil for an empty string, so that an empty description is stored as null.
-func text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

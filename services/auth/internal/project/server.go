@@ -42,14 +42,14 @@ func (s *Server) CreateProject(ctx context.Context, in *authv1.CreateProjectRequ
 	if err := account.CheckText("description", in.GetDescription()); err != nil {
 		return nil, err
 	}
-	team := text(in.GetTeamId())
+	team := request.NonEmpty(in.GetTeamId())
 	if team != nil && !authn.ScopeOf(ctx).SeesTeam(*team) {
 		return nil, noTeam(*team)
 	}
 	out := &authv1.Project{}
 	err = s.Once.Do(ctx, authv1.ProjectService_CreateProject_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
 		p := Project{
-			ID: s.IDs.New(id.Project), Key: in.GetKey(), Name: in.GetName(), Description: text(in.GetDescription()), TeamID: team,
+			ID: s.IDs.New(id.Project), Key: in.GetKey(), Name: in.GetName(), Description: request.NonEmpty(in.GetDescription()), TeamID: team,
 			Visibility: visibility(in.GetVisibility(), visibleToTeam), CreatedAt: s.Clock.Now(),
 		}
 		if err := insert(ctx, tx, p); err != nil {
@@ -142,7 +142,7 @@ func describe(p *Project, in *authv1.UpdateProjectRequest) error {
 		}
 	}
 	if in.Description != nil {
-		p.Description = text(in.GetDescription())
+		p.Description = request.NonEmpty(in.GetDescription())
 	}
 	return account.CheckText("description", in.GetDescription())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
@@ -22,7 +23,7 @@ type Turn struct {
 	Outcome                 string
 	Request, Response       string
 	RequestCut, ResponseCut bool
-	Duration                float64
+	Duration                float64 `db:"duration_ms"`
 }
 
 // Store reads and writes the table of turns.
@@ -40,10 +41,14 @@ const columns = `id, session_id, target, at, user_id, username, method, path, st
 // Put stores a turn. It drops the turn if the session already has maxTurns turns.
 func (s *Store) Put(ctx context.Context, t *Turn) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO playground_turn (`+columns+`)
-		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
-		WHERE (SELECT count(*) FROM playground_turn WHERE session_id = $2) < $16 ON CONFLICT DO NOTHING`,
-		t.ID, t.SessionID, t.Target, t.At, t.UserID, t.Username, t.Method, t.Path, t.Status, t.Outcome, t.Request, t.RequestCut,
-		t.Response, t.ResponseCut, t.Duration, maxTurns)
+		SELECT @id, @session_id, @target, @at, @user_id, @username, @method, @path, @status, @outcome, @request, @request_cut,
+			@response, @response_cut, @duration_ms
+		WHERE (SELECT count(*) FROM playground_turn WHERE session_id = @session_id) < @most ON CONFLICT DO NOTHING`, pgx.StrictNamedArgs{
+		"id": t.ID, "session_id": t.SessionID, "target": t.Target, "at": t.At, "user_id": t.UserID, "username": t.Username,
+		"method": t.Method, "path": t.Path, "status": t.Status, "outcome": t.Outcome, "request": t.Request,
+		"request_cut": t.RequestCut, "response": t.Response, "response_cut": t.ResponseCut, "duration_ms": t.Duration,
+		"most": maxTurns,
+	})
 	if err != nil {
 		return fmt.Errorf("store a turn: %w", err)
 	}
@@ -52,16 +57,8 @@ func (s *Store) Put(ctx context.Context, t *Turn) error {
 
 // List returns the turns of a session, oldest first.
 func (s *Store) List(ctx context.Context, sessionID string, p request.Page) ([]*Turn, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM playground_turn WHERE session_id = $1 ORDER BY at, id LIMIT $2 OFFSET $3`,
-		sessionID, p.FetchLimit(), p.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("list turns: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Turn, error) {
-		t := &Turn{}
-		return t, row.Scan(&t.ID, &t.SessionID, &t.Target, &t.At, &t.UserID, &t.Username, &t.Method, &t.Path, &t.Status, &t.Outcome,
-			&t.Request, &t.RequestCut, &t.Response, &t.ResponseCut, &t.Duration)
-	})
+	found, err := pg.All[Turn](s.Pool.Query(ctx, `SELECT `+columns+` FROM playground_turn WHERE session_id = $1 ORDER BY at, id LIMIT $2 OFFSET $3`,
+		sessionID, p.FetchLimit(), p.Offset))
 	if err != nil {
 		return nil, fmt.Errorf("list turns: %w", err)
 	}

@@ -54,7 +54,7 @@ func (s *Server) ListTraffic(ctx context.Context, in *inferencev1.ListTrafficReq
 		return nil, err
 	}
 	rows, err := s.Store.List(ctx, in.GetDeploymentId(), Filter{
-		Token: in.GetToken(), Outcome: in.GetOutcome(), Status: in.GetStatus(), From: timeOf(in.GetFrom()), To: timeOf(in.GetTo()),
+		Token: in.GetToken(), Outcome: in.GetOutcome(), Status: in.GetStatus(), From: request.TimeOf(in.GetFrom()), To: request.TimeOf(in.GetTo()),
 		Revision: in.Revision, MinLatency: in.MinLatencyMs,
 	}, p)
 	if err != nil {
@@ -135,14 +135,6 @@ func (s *Server) span(in *inferencev1.GetMetricsRequest) (from, to time.Time, st
 		err = bad("step_s", fmt.Sprintf("step_s should make at most %d steps between from and to", seriesSteps))
 	}
 	return from, to, step, err
-}
-
-func timeOf(t *timestamppb.Timestamp) *time.Time {
-	if t == nil {
-		return nil
-	}
-	at := t.AsTime()
-	return &at
 }
 
 func (p Point) proto() *inferencev1.MetricsPoint {

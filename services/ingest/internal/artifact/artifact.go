@@ -23,7 +23,7 @@ type Artifact struct {
 	Kind, Format string
 	Step         *int64
 	Path         string
-	Size         int64
+	Size         int64  `db:"size_bytes"`
 	SHA256       string // empty for a path on a host
 	CreatedAt    time.Time
 }

@@ -13,21 +13,18 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
 )
 
-const columns = `id, run_id, attempt, kind, format, step, path, size_bytes, coalesce(sha256, ''), created_at`
-
-func scan(row pgx.CollectableRow) (*Artifact, error) {
-	var a Artifact
-	err := row.Scan(&a.ID, &a.RunID, &a.Attempt, &a.Kind, &a.Format, &a.Step, &a.Path, &a.Size, &a.SHA256, &a.CreatedAt)
-	return &a, err
-}
+const columns = `id, run_id, attempt, kind, format, step, path, size_bytes, coalesce(sha256, '') AS sha256, created_at`
 
 // Write registers an artifact under a new id. If the run already has an artifact with the same kind, path and step,
 // Write leaves that artifact unchanged.
 func Write(a *Artifact, newID string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		_, err := tx.Exec(ctx, `INSERT INTO artifact (id, run_id, attempt, kind, format, step, path, size_bytes, sha256, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), $10) ON CONFLICT (run_id, kind, path, step) DO NOTHING`,
-			newID, r.ID, r.Attempt, a.Kind, a.Format, a.Step, a.Path, a.Size, a.SHA256, r.Now)
+			VALUES (@id, @run_id, @attempt, @kind, @format, @step, @path, @size_bytes, nullif(@sha256, ''), @created_at)
+			ON CONFLICT (run_id, kind, path, step) DO NOTHING`, pgx.StrictNamedArgs{
+			"id": newID, "run_id": r.ID, "attempt": r.Attempt, "kind": a.Kind, "format": a.Format, "step": a.Step, "path": a.Path,
+			"size_bytes": a.Size, "sha256": a.SHA256, "created_at": r.Now,
+		})
 		if err != nil {
 			return fmt.Errorf("register an artifact: %w", err)
 		}
@@ -50,11 +47,7 @@ func (s *Store) Get(ctx context.Context, runID, id string) (*Artifact, error) {
 }
 
 func (s *Store) one(ctx context.Context, name, where string, args ...any) (*Artifact, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM artifact`+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("load an artifact: %w", err)
-	}
-	a, err := pgx.CollectExactlyOneRow(rows, scan)
+	a, err := pg.One[Artifact](s.Pool.Query(ctx, `SELECT `+columns+` FROM artifact`+where, args...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf("artifact", name)
 	}
@@ -66,12 +59,8 @@ func (s *Store) one(ctx context.Context, name, where string, args ...any) (*Arti
 
 // List returns a page of a run's artifacts in the order of registration.
 func (s *Store) List(ctx context.Context, runID string, p request.Page) ([]*Artifact, bool, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM artifact WHERE run_id = $1 ORDER BY created_at, id LIMIT $2 OFFSET $3`,
-		runID, p.FetchLimit(), p.Offset)
-	if err != nil {
-		return nil, false, fmt.Errorf("list artifacts: %w", err)
-	}
-	all, err := pgx.CollectRows(rows, scan)
+	all, err := pg.All[Artifact](s.Pool.Query(ctx, `SELECT `+columns+` FROM artifact WHERE run_id = $1 ORDER BY created_at, id LIMIT $2 OFFSET $3`,
+		runID, p.FetchLimit(), p.Offset))
 	if err != nil {
 		return nil, false, fmt.Errorf("list artifacts: %w", err)
 	}

@@ -3,8 +3,13 @@ package evaluation
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
+// mean adds the values in their order. stat.Mean adds them in an order that depends on where they are in memory, so that
+// equal values may give two means; Compare counts equal means as ties.
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -13,25 +18,16 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// deviation returns the standard deviation of a sample of at least two values.
-func deviation(values []float64) float64 {
-	m, sum := mean(values), 0.0
-	for _, v := range values {
-		sum += (v - m) * (v - m)
-	}
-	return math.Sqrt(sum / float64(len(values)-1))
-}
-
 // meanOf returns the mean of the tasks' means with its error and interval, or nil if there are no values.
 func meanOf(values []float64) *Mean {
-	n := len(values)
+	n := float64(len(values))
 	if n == 0 {
 		return nil
 	}
-	m := &Mean{Value: mean(values), Tasks: n}
+	m := &Mean{Value: mean(values), Tasks: len(values)}
 	if n > 1 {
-		m.Stderr = new(deviation(values) / math.Sqrt(float64(n)))
-		half := studentT(float64(n-1)) * *m.Stderr
+		m.Stderr = new(stat.StdErr(stat.StdDev(values, nil), n))
+		half := studentT(n-1) * *m.Stderr
 		m.CI = &Interval{Low: m.Value - half, High: m.Value + half}
 	}
 	return m
@@ -78,12 +74,13 @@ func distribution(values []float64) *Distribution {
 		P10: quantile(sorted, 0.1), P50: quantile(sorted, 0.5), P90: quantile(sorted, 0.9), Bins: histogram(sorted),
 	}
 	if len(values) > 1 {
-		d.Std = new(deviation(values))
+		d.Std = new(stat.StdDev(values, nil))
 	}
 	return d
 }
 
-// quantile interpolates linearly between the two nearest ranks.
+// quantile interpolates linearly between the two nearest ranks: type 7 of Hyndman and Fan 1996, "Sample Quantiles in
+// Statistical Packages", and numpy's default. stat.Quantile has types 1 and 4 only.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	low := int(math.Floor(at))
@@ -120,69 +117,7 @@ func histogram(sorted []float64) []Bin {
 	return out
 }
 
-// studentT returns the quantile of Student's t distribution at confidence, by bisection.
+// studentT returns the quantile of Student's t distribution at confidence.
 func studentT(freedom float64) float64 {
-	high := 2.0
-	for tCDF(high, freedom) < confidence {
-		high *= 2
-	}
-	low := 0.0
-	const halvings = 80
-	for range halvings {
-		if middle := (low + high) / 2; tCDF(middle, freedom) < confidence {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return (low + high) / 2
-}
-
-// tCDF is the cumulative distribution function of Student's t, for t >= 0.
-func tCDF(t, freedom float64) float64 {
-	return 1 - incompleteBeta(freedom/(freedom+t*t), freedom/2, 0.5)/2
-}
-
-// incompleteBeta is the regularised incomplete beta function. It is computed as a continued fraction (Abramowitz and
-// Stegun 26.5.8) by Lentz's method.
-func incompleteBeta(x, a, b float64) float64 {
-	if x <= 0 || x >= 1 {
-		return min(1, max(0, x))
-	}
-	lgA, _ := math.Lgamma(a)
-	lgB, _ := math.Lgamma(b)
-	lgAB, _ := math.Lgamma(a + b)
-	front := math.Exp(lgAB - lgA - lgB + a*math.Log(x) + b*math.Log1p(-x))
-	if x > (a+1)/(a+b+2) {
-		return 1 - front*fraction(1-x, b, a)/b
-	}
-	return front * fraction(x, a, b) / a
-}
-
-func fraction(x, a, b float64) float64 {
-	const most, tiny, enough = 500, 1e-300, 1e-15
-	c, d := 1.0, 1/nonzero(1-(a+b)*x/(a+1), tiny)
-	value := d
-	for i := range most {
-		m := float64(i + 1)
-		for _, term := range [...]float64{
-			m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m)),
-			-(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1)),
-		} {
-			d = 1 / nonzero(1+term*d, tiny)
-			c = nonzero(1+term/c, tiny)
-			value *= d * c
-		}
-		if math.Abs(d*c-1) < enough {
-			break
-		}
-	}
-	return value
-}
-
-func nonzero(v, tiny float64) float64 {
-	if math.Abs(v) < tiny {
-		return tiny
-	}
-	return v
+	return distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(confidence)
 }

@@ -24,11 +24,15 @@ func WriteScore(b *report.Benchmark, newID string) groupcommit.Write {
 		if s == nil {
 			return nil
 		}
-		tag, err := tx.Exec(ctx, `INSERT INTO benchmark_score (run_id, id, attempt, name, version, metric, value, n, stderr, config_digest,
-				samples_uri, created_at)
-			SELECT $1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, nullif($10, ''), nullif($11, ''), $12
-			WHERE (SELECT count(*) FROM benchmark_score WHERE run_id = $1) < $13`,
-			r.ID, newID, r.Attempt, b.Name, b.Version, s.Metric, s.Value, s.N, s.Stderr, s.ConfigDigest, s.SamplesURI, r.Now, maxScores)
+		tag, err := tx.Exec(ctx, `INSERT INTO benchmark_score (run_id, id, attempt, name, version, metric, value, n, stderr,
+				config_digest, samples_uri, created_at)
+			SELECT @run_id, @id, @attempt, @name, nullif(@version, ''), @metric, @value, @n, @stderr, nullif(@config_digest, ''),
+				nullif(@samples_uri, ''), @created_at
+			WHERE (SELECT count(*) FROM benchmark_score WHERE run_id = @run_id) < @most`, pgx.StrictNamedArgs{
+			"run_id": r.ID, "id": newID, "attempt": r.Attempt, "name": b.Name, "version": b.Version, "metric": s.Metric,
+			"value": s.Value, "n": s.N, "stderr": s.Stderr, "config_digest": s.ConfigDigest, "samples_uri": s.SamplesURI,
+			"created_at": r.Now, "most": maxScores,
+		})
 		if err != nil {
 			return fmt.Errorf("store a score: %w", err)
 		}

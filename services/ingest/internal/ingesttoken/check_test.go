@@ -15,14 +15,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
-
-func begin() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
 func TestChecker_Check_resolvesOnlyWellFormedTokens(t *testing.T) {
 	t.Parallel()
 	var hashes [][]byte
-	c := NewChecker(clock.NewFake(begin()), func(_ context.Context, hash []byte) (*Grant, error) {
+	c := NewChecker(clock.NewFake(fixtures.Now()), func(_ context.Context, hash []byte) (*Grant, error) {
 		hashes = append(hashes, hash)
 		return &Grant{}, nil
 	})
@@ -51,8 +50,8 @@ func TestChecker_Check_resolvesOnlyWellFormedTokens(t *testing.T) {
 
 func TestChecker_Check_tokenExpires(t *testing.T) {
 	t.Parallel()
-	clk := clock.NewFake(begin())
-	ends := begin().Add(3 * time.Second)
+	clk := clock.NewFake(fixtures.Now())
+	ends := fixtures.Now().Add(3 * time.Second)
 	c := NewChecker(clk, func(context.Context, []byte) (*Grant, error) { return &Grant{ExpiresAt: ends}, nil })
 	h := bearer(t)
 	for _, step := range []struct {
@@ -67,7 +66,7 @@ func TestChecker_Check_tokenExpires(t *testing.T) {
 
 func TestChecker_Check_noticesRevocationWithinSeconds(t *testing.T) {
 	t.Parallel()
-	clk := clock.NewFake(begin())
+	clk := clock.NewFake(fixtures.Now())
 	revoked := false
 	c := NewChecker(clk, func(context.Context, []byte) (*Grant, error) {
 		if revoked {
@@ -140,7 +139,7 @@ func TestChecker_Check_errorGoesToAllWaiting(t *testing.T) {
 
 func TestCache_shrink_removesExpiredEntries(t *testing.T) {
 	t.Parallel()
-	clk := clock.NewFake(begin())
+	clk := clock.NewFake(fixtures.Now())
 	good, bad := &Grant{Attempt: 1}, errors.New("no such token")
 	c := newCache(clk, func(_ context.Context, hash []byte) (*Grant, error) {
 		if hash[31] == 1 {

@@ -53,15 +53,12 @@ func (s *Server) ListHardware(ctx context.Context, in *ingestv1.ListHardwareRequ
 	if err != nil {
 		return nil, err
 	}
-	query := metric.HardwareQuery{Keys: in.GetKeys(), Node: in.Node, Points: defaultPoints}
+	query := metric.HardwareQuery{
+		Keys: in.GetKeys(), Node: in.Node, Points: defaultPoints,
+		Since: request.TimeOrZero(in.GetSince()), Until: request.TimeOrZero(in.GetUntil()),
+	}
 	if in.Points != nil {
 		query.Points = int(in.GetPoints())
-	}
-	if in.GetSince() != nil {
-		query.Since = in.GetSince().AsTime()
-	}
-	if in.GetUntil() != nil {
-		query.Until = in.GetUntil().AsTime()
 	}
 	series, more, err := s.Hardware.List(ctx, id, query, p)
 	if err != nil {

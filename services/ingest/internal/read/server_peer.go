@@ -2,11 +2,11 @@ package read
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	ingestpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/artifact"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/evaluation"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/groupcommit"
@@ -34,11 +34,7 @@ func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequ
 	if err != nil {
 		return nil, err
 	}
-	var ended *time.Time
-	if in.GetEndedAt() != nil {
-		t := in.GetEndedAt().AsTime()
-		ended = &t
-	}
+	ended := request.TimeOf(in.GetEndedAt())
 	closed := make(chan bool, 1)
 	_, err = s.Store.Store(ctx, groupcommit.Item{
 		RunID: o.RunID, Unfenced: true,

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/db"
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
@@ -23,8 +24,6 @@ const (
 	runID = "run_01k00000000000000000000001"
 	jobID = "job_01k00000000000000000000001"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
 func owner() *run.Owner {
 	return &run.Owner{RunID: runID, JobID: jobID, OwnerID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}
@@ -35,7 +34,7 @@ func open(t *testing.T) *run.Store {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	return &run.Store{Pool: base.Pool("ingest"), Clock: clock.NewFake(at())}
+	return &run.Store{Pool: base.Pool("ingest"), Clock: clock.NewFake(fixtures.Now())}
 }
 
 func TestStore_Find_byRunAndJobID(t *testing.T) {
@@ -77,12 +76,12 @@ func TestClose_onlyOnce(t *testing.T) {
 		}))
 		return first
 	}
-	require.True(t, closeRun("succeeded", at()))
-	require.False(t, closeRun("failed", at().Add(time.Hour)))
+	require.True(t, closeRun("succeeded", fixtures.Now()))
+	require.False(t, closeRun("failed", fixtures.Now().Add(time.Hour)))
 	p, err = s.Progress(t.Context(), runID)
 	require.NoError(t, err)
 	require.Equal(t, "succeeded", p.State)
-	require.True(t, at().Equal(*p.ClosedAt))
+	require.True(t, fixtures.Now().Equal(*p.ClosedAt))
 }
 
 // rows keeps owners in memory.

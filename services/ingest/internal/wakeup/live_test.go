@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // notes receives log records as text.
@@ -50,8 +51,6 @@ func start(t *testing.T, part func(ctx context.Context) error) (stop func()) {
 	return stop
 }
 
-func begin() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
-
 // soon waits until a condition is true. A call has only 50 ms, so on a slow machine several calls in a row may fail.
 func soon(t *testing.T, is func() bool) {
 	t.Helper()
@@ -61,7 +60,7 @@ func soon(t *testing.T, is func() bool) {
 func TestLive_Tell_publishesRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	clk := clock.NewFake(begin())
+	clk := clock.NewFake(fixtures.Now())
 	l, _ := open(t, s.listener.Addr().String(), clk)
 	start(t, l.publish)
 	soon(t, func() bool {
@@ -74,7 +73,7 @@ func TestLive_Tell_publishesRuns(t *testing.T) {
 
 func TestLive_Tell_neverBlocksAndIsBounded(t *testing.T) {
 	t.Parallel()
-	l, _ := open(t, "127.0.0.1:1", clock.NewFake(begin()))
+	l, _ := open(t, "127.0.0.1:1", clock.NewFake(fixtures.Now()))
 	for i := range 3 * maxPending { // publish is not running
 		l.Tell([]string{fmt.Sprintf("run_%d", i)})
 	}
@@ -119,7 +118,7 @@ func TestLive_publish_pausesAfterFailures(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.set(false, true)
-	clk := clock.NewFake(begin())
+	clk := clock.NewFake(fixtures.Now())
 	l, notes := open(t, s.listener.Addr().String(), clk)
 	start(t, l.publish)
 	soon(t, func() bool { l.Tell([]string{"run_1"}); return len(notes) > 0 })
@@ -147,7 +146,7 @@ func TestLive_publish_pausesAfterFailures(t *testing.T) {
 
 func TestLive_breakerCountsFailuresInARow(t *testing.T) {
 	t.Parallel()
-	clk := clock.NewFake(begin())
+	clk := clock.NewFake(fixtures.Now())
 	l, notes := open(t, "127.0.0.1:1", clk)
 	fails := func(n int) {
 		for range n {

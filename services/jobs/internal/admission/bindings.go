@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/signalbox-dev/signalbox/platform/fault"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
 // checkBindingNames compares the names of the bindings with the recipe's inputs. A recipe that declares no inputs
@@ -37,12 +38,12 @@ func checkBindingNames(d *Draft) error {
 
 // checkBindings refuses references that do not exist. Hidden and missing references get the same message; a
 // reference that the caller can see but not read is forbidden.
-func checkBindings(d *Draft) error {
-	if len(d.Inputs.Unknown) > 0 {
-		return Refuse(Bindings, "no such reference: %s", slices.Min(d.Inputs.Unknown))
+func checkBindings(in *jobspec.Inputs) error {
+	if len(in.Unknown) > 0 {
+		return Refuse(Bindings, "no such reference: %s", slices.Min(in.Unknown))
 	}
-	if len(d.Inputs.Unreadable) > 0 {
-		return refuseAs(fault.Forbidden, Bindings, "you may not read %s", slices.Min(d.Inputs.Unreadable))
+	if len(in.Unreadable) > 0 {
+		return refuseAs(fault.Forbidden, Bindings, "you may not read %s", slices.Min(in.Unreadable))
 	}
 	return nil
 }

@@ -17,9 +17,10 @@ func checkHardware(d *Draft) error {
 		if len(facts.Nodes) == 0 {
 			continue
 		}
-		fit := 0
+		fit, need := 0, p.Need()
+		need.Slots = 0 // the number of slots is a setting that can be raised, not a size of the node
 		for _, n := range facts.Nodes {
-			if fit < p.Nodes && !taken[n.ID] && large(n, p) {
+			if fit < p.Nodes && !taken[n.ID] && n.Size.Holds(need) {
 				taken[n.ID] = true
 				fit++
 			}
@@ -30,10 +31,6 @@ func checkHardware(d *Draft) error {
 		}
 	}
 	return nil
-}
-
-func large(n NodeFacts, p job.Pool) bool {
-	return n.GPUs >= p.GPUsPerNode && n.CPUs >= p.CPU && n.MemoryGB >= p.MemoryGB
 }
 
 // checkQuota refuses only requests above the limit of the account or of the project's team. A request that fits once

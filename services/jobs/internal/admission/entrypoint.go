@@ -30,7 +30,7 @@ func checkEntrypoint(d *Draft) error {
 
 // pack looks up the package that the command runs in. The registry checked its content when it was committed. The
 // registry's refusal, for that content or for a missing package, already names its gate and is passed on.
-func (w *Inputs) pack(ctx context.Context, d *Draft) (err error) {
+func (w *Inputs) pack(ctx context.Context, d *Draft) error {
 	name := d.Spec.Source.Package
 	if name == "" {
 		return nil
@@ -39,11 +39,14 @@ func (w *Inputs) pack(ctx context.Context, d *Draft) (err error) {
 		return Refuse(Package, "spec.source.package is allowed only for the recipe %s; %s brings its own code",
 			CustomRecipe, d.Spec.Recipe.Name)
 	}
-	d.Package, err = w.Catalog.Package(ctx, name)
-	if err == nil || ofPackage(err) {
-		return err
+	if err := w.resolve(ctx, d, name); err != nil {
+		if ofPackage(err) {
+			return err
+		}
+		return fmt.Errorf("look up the package: %w", err)
 	}
-	return fmt.Errorf("look up the package: %w", err)
+	d.Package = d.found.Package
+	return nil
 }
 
 // ofPackage reports whether an error is a refusal by one of the package gates.

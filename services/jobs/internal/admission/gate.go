@@ -1,8 +1,9 @@
 // Package admission checks submissions against a sequence of gates, cheap ones first. The first gate that refuses ends
-// the check, and the refusal names it. Gates write nothing, and lookups for later gates are not made.
+// the check, and the refusal names it. Gates write nothing, and lookups for later gates are not made, except that the
+// registry returns all that it has for a submission in one call.
 //
 // Each gate has its own file and is a pure function of a Draft, which holds the submission and the lookups so far
-// (recipe.go also checks the hyperparameters; capacity.go holds quota and hardware). world.go defines the lookups
+// (recipe.go also checks the hyperparameters; capacity.go holds quota and hardware). inputs.go defines the lookups
 // and the order of the gates.
 package admission
 
@@ -38,6 +39,8 @@ type Draft struct {
 	API    string
 	Spec   jobspec.Spec
 	Caller *authn.Caller
+
+	found *jobspec.Resolved // what the registry has for the spec, nil until a gate needs it
 
 	Package *jobspec.Object // the package that the command runs in, nil for none
 	Recipe  *jobspec.Recipe // the catalog's version that the spec names

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,23 @@ import (
 // fixed provides constant lookup results.
 type fixed struct{}
 
-func (fixed) Recipe(_ context.Context, name string) ([]jobspec.Recipe, error) {
+func (f fixed) Resolve(_ context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error) {
+	out := &jobspec.Resolved{Inputs: f.inputs(b)}
+	var err error
+	if packageID != "" {
+		if out.Package, err = f.pack(packageID); err != nil {
+			return nil, err
+		}
+	}
+	out.Recipes, err = f.recipes(recipe)
+	return out, err
+}
+
+func (f fixed) Bind(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
+	return f.inputs(b), nil
+}
+
+func (fixed) recipes(name string) ([]jobspec.Recipe, error) {
 	switch name {
 	case "demo/chat-tiny":
 		r := jobspec.Recipe{
@@ -37,7 +54,7 @@ func (fixed) Recipe(_ context.Context, name string) ([]jobspec.Recipe, error) {
 	return nil, nil
 }
 
-func (fixed) Resolve(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
+func (fixed) inputs(b jobspec.Bindings) *jobspec.Inputs {
 	in := &jobspec.Inputs{}
 	for name, ref := range b.Datasets {
 		switch ref {
@@ -46,13 +63,14 @@ func (fixed) Resolve(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, er
 		case "ds/other/protected@1":
 			in.Unreadable = append(in.Unreadable, ref)
 		default:
-			in.Datasets = append(in.Datasets, jobspec.Bound{Name: name, Ref: ref})
+			in.Protected = in.Protected || ref == "ds/default/protected@latest"
+			in.Datasets = append(in.Datasets, jobspec.Bound{Name: name, Ref: strings.Replace(ref, "@latest", "@7", 1)})
 		}
 	}
-	return in, nil
+	return in
 }
 
-func (fixed) Package(_ context.Context, id string) (*jobspec.Object, error) {
+func (fixed) pack(id string) (*jobspec.Object, error) {
 	switch id {
 	case "pkg_good":
 		return &jobspec.Object{Path: "package.tar", URI: "blob://p", Unpack: true}, nil
@@ -80,14 +98,16 @@ func (fixed) Project(_ context.Context, key string) (*ProjectFacts, error) {
 	return nil, nil
 }
 
+func room(gpus int) job.Room { return job.Room{GPUs: gpus, CPUs: 16, Memory: 64 << 30} }
+
 func (fixed) Pool(_ context.Context, name string) (PoolFacts, error) {
 	switch name {
 	case "empty":
 		return PoolFacts{Known: true}, nil
 	case "cpu":
-		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "c", CPUs: 16, MemoryGB: 64}, {ID: "d", CPUs: 16, MemoryGB: 64}}}, nil
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "c", Size: room(0)}, {ID: "d", Size: room(0)}}}, nil
 	case "gpu":
-		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", GPUs: 8, CPUs: 16, MemoryGB: 64}, {ID: "b", GPUs: 4, CPUs: 16, MemoryGB: 64}}}, nil
+		return PoolFacts{Known: true, Nodes: []NodeFacts{{ID: "a", Size: room(8)}, {ID: "b", Size: room(4)}}}, nil
 	}
 	return PoolFacts{}, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
@@ -36,20 +37,20 @@ type PoolFacts struct {
 	Nodes []NodeFacts
 }
 
-// NodeFacts is the size of a node.
+// NodeFacts is the size of a node, without its slots.
 type NodeFacts struct {
-	ID         string
-	GPUs, CPUs int
-	MemoryGB   int
+	ID   string
+	Size job.Room
 }
 
 // Catalog resolves what a submission refers to. All calls use the caller's identity.
 type Catalog interface {
-	// Recipe returns every version of a recipe, or none if the recipe is unknown.
-	Recipe(ctx context.Context, name string) ([]jobspec.Recipe, error)
-	Resolve(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error)
-	// Package returns an accepted package; for any other it returns the refusal of the gate concerned.
-	Package(ctx context.Context, id string) (*jobspec.Object, error)
+	// Resolve returns all that a submission refers to, in one call. packageID is empty for none; for a package that is
+	// not accepted it returns the refusal of the gate concerned.
+	Resolve(ctx context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error)
+	// Bind resolves the bindings of a job that is about to be admitted again, and records that the job reads the
+	// protected datasets among them.
+	Bind(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error)
 }
 
 // Projects looks up projects. The result is nil if the project is unknown.
@@ -75,7 +76,8 @@ type Profiles interface {
 
 // Gates returns all gates in order. Quota comes before hardware: an account's limit is independent of the pools'
 // hardware, and the specification assigns requests above the limit to the quota gate. Each gate makes its own
-// lookups, so no lookup is made for a submission that an earlier gate refuses.
+// lookups, so no lookup is made for a submission that an earlier gate refuses. Only the registry is called once for all
+// gates, by the first that needs it.
 func (w *Inputs) Gates() []Gate {
 	recipe := func(d *Draft) bool { return d.Recipe != nil }
 	project := func(d *Draft) bool { return d.Project != nil }
@@ -98,12 +100,19 @@ func pure(check func(d *Draft) error) func(context.Context, *Draft) error {
 	return func(_ context.Context, d *Draft) error { return check(d) }
 }
 
+// resolve gets from the registry all that the draft refers to, unless an earlier gate did.
+func (w *Inputs) resolve(ctx context.Context, d *Draft, packageID string) (err error) {
+	if d.found == nil {
+		d.found, err = w.Catalog.Resolve(ctx, d.Spec.Recipe.Name, packageID, d.Spec.Bindings)
+	}
+	return err
+}
+
 func (w *Inputs) recipe(ctx context.Context, d *Draft) error {
-	versions, err := w.Catalog.Recipe(ctx, d.Spec.Recipe.Name)
-	if err != nil {
+	if err := w.resolve(ctx, d, ""); err != nil {
 		return fmt.Errorf("look up the recipe: %w", err)
 	}
-	return checkRecipe(d, versions)
+	return checkRecipe(d, d.found.Recipes)
 }
 
 func (w *Inputs) project(ctx context.Context, d *Draft) (err error) {
@@ -113,17 +122,33 @@ func (w *Inputs) project(ctx context.Context, d *Draft) (err error) {
 	return checkProject(authn.ScopeOf(ctx), d)
 }
 
-func (w *Inputs) bindings(ctx context.Context, d *Draft) (err error) {
+func (w *Inputs) bindings(ctx context.Context, d *Draft) error {
 	if err := checkBindingNames(d); err != nil {
 		return err
 	}
-	d.Inputs = &jobspec.Inputs{}
-	if len(d.Spec.Bindings.Datasets) > 0 || d.Spec.Bindings.Model != "" {
-		if d.Inputs, err = w.Catalog.Resolve(ctx, d.Spec.Bindings); err != nil {
-			return fmt.Errorf("resolve the bindings: %w", err)
-		}
+	if err := w.resolve(ctx, d, ""); err != nil {
+		return fmt.Errorf("resolve the bindings: %w", err)
 	}
-	return checkBindings(d)
+	d.Inputs = d.found.Inputs
+	return checkBindings(d.Inputs)
+}
+
+// Bind has the registry record which protected datasets the job of a draft reads. Call it after the gates and before
+// the job is stored: a refused submission leaves no record, and no job reads a protected dataset without one. It binds
+// the exact versions that the gates saw, and refuses them if the caller has lost access since.
+func (w *Inputs) Bind(ctx context.Context, d *Draft) error {
+	if !d.Inputs.Protected {
+		return nil
+	}
+	exact := jobspec.Bindings{Datasets: map[string]string{}}
+	for _, b := range d.Inputs.Datasets {
+		exact.Datasets[b.Name] = b.Ref
+	}
+	now, err := w.Catalog.Bind(ctx, exact)
+	if err != nil {
+		return fmt.Errorf("bind the datasets: %w", err)
+	}
+	return checkBindings(now)
 }
 
 func (w *Inputs) hardware(ctx context.Context, d *Draft) error {

@@ -47,14 +47,14 @@ type recorder struct {
 	names []string
 }
 
-func (a *recorder) Recipe(ctx context.Context, name string) ([]jobspec.Recipe, error) {
-	a.names = append(a.names, "catalog")
-	return a.fixed.Recipe(ctx, name)
+func (a *recorder) Resolve(ctx context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error) {
+	a.names = append(a.names, "registry")
+	return a.fixed.Resolve(ctx, recipe, packageID, b)
 }
 
-func (a *recorder) Resolve(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
-	a.names = append(a.names, "bindings")
-	return a.fixed.Resolve(ctx, b)
+func (a *recorder) Bind(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
+	a.names = append(a.names, "bind "+b.Datasets["train"])
+	return a.fixed.Bind(ctx, b)
 }
 
 func (a *recorder) Project(ctx context.Context, key string) (*ProjectFacts, error) {
@@ -75,10 +75,10 @@ func (a *recorder) Of(ctx context.Context, user string) (quota.Account, error) {
 // For every pair of faults, the one of the earlier gate is reported, and no lookup for a later gate is made.
 func TestRunReportsFirstFaultAndSkipsLaterLookups(t *testing.T) {
 	t.Parallel()
-	all := []string{"catalog", "project", "bindings", "account", "pool gpu"}
+	all := []string{"registry", "project", "account", "pool gpu"}
 	lookups := map[string]int{ // how many of all are made before the gate can refuse
-		Dialect: 0, Environment: 0, Package: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 3,
-		Image: 3, Quota: 4, Hardware: 5,
+		Dialect: 0, Environment: 0, Package: 0, Entrypoint: 0, Recipe: 1, Hparams: 1, Project: 2, Bindings: 2,
+		Image: 2, Quota: 3, Hardware: 4,
 	}
 	for i, first := range spoils() {
 		for _, second := range spoils()[i:] {
@@ -92,6 +92,38 @@ func TestRunReportsFirstFaultAndSkipsLaterLookups(t *testing.T) {
 			made := slices.DeleteFunc(w.names, func(n string) bool { return n == "pool tpu" || n == "pool empty" })
 			require.Equal(t, all[:lookups[first.gate]], append([]string{}, made...), "%s before %s", first.gate, second.gate)
 		}
+	}
+}
+
+func TestInputs_Bind_recordsProtectedDatasetsOnly(t *testing.T) {
+	t.Parallel()
+	for ref, want := range map[string][]string{
+		"ds/default/pairs@1":          {"registry"},
+		"ds/default/protected@latest": {"registry", "bind ds/default/protected@7"},
+	} {
+		w, d := &recorder{}, draft()
+		d.Spec.Bindings.Datasets["train"] = ref
+		in := &Inputs{Catalog: w, Projects: fixed{}, Pools: fixed{}, Accounts: fixed{}}
+		require.NoError(t, Run(submitting(t, d), in.Gates(), d))
+		require.Equal(t, []string{"registry"}, w.names, "the gates record nothing")
+		require.NoError(t, in.Bind(t.Context(), d))
+		require.Equal(t, want, w.names, "the exact version is bound")
+	}
+	d := draft()
+	d.Inputs = &jobspec.Inputs{Protected: true, Datasets: []jobspec.Bound{{Name: "train", Ref: "ds/default/absent@1"}}}
+	require.Equal(t, Bindings, fault.From(world().Bind(t.Context(), d)).Code, "access was lost after the gates")
+}
+
+// A preflight reports the recipe gate even if the package is refused.
+func TestRunAllResolvesRecipeWithoutRefusedPackage(t *testing.T) {
+	t.Parallel()
+	d := draft()
+	d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = CustomRecipe, CustomRecipe
+	d.Spec.Source.Command, d.Spec.Source.Package = []string{"python", "x.py"}, "pkg_key"
+	got, err := RunAll(submitting(t, d), world().Gates(), d)
+	require.NoError(t, err)
+	for _, v := range got {
+		require.Equal(t, v.Gate != Package, v.Status == Pass, v.Gate)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/blob"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -25,18 +26,13 @@ type AgentServer struct {
 	Agents *Agents
 	Tokens *ingesttoken.Store
 	Blobs  Signer
-	Trail  Trail
+	Trail  db.Recorder
 	Nodes  Renewer
 }
 
 // Renewer renews the certificates of nodes.
 type Renewer interface {
 	Renew(ctx context.Context, nodeID string, request []byte) (*fleet.Joined, error)
-}
-
-// Trail writes audit records.
-type Trail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
 }
 
 // Signer signs downloads from the object store. blob.Store implements it.

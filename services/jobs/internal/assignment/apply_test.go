@@ -9,14 +9,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
 
 func attempt(phase string) *Work {
 	return &Work{
 		Observed: Observed{Key: Key{ID: "wrk_1", Generation: 1, Fence: 1}, Phase: phase}, Kind: Attempt, Desired: WantRunning,
-		DesiredAt: at(), NodeID: "nod_1", JobID: "job_1",
+		DesiredAt: fixtures.Now(), NodeID: "nod_1", JobID: "job_1",
 	}
 }
 
@@ -41,7 +40,7 @@ func exits(code int, reason string) func(*Observed) {
 func TestWork_Apply_onlyNewStateOfSameExecution(t *testing.T) {
 	t.Parallel()
 	released := attempt(gang.PhaseRunning)
-	now := at()
+	now := fixtures.Now()
 	released.ReleasedAt = &now
 	ended := attempt(gang.PhaseExited)
 	ended.Exit = &gang.Exit{Code: 3}
@@ -82,7 +81,7 @@ func TestWork_Apply_attemptEndsWhenOutputIsDelivered(t *testing.T) {
 
 func TestWork_Apply_keepsTimes(t *testing.T) {
 	t.Parallel()
-	began, ran := at(), at().Add(time.Second)
+	began, ran := fixtures.Now(), fixtures.Now().Add(time.Second)
 	w := attempt("")
 	require.True(t, w.Apply(seen(gang.PhaseRunning, func(s *Observed) { s.PreparingAt, s.RunningAt = &began, &ran })))
 	require.True(t, w.Apply(seen(gang.PhaseCollecting)))
@@ -104,7 +103,7 @@ func TestWork_Apply_newEngineKeyIsChange(t *testing.T) {
 
 func TestWork_Miss(t *testing.T) {
 	t.Parallel()
-	soon, later := at().Add(time.Second), at().Add(missingGrace)
+	soon, later := fixtures.Now().Add(time.Second), fixtures.Now().Add(missingGrace)
 	for name, c := range map[string]struct {
 		work  *Work
 		want  Desired
@@ -135,7 +134,7 @@ func TestWork_Miss(t *testing.T) {
 	broken.Exit = &gang.Exit{Code: 1}
 	broken.Desired = WantStopped
 	require.False(t, broken.Miss(later), "its exit is already known")
-	now := at()
+	now := fixtures.Now()
 	broken.ReleasedAt = &now
 	require.False(t, broken.Miss(later))
 }
@@ -163,7 +162,7 @@ func TestWork_Settle_engine(t *testing.T) {
 			t.Parallel()
 			w := engine(c.phase)
 			w.Exit, w.Desired = c.exit, c.want
-			w.Settle(at())
+			w.Settle(fixtures.Now())
 			require.Equal(t, c.placed, w.NodeID != "")
 			require.Equal(t, c.freed, w.Released())
 			require.Equal(t, c.after, w.Phase)
@@ -172,7 +171,7 @@ func TestWork_Settle_engine(t *testing.T) {
 	}
 	a := attempt(gang.PhaseExited)
 	a.Exit = &gang.Exit{}
-	a.Settle(at())
+	a.Settle(fixtures.Now())
 	require.False(t, a.Released(), "attempts are settled with their job")
 }
 
@@ -186,7 +185,7 @@ func order(generation int64, desired Desired, change ...func(*Order)) Order {
 
 func TestWork_Put(t *testing.T) {
 	t.Parallel()
-	now := at()
+	now := fixtures.Now()
 	free := func() *Work {
 		w := engine(gang.PhaseExited)
 		w.Desired, w.ReleasedAt = WantStopped, &now

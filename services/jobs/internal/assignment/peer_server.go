@@ -15,7 +15,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // PeerServer implements WorkPeerService, which the registry uses to run engines.
@@ -84,15 +86,9 @@ func orderFromProto(req *jobspeerv1.PutWorkRequest) (Order, error) {
 	o := Order{
 		ID: req.GetWorkId(), Generation: req.GetGeneration(), Desired: want, Pool: req.GetPool(), Driver: spec.GetDriver(),
 		GPUs: int(spec.GetLimits().GetGpus()), Spec: raw, OwnerID: req.GetOwnerId(), ProjectID: req.GetProjectId(),
+		Deadline: request.StorableTime(req.GetDeadline()),
 	}
-	if o.GPUs == 0 {
-		o.Slots = 1
-	}
-	if req.GetDeadline().IsValid() {
-		// Postgres stores microseconds; a finer time would look like a change on every call.
-		at := req.GetDeadline().AsTime().Truncate(time.Microsecond)
-		o.Deadline = &at
-	}
+	o.Slots = job.SlotsOf(o.GPUs)
 	return o, nil
 }
 

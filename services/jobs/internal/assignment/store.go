@@ -24,58 +24,68 @@ const columns = `id, generation, fence, phase, detail, preparing_at, running_at,
 	kind, desired, desired_at, spec, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
 	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at, force, deadline`
 
-func (s *Store) scan(row pgx.Row) (*Work, error) {
-	var w Work
-	var exit gang.Exit
-	var code *int
-	var sealed []byte
-	err := row.Scan(&w.ID, &w.Generation, &w.Fence, &w.Phase, &w.Detail, &w.PreparingAt, &w.RunningAt, &w.ExitedAt,
-		&code, &exit.Signal, &exit.Reason, &exit.Message, &w.Engine, &sealed,
-		&w.Kind, &w.Desired, &w.DesiredAt, &w.Spec, &w.Pool, &w.GPUs, &w.Slots, &w.CPUs, &w.Memory, &w.OwnerID, &w.ProjectID,
-		&w.NodeID, &w.Waiting, &w.JobID, &w.Number, &w.Rank, &w.NNodes, &w.Role, &w.Master, &w.Driver,
-		&w.CreatedAt, &w.UpdatedAt, &w.ReleasedAt, &w.Force, &w.Deadline)
-	if err != nil {
-		return nil, err
+// row is a row of the table work: a Work, and the columns of its parts.
+type row struct {
+	Work
+
+	ExitCode                *int
+	ExitSignal              int
+	ExitReason, ExitMessage string
+	Sealed                  []byte `db:"engine_key"`
+}
+
+func (s *Store) work(r *row) (*Work, error) {
+	w := &r.Work
+	if r.ExitCode != nil {
+		w.Exit = &gang.Exit{Code: *r.ExitCode, Signal: r.ExitSignal, Reason: r.ExitReason, Message: r.ExitMessage}
 	}
-	if code != nil {
-		exit.Code = *code
-		w.Exit = &exit
-	}
-	if len(sealed) > 0 {
-		plain, err := s.Keys.Open(sealed, keyPlace(w.ID))
+	if len(r.Sealed) > 0 {
+		plain, err := s.Keys.Open(r.Sealed, keyPlace(w.ID))
 		if err != nil {
 			return nil, fmt.Errorf("open the key of engine %s: %w", w.ID, err)
 		}
 		w.EngineKey = secret.New(string(plain))
 	}
-	return &w, nil
+	return w, nil
 }
 
 func keyPlace(id string) string { return "work.engine_key:" + id }
 
 func (s *Store) collect(rows pgx.Rows) ([]*Work, error) {
-	works, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Work, error) { return s.scan(row) })
+	found, err := pg.All[row](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read works: %w", err)
+	}
+	works := make([]*Work, len(found))
+	for i, r := range found {
+		if works[i], err = s.work(r); err != nil {
+			return nil, fmt.Errorf("read works: %w", err)
+		}
 	}
 	return works, nil
 }
 
 // Get loads a work.
 func (s *Store) Get(ctx context.Context, q pg.Querier, id string) (*Work, error) {
-	return s.one(q.QueryRow(ctx, `SELECT `+columns+` FROM work WHERE id = $1`, id), id)
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM work WHERE id = $1`, id)
+	return s.one(id, rows, err)
 }
 
 // Lock loads a work for a change.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Work, error) {
-	return s.one(tx.QueryRow(ctx, `SELECT `+columns+` FROM work WHERE id = $1 FOR UPDATE`, id), id)
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM work WHERE id = $1 FOR UPDATE`, id)
+	return s.one(id, rows, err)
 }
 
-func (s *Store) one(row pgx.Row, id string) (*Work, error) {
-	w, err := s.scan(row)
+func (s *Store) one(id string, rows pgx.Rows, err error) (*Work, error) {
+	r, err := pg.One[row](rows, err)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf("work", id)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("load work: %w", err)
+	}
+	w, err := s.work(r)
 	if err != nil {
 		return nil, fmt.Errorf("load work: %w", err)
 	}

@@ -17,10 +17,14 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, w *Work) error {
 	_, err := tx.Exec(ctx, `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots,
 			job_id, attempt, rank, nnodes, role, master, owner_id, project_id, driver, node_id, waiting,
 			cpus, memory_bytes, created_at, updated_at, deadline)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$6,$6,$24)`,
-		w.ID, w.Kind, w.Generation, w.Fence, w.Desired, w.DesiredAt, w.Spec, w.Pool, w.GPUs, w.Slots,
-		w.JobID, w.Number, w.Rank, w.NNodes, w.Role, w.Master, w.OwnerID, w.ProjectID, w.Driver, w.NodeID, w.Waiting,
-		w.CPUs, w.Memory, w.Deadline)
+		VALUES (@id, @kind, @generation, @fence, @desired, @desired_at, @spec, @pool, @gpus, @slots, @job_id, @attempt, @rank, @nnodes,
+			@role, @master, @owner_id, @project_id, @driver, @node_id, @waiting, @cpus, @memory_bytes, @desired_at, @desired_at, @deadline)`, pgx.StrictNamedArgs{
+		"id": w.ID, "kind": w.Kind, "generation": w.Generation, "fence": w.Fence, "desired": w.Desired, "desired_at": w.DesiredAt,
+		"spec": w.Spec, "pool": w.Pool, "gpus": w.GPUs, "slots": w.Slots, "job_id": w.JobID, "attempt": w.Number, "rank": w.Rank,
+		"nnodes": w.NNodes, "role": w.Role, "master": w.Master, "owner_id": w.OwnerID, "project_id": w.ProjectID,
+		"driver": w.Driver, "node_id": w.NodeID, "waiting": w.Waiting, "cpus": w.CPUs, "memory_bytes": w.Memory,
+		"deadline": w.Deadline,
+	})
 	if err != nil {
 		return fmt.Errorf("insert work: %w", err)
 	}
@@ -43,16 +47,20 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 	if w.Exit != nil {
 		code, signal, reason, message = &w.Exit.Code, w.Exit.Signal, w.Exit.Reason, w.Exit.Message
 	}
-	tag, err := tx.Exec(ctx, `UPDATE work SET generation = $4, fence = $5, phase = $6, detail = $7, preparing_at = $8,
-			running_at = $9, exited_at = $10, exit_code = $11, exit_signal = $12, exit_reason = $13, exit_message = $14,
-			engine = $15, engine_key = $16, desired = $17, desired_at = $18, spec = $19, pool = $20, gpus = $21,
-			slots = $22, driver = $23, node_id = $24, waiting = $25, released_at = $26, updated_at = $27,
-			force = $28, deadline = $29
-		WHERE id = $1 AND generation = $2 AND fence = $3`,
-		w.ID, before.Generation, before.Fence, w.Generation, w.Fence, w.Phase, w.Detail, w.PreparingAt,
-		w.RunningAt, w.ExitedAt, code, signal, reason, message,
-		w.Engine, sealed, w.Desired, w.DesiredAt, w.Spec, w.Pool, w.GPUs,
-		w.Slots, w.Driver, w.NodeID, w.Waiting, w.ReleasedAt, now, w.Force, w.Deadline)
+	tag, err := tx.Exec(ctx, `UPDATE work SET generation = @generation, fence = @fence, phase = @phase, detail = @detail,
+			preparing_at = @preparing_at, running_at = @running_at, exited_at = @exited_at, exit_code = @exit_code,
+			exit_signal = @exit_signal, exit_reason = @exit_reason, exit_message = @exit_message, engine = @engine,
+			engine_key = @engine_key, desired = @desired, desired_at = @desired_at, spec = @spec, pool = @pool, gpus = @gpus,
+			slots = @slots, driver = @driver, node_id = @node_id, waiting = @waiting, released_at = @released_at,
+			updated_at = @updated_at, force = @force, deadline = @deadline
+		WHERE id = @id AND generation = @before_generation AND fence = @before_fence`, pgx.StrictNamedArgs{
+		"id": w.ID, "before_generation": before.Generation, "before_fence": before.Fence, "generation": w.Generation,
+		"fence": w.Fence, "phase": w.Phase, "detail": w.Detail, "preparing_at": w.PreparingAt, "running_at": w.RunningAt,
+		"exited_at": w.ExitedAt, "exit_code": code, "exit_signal": signal, "exit_reason": reason, "exit_message": message,
+		"engine": w.Engine, "engine_key": sealed, "desired": w.Desired, "desired_at": w.DesiredAt, "spec": w.Spec, "pool": w.Pool,
+		"gpus": w.GPUs, "slots": w.Slots, "driver": w.Driver, "node_id": w.NodeID, "waiting": w.Waiting,
+		"released_at": w.ReleasedAt, "updated_at": now, "force": w.Force, "deadline": w.Deadline,
+	})
 	if err != nil {
 		return fmt.Errorf("save work: %w", err)
 	}

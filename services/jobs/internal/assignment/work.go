@@ -54,9 +54,9 @@ type Observed struct {
 	PreparingAt *time.Time
 	RunningAt   *time.Time
 	ExitedAt    *time.Time
-	Exit        *gang.Exit
-	Engine      []byte // the engine's report without its key; opaque to this package
-	EngineKey   secret.String
+	Exit        *gang.Exit    `db:"-"`
+	Engine      []byte        // the engine's report without its key; opaque to this package
+	EngineKey   secret.String `db:"-"`
 }
 
 // Work is one unit of work, placed on a node or waiting for one.
@@ -70,8 +70,8 @@ type Work struct {
 	Pool      string
 	GPUs      int
 	Slots     int
-	CPUs      int // CPUs taken from the node; 0 for engines
-	Memory    int64
+	CPUs      int   // CPUs taken from the node; 0 for engines
+	Memory    int64 `db:"memory_bytes"`
 	OwnerID   string
 	ProjectID string
 	NodeID    string
@@ -81,7 +81,7 @@ type Work struct {
 
 	// Only for attempts.
 	JobID  string
-	Number int
+	Number int `db:"attempt"`
 	Rank   int
 	NNodes int
 	Role   string

@@ -5,12 +5,11 @@ import (
 	"maps"
 	"path"
 	"strconv"
-	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -23,9 +22,7 @@ func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {
 	m := &jobsv1.Work{
 		WorkId: w.ID, Generation: w.Generation, Fence: w.Fence, Kind: kindToProto(w.Kind), Desired: desiredToProto(w.Desired), Force: w.Force,
 	}
-	if w.Deadline != nil {
-		m.Deadline = timestamppb.New(*w.Deadline)
-	}
+	m.Deadline = request.OptionalTime(w.Deadline)
 	if w.Kind == Engine {
 		spec := &jobsv1.EngineSpec{}
 		if err := proto.Unmarshal(w.Spec, spec); err != nil {
@@ -148,7 +145,7 @@ func seenFromProto(o *jobsv1.ObservedWork) (Observed, error) {
 	s := Observed{
 		Key:   Key{ID: o.GetWorkId(), Generation: o.GetGeneration(), Fence: o.GetFence()},
 		Phase: phaseFromProto(o.GetPhase()), Detail: cut(o.GetDetail()),
-		PreparingAt: timeFrom(o.GetPreparingAt()), RunningAt: timeFrom(o.GetRunningAt()), ExitedAt: timeFrom(o.GetExitedAt()),
+		PreparingAt: request.StorableTime(o.GetPreparingAt()), RunningAt: request.StorableTime(o.GetRunningAt()), ExitedAt: request.StorableTime(o.GetExitedAt()),
 	}
 	if e := o.GetExit(); e != nil {
 		s.Exit = &gang.Exit{Code: int(e.GetCode()), Signal: int(e.GetSignal()), Reason: cut(e.GetReason()), Message: cut(e.GetMessage())}
@@ -170,7 +167,7 @@ func seenFromProto(o *jobsv1.ObservedWork) (Observed, error) {
 func seenToProto(s Observed) (*jobsv1.ObservedWork, error) {
 	o := &jobsv1.ObservedWork{
 		WorkId: s.ID, Generation: s.Generation, Fence: s.Fence, Phase: phaseToProto(s.Phase), Detail: s.Detail,
-		PreparingAt: timeTo(s.PreparingAt), RunningAt: timeTo(s.RunningAt), ExitedAt: timeTo(s.ExitedAt),
+		PreparingAt: request.OptionalTime(s.PreparingAt), RunningAt: request.OptionalTime(s.RunningAt), ExitedAt: request.OptionalTime(s.ExitedAt),
 	}
 	if s.Exit != nil {
 		o.Exit = &jobsv1.Exit{
@@ -186,22 +183,6 @@ func seenToProto(s Observed) (*jobsv1.ObservedWork, error) {
 	}
 	o.Engine.ApiKey = s.EngineKey.Reveal()
 	return o, nil
-}
-
-func timeFrom(t *timestamppb.Timestamp) *time.Time {
-	if t == nil || !t.IsValid() {
-		return nil
-	}
-	// Postgres stores microseconds; with a finer time every report would look like a change.
-	at := t.AsTime().UTC().Truncate(time.Microsecond)
-	return &at
-}
-
-func timeTo(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
 }
 
 func cut(s string) string { return job.StorableText(s, maxMessage) }

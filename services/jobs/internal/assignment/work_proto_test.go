@@ -59,14 +59,6 @@ func TestObservedWorkProtoRoundTrip(t *testing.T) {
 	require.Equal(t, "k", report.GetEngine().GetApiKey(), "the conversion must not change its argument")
 }
 
-func TestTimeFrom_truncatesToMicroseconds(t *testing.T) {
-	t.Parallel()
-	require.Nil(t, timeFrom(nil))
-	require.Nil(t, timeFrom(&timestamppb.Timestamp{Nanos: -1}))
-	got := timeFrom(timestamppb.New(time.Date(2026, 1, 1, 0, 0, 0, 1999, time.UTC)))
-	require.Equal(t, 1000, got.Nanosecond())
-}
-
 func TestWorkToProto_includesRankEnvironment(t *testing.T) {
 	t.Parallel()
 	template := &jobsv1.AttemptSpec{JobId: "job_1", RunId: "run_1", Env: map[string]string{"A": "1"}, Limits: &jobsv1.ResourceLimits{Pids: 7}}

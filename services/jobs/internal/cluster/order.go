@@ -17,12 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Trail writes audit rows.
-type Trail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
-
-// Evictor ends the work on a node so that it continues elsewhere, and pauses and resumes jobs: a *drive.Driver.
+// Evictor ends the work on a node so that it continues elsewhere, and pauses and resumes jobs: a *lifecycle.Driver.
 type Evictor interface {
 	Evict(ctx context.Context, nodeID string) error
 	EvictIdle(ctx context.Context, nodeID string) error
@@ -35,7 +30,7 @@ type Orders struct {
 	Pool    *pgxpool.Pool
 	Store   Store
 	Events  *event.Log
-	Trail   Trail
+	Trail   db.Recorder
 	Evictor Evictor
 }
 

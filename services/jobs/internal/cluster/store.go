@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
@@ -206,11 +207,11 @@ func (s Store) pools(ctx context.Context, q pg.Querier) (map[string]*Pool, error
 // Queue returns the queued jobs in scheduling order; pool "" means every pool. Jobs outside the scope have no id, name
 // or detail.
 func (s Store) Queue(ctx context.Context, q pg.Querier, scope authn.Scope, pool string, p request.Page) ([]Waiting, error) {
-	rows, err := q.Query(ctx, `SELECT ($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3)),
+	rows, err := q.Query(ctx, `SELECT `+access.Visible+`,
 			id, name, queue_detail, queue_position, pools, gpus, priority, queue_reason, queued_at
 		FROM job WHERE state = 'queued' AND ($4 = '' OR pools @> jsonb_build_array(jsonb_build_object('pool', $4::text)))
 		ORDER BY priority DESC, created_at, id LIMIT $5 OFFSET $6`,
-		scope.Admin, scope.UserID, scope.Projects, pool, p.FetchLimit(), p.Offset)
+		access.Args(scope, pool, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list the queue: %w", err)
 	}

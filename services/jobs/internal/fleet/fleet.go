@@ -83,10 +83,10 @@ type Node struct {
 	ID, FleetID, Name, State string
 	Pools                    []string
 	Inventory
-	SlotsTotal          int
-	GPUsFree, SlotsFree int
-	CPUsFree            int   // minus the requests of attempts; an attempt that requests none takes none
-	MemoryFree          int64 // in bytes, computed like CPUsFree
+	SlotsTotal          int   `db:"slots"`
+	GPUsFree, SlotsFree int   `db:"-"`
+	CPUsFree            int   `db:"-"` // minus the requests of attempts; an attempt that requests none takes none
+	MemoryFree          int64 `db:"-"` // in bytes, computed like CPUsFree
 	Drivers             []string
 	JoinedAt            time.Time
 	LastSeenAt          *time.Time

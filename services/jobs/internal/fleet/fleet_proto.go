@@ -7,13 +7,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 func fleetToProto(f *Fleet) *jobsv1.Fleet {
 	return &jobsv1.Fleet{
 		Id: f.ID, Name: f.Name, Kind: kindToProto(f.Kind), State: f.State, Pools: f.Pools,
 		Nodes: n32(f.Nodes), GpusTotal: n32(f.GPUs), GpusFree: n32(f.GPUsFree), CreatedAt: timestamppb.New(f.CreatedAt),
-		GpusUnhealthy: n32(f.GPUsUnhealthy), LastSeenAt: timeTo(f.LastSeenAt),
+		GpusUnhealthy: n32(f.GPUsUnhealthy), LastSeenAt: request.OptionalTime(f.LastSeenAt),
 	}
 }
 
@@ -22,13 +23,13 @@ func NodeToProto(n *Node) *jobsv1.Node {
 	m := &jobsv1.Node{
 		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.DisplayState(), Pools: n.Pools, Gpus: n32(n.GPUs),
 		GpusFree: n32(n.GPUsFree), Cpus: n32(n.CPUs), MemoryBytes: n.MemoryBytes, Limits: n.Limits, Version: n.Version,
-		JoinedAt: timestamppb.New(n.JoinedAt), LastSeenAt: timeTo(n.LastSeenAt), Works: n32(n.Works),
+		JoinedAt: timestamppb.New(n.JoinedAt), LastSeenAt: request.OptionalTime(n.LastSeenAt), Works: n32(n.Works),
 	}
 	if n.HoldReason != "" {
 		m.Reason = &n.HoldReason
 	}
 	if mode := DrainModeToProto(n.DrainMode); mode != jobsv1.DrainMode_DRAIN_MODE_UNSPECIFIED {
-		m.Drain = &jobsv1.Drain{Mode: mode, Deadline: timeTo(n.DrainDeadline)}
+		m.Drain = &jobsv1.Drain{Mode: mode, Deadline: request.OptionalTime(n.DrainDeadline)}
 	}
 	return m
 }
@@ -42,7 +43,7 @@ func DrainModeToProto(mode string) jobsv1.DrainMode {
 func tokenToProto(t *JoinToken, now time.Time) *jobsv1.JoinToken {
 	return &jobsv1.JoinToken{
 		Id: t.ID, FleetId: t.FleetID, ExpiresAt: timestamppb.New(t.ExpiresAt), MaxUses: n32(t.MaxUses), Uses: n32(t.Uses),
-		CreatedAt: timestamppb.New(t.CreatedAt), RevokedAt: timeTo(t.RevokedAt), Usable: t.Usable(now),
+		CreatedAt: timestamppb.New(t.CreatedAt), RevokedAt: request.OptionalTime(t.RevokedAt), Usable: t.Usable(now),
 	}
 }
 
@@ -74,13 +75,6 @@ func kindFromProto(kind jobsv1.FleetKind) string {
 	case jobsv1.FleetKind_FLEET_KIND_AGENT, jobsv1.FleetKind_FLEET_KIND_UNSPECIFIED:
 	}
 	return KindAgent
-}
-
-func timeTo(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
 }
 
 func n32(n int) int32 { return int32(n) }

@@ -22,11 +22,6 @@ type CA interface {
 	SignNode(requestPEM []byte, nodeID string) (certPEM, caPEM []byte, err error)
 }
 
-// Trail writes audit rows.
-type Trail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
-
 // Registrar creates fleets and admits nodes to them.
 type Registrar struct {
 	Pool   *pgxpool.Pool
@@ -36,7 +31,7 @@ type Registrar struct {
 	Rand   io.Reader
 	CA     CA
 	Events *event.Log
-	Trail  Trail
+	Trail  db.Recorder
 	Slots  int
 }
 

@@ -15,24 +15,27 @@ import (
 )
 
 const nodeSelect = `SELECT n.id, n.fleet_id, n.name, n.state, f.pools, n.cpus, n.memory_bytes, n.gpus, n.limits,
-		n.version, n.slots, n.drivers, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0), coalesce(u.slots, 0),
-		coalesce(u.cpus, 0), coalesce(u.memory, 0)::bigint, coalesce(u.works, 0),
+		n.version, n.slots, n.drivers, n.joined_at, n.last_seen_at, coalesce(u.gpus, 0) AS used_gpus, coalesce(u.slots, 0) AS used_slots,
+		coalesce(u.cpus, 0) AS used_cpus, coalesce(u.memory, 0)::bigint AS used_memory, coalesce(u.works, 0) AS works,
 		n.hold, n.hold_reason, n.drain_mode, n.drain_deadline
 	FROM node n JOIN fleet f ON f.id = n.fleet_id
 		LEFT JOIN LATERAL (SELECT sum(w.gpus) AS gpus, sum(w.slots) AS slots, sum(w.cpus) AS cpus,
 			sum(w.memory_bytes) AS memory, count(*) AS works FROM work w
 			WHERE w.node_id = n.id AND w.released_at IS NULL) u ON true`
 
-func scanNode(row pgx.CollectableRow) (*Node, error) {
-	var n Node
-	var gpus, slots, cpus int
-	var memory int64
-	err := row.Scan(&n.ID, &n.FleetID, &n.Name, &n.State, &n.Pools, &n.CPUs, &n.MemoryBytes, &n.GPUs, &n.Limits,
-		&n.Version, &n.SlotsTotal, &n.Drivers, &n.JoinedAt, &n.LastSeenAt, &gpus, &slots, &cpus, &memory,
-		&n.Works, &n.Hold, &n.HoldReason, &n.DrainMode, &n.DrainDeadline)
-	n.GPUsFree, n.SlotsFree = max(0, n.GPUs-gpus), max(0, n.SlotsTotal-slots)
-	n.CPUsFree, n.MemoryFree = max(0, n.CPUs-cpus), max(0, n.MemoryBytes-memory)
-	return &n, err
+// nodeRow is a row of nodeSelect.
+type nodeRow struct {
+	Node
+
+	UsedGPUs, UsedSlots, UsedCPUs int
+	UsedMemory                    int64
+}
+
+func (r *nodeRow) node() *Node {
+	n := &r.Node
+	n.GPUsFree, n.SlotsFree = max(0, n.GPUs-r.UsedGPUs), max(0, n.SlotsTotal-r.UsedSlots)
+	n.CPUsFree, n.MemoryFree = max(0, n.CPUs-r.UsedCPUs), max(0, n.MemoryBytes-r.UsedMemory)
+	return n
 }
 
 // Nodes returns the nodes by name.
@@ -84,12 +87,13 @@ func (s Store) LockReady(ctx context.Context, tx pgx.Tx, ids []string) ([]*Node,
 }
 
 func collectNodes(rows pgx.Rows, err error) ([]*Node, error) {
+	found, err := pg.All[nodeRow](rows, err)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	nodes, err := pgx.CollectRows(rows, scanNode)
-	if err != nil {
-		return nil, fmt.Errorf("read nodes: %w", err)
+	nodes := make([]*Node, len(found))
+	for i, r := range found {
+		nodes[i] = r.node()
 	}
 	return nodes, nil
 }
@@ -97,8 +101,10 @@ func collectNodes(rows pgx.Rows, err error) ([]*Node, error) {
 // InsertNode stores a node that has joined.
 func (s Store) InsertNode(ctx context.Context, tx pgx.Tx, n *Node) error {
 	_, err := tx.Exec(ctx, `INSERT INTO node (id, fleet_id, name, state, cpus, memory_bytes, gpus, slots, limits, version, joined_at)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)`,
-		n.ID, n.FleetID, n.Name, n.State, n.CPUs, n.MemoryBytes, n.GPUs, n.SlotsTotal, n.Limits, n.Version, n.JoinedAt)
+		VALUES (@id, @fleet_id, @name, @state, @cpus, @memory_bytes, @gpus, @slots, @limits, @version, @joined_at)`, pgx.StrictNamedArgs{
+		"id": n.ID, "fleet_id": n.FleetID, "name": n.Name, "state": n.State, "cpus": n.CPUs, "memory_bytes": n.MemoryBytes,
+		"gpus": n.GPUs, "slots": n.SlotsTotal, "limits": n.Limits, "version": n.Version, "joined_at": n.JoinedAt,
+	})
 	if err != nil {
 		return fmt.Errorf("insert node: %w", err)
 	}
@@ -107,13 +113,15 @@ func (s Store) InsertNode(ctx context.Context, tx pgx.Tx, n *Node) error {
 
 // Open begins a new session of a node, so its older streams can no longer write. before is the node's previous state.
 func (s Store) Open(ctx context.Context, tx pgx.Tx, h Hello, slots int, now time.Time) (session int64, before string, err error) {
-	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, state FROM node WHERE id = $1 FOR UPDATE)
-		UPDATE node SET session = session + 1, incarnation = $2, cpus = $3, memory_bytes = $4, gpus = $5, limits = $6,
-			version = $7, drivers = $8, slots = $9, last_seen_at = $10, lost_at = NULL,
-			state = CASE WHEN node.state IN ('joining', 'lost') THEN 'ready' ELSE node.state END
-		FROM old WHERE node.id = old.id RETURNING session, old.state`,
-		h.NodeID, h.Incarnation, h.Inventory.CPUs, h.Inventory.MemoryBytes, h.Inventory.GPUs, h.Inventory.Limits,
-		h.Inventory.Version, h.Drivers, slots, now).Scan(&session, &before)
+	err = tx.QueryRow(ctx, `WITH old AS (SELECT id, state FROM node WHERE id = @id FOR UPDATE)
+		UPDATE node SET session = session + 1, incarnation = @incarnation, cpus = @cpus, memory_bytes = @memory_bytes,
+			gpus = @gpus, limits = @limits, version = @version, drivers = @drivers, slots = @slots, last_seen_at = @now,
+			lost_at = NULL, state = CASE WHEN node.state IN ('joining', 'lost') THEN 'ready' ELSE node.state END
+		FROM old WHERE node.id = old.id RETURNING session, old.state`, pgx.StrictNamedArgs{
+		"id": h.NodeID, "incarnation": h.Incarnation, "cpus": h.Inventory.CPUs, "memory_bytes": h.Inventory.MemoryBytes,
+		"gpus": h.Inventory.GPUs, "limits": h.Inventory.Limits, "version": h.Inventory.Version, "drivers": h.Drivers,
+		"slots": slots, "now": now,
+	}).Scan(&session, &before)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, "", fault.Absentf("node", h.NodeID)
 	}

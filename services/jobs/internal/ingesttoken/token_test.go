@@ -17,10 +17,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
 
 func holder() ingesttoken.Holder {
 	return ingesttoken.Holder{WorkID: "wrk_1", JobID: "job_1", RunID: "run_1", Attempt: 1}
@@ -75,9 +74,9 @@ func (b *bench) resolve(tok secret.String, now time.Time) (*ingesttoken.Grant, e
 func TestIngestTokenValidForThirtyDays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	tok, expires := b.mint(holder(), at())
+	tok, expires := b.mint(holder(), fixtures.Now())
 	require.Equal(t, secret.KindIngest, secret.Kind(tok.Reveal()))
-	require.Equal(t, at().AddDate(0, 0, 30), expires)
+	require.Equal(t, fixtures.Now().AddDate(0, 0, 30), expires)
 	got, err := b.resolve(tok, expires.Add(-time.Second))
 	require.NoError(t, err)
 	got.ExpiresAt = got.ExpiresAt.UTC()
@@ -94,12 +93,12 @@ func TestIngestTokenValidForThirtyDays(t *testing.T) {
 func TestInvalidIngestTokensIndistinguishable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	previous, _ := b.mint(holder(), at())
-	live, expires := b.mint(holder(), at())
-	_, err := b.resolve(live, at())
+	previous, _ := b.mint(holder(), fixtures.Now())
+	live, expires := b.mint(holder(), fixtures.Now())
+	_, err := b.resolve(live, fixtures.Now())
 	require.NoError(t, err)
-	_, unknown := b.resolve(secret.New("sbi_none"), at())
-	_, revoked := b.resolve(previous, at())
+	_, unknown := b.resolve(secret.New("sbi_none"), fixtures.Now())
+	_, revoked := b.resolve(previous, fixtures.Now())
 	_, expired := b.resolve(live, expires)
 	for name, err := range map[string]error{"unknown": unknown, "revoked by the next token": revoked, "expired": expired} {
 		require.True(t, fault.Is(err, fault.Unauthenticated), "%s: %v", name, err)
@@ -123,9 +122,9 @@ func TestStore_Resolve_grantFields(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			tok, _ := b.mint(holder(), at())
+			tok, _ := b.mint(holder(), fixtures.Now())
 			b.exec(c.change)
-			got, err := b.resolve(tok, at())
+			got, err := b.resolve(tok, fixtures.Now())
 			require.NoError(t, err)
 			require.Equal(t, c.current, got.Current)
 			require.Equal(t, c.container, got.Container)
@@ -143,11 +142,11 @@ func TestGangMembersHaveSeparateTokens(t *testing.T) {
 			owner_id, project_id, node_id, created_at, updated_at FROM work`)
 	second := holder()
 	second.WorkID = "wrk_2"
-	one, _ := b.mint(holder(), at())
-	two, _ := b.mint(second, at())
+	one, _ := b.mint(holder(), fixtures.Now())
+	two, _ := b.mint(second, fixtures.Now())
 	require.False(t, one.Equal(two))
 	for _, tok := range []secret.String{one, two} {
-		_, err := b.resolve(tok, at())
+		_, err := b.resolve(tok, fixtures.Now())
 		require.NoError(t, err)
 	}
 }
@@ -155,14 +154,14 @@ func TestGangMembersHaveSeparateTokens(t *testing.T) {
 func TestStore_Mint_randomFailureKeepsOldToken(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	tok, _ := b.mint(holder(), at())
+	tok, _ := b.mint(holder(), fixtures.Now())
 	broken := errors.New("no entropy")
 	failing := &ingesttoken.Store{Rand: iotest.ErrReader(broken)}
 	err := pg.InTx(t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
-		_, _, err := failing.Mint(ctx, tx, holder(), at())
+		_, _, err := failing.Mint(ctx, tx, holder(), fixtures.Now())
 		return err
 	})
 	require.ErrorIs(t, err, broken)
-	_, err = b.resolve(tok, at())
+	_, err = b.resolve(tok, fixtures.Now())
 	require.NoError(t, err)
 }

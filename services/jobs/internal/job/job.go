@@ -94,6 +94,32 @@ type Pool struct {
 	Profile     string `json:"profile"` // hardware profile, or empty
 }
 
+// Room is what a node has for work, in total or free, or what work takes from it.
+type Room struct {
+	GPUs, Slots, CPUs int
+	Memory            int64 // in bytes
+}
+
+const gigabyte = 1 << 30
+
+// Need returns the room that the pool takes on each of its nodes.
+func (p Pool) Need() Room {
+	return Room{GPUs: p.GPUsPerNode, Slots: SlotsOf(p.GPUsPerNode), CPUs: p.CPU, Memory: int64(p.MemoryGB) * gigabyte}
+}
+
+// SlotsOf returns how many slots work takes that uses the given number of GPUs: slots are for work without a GPU.
+func SlotsOf(gpus int) int {
+	if gpus > 0 {
+		return 0
+	}
+	return 1
+}
+
+// Holds reports whether there is room for need.
+func (r Room) Holds(need Room) bool {
+	return r.GPUs >= need.GPUs && r.Slots >= need.Slots && r.CPUs >= need.CPUs && r.Memory >= need.Memory
+}
+
 // Queue describes why and since when a job waits.
 type Queue struct {
 	Position int       `json:"position"`
@@ -118,10 +144,10 @@ type Status struct {
 	Warnings   []string   `json:"warnings"`
 	Attempt    int        `json:"attempt"`
 	StopReason string     `json:"stop_reason"`
-	Queue      Queue      `json:"queue"`
+	Queue      Queue      `db:"-" json:"queue"`
 	NotBefore  *time.Time `json:"not_before"`
 	Retries    int        `json:"retries"`
-	Signal     Signal     `json:"signal"`
+	Signal     Signal     `db:"-" json:"signal"`
 	PausedAt   *time.Time `json:"paused_at"`
 	// Checkpoint is the newest checkpoint that training can resume from.
 	Checkpoint        *Checkpoint `json:"checkpoint"`
@@ -152,7 +178,7 @@ type Job struct {
 	ProjectID, Project string
 	TeamID             string // the project's team at admission, or empty
 	Visibility         string
-	VisibilityVersion  int64 // the project's visibility version at insertion
+	VisibilityVersion  int64 `db:"-"` // the project's visibility version at insertion
 	Labels             map[string]string
 	Priority           int
 	Spec               []byte // canonical JSON of the resolved spec
@@ -165,13 +191,14 @@ type Job struct {
 	// retried.
 	RetryOn    []string
 	RetryCodes []int32
-	BackoffS   int    // seconds before the first retry; 0 means 1
-	RetryFrom  string // ResumeLatest or ResumeNone; empty means ResumeLatest
+	BackoffS   int    `db:"retry_backoff_s"` // seconds before the first retry; 0 means 1
+	RetryFrom  string `db:"retry_resume"`    // ResumeLatest or ResumeNone; empty means ResumeLatest
 	// Resumable means that the recipe saves its state and can resume from it.
-	Resumable                   bool
-	CheckpointGraceS            int
-	CheckpointNeeded            bool // a pause requires a checkpoint
-	RunningS, StartingS, QueueS int
+	Resumable           bool
+	CheckpointGraceS    int
+	CheckpointNeeded    bool // a pause requires a checkpoint
+	RunningS, StartingS int
+	QueueS              int `db:"queued_s"`
 	// OwnCommand means that the job runs the user's own command, which need not report its lifecycle.
 	OwnCommand bool
 	CreatedAt  time.Time

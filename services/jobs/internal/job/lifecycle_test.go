@@ -10,10 +10,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 func placed() (*job.Job, *job.Attempt) {
-	now := at()
+	now := fixtures.Now()
 	j := &job.Job{ID: "job_1", RetryMax: 3, RunningS: 100, StartingS: 10, QueueS: 1000, Status: job.Status{
 		State: job.Scheduled, Attempt: 1, ScheduledAt: &now,
 	}}
@@ -47,7 +48,7 @@ func TestJob_Report_eventOrder(t *testing.T) {
 			var applied bool
 			var err error
 			for i, event := range strings.Fields(events) {
-				applied, err = j.Report(a, event, "", at().Add(time.Duration(i)*time.Second))
+				applied, err = j.Report(a, event, "", fixtures.Now().Add(time.Duration(i)*time.Second))
 			}
 			switch want.last {
 			case "applied":
@@ -67,48 +68,48 @@ func TestJob_Report_eventOrder(t *testing.T) {
 func TestFirstRunningReportStartsBilling(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
-	_, err := j.Report(a, "running", "", at())
+	_, err := j.Report(a, "running", "", fixtures.Now())
 	require.NoError(t, err)
-	_, err = j.Report(a, "running", "", at().Add(time.Hour))
+	_, err = j.Report(a, "running", "", fixtures.Now().Add(time.Hour))
 	require.NoError(t, err)
-	require.Equal(t, at(), *a.RunningAt)
-	require.Equal(t, at(), *j.RunningAt)
+	require.Equal(t, fixtures.Now(), *a.RunningAt)
+	require.Equal(t, fixtures.Now(), *j.RunningAt)
 	require.Nil(t, a.ExecutorRunningAt, "the executor has not reported running")
 }
 
 func TestJob_Report_endedAttemptOrUnknownEvent(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
-	_, err := j.Report(a, "paused", "", at())
+	_, err := j.Report(a, "paused", "", fixtures.Now())
 	require.True(t, fault.Is(err, fault.Invalid))
-	_, err = j.Report(a, "failed", "boom", at())
+	_, err = j.Report(a, "failed", "boom", fixtures.Now())
 	require.NoError(t, err)
-	j.End(a, gang.Exit{Code: 1}, job.Judge(j, a, gang.Exit{Code: 1}), at())
+	j.End(a, gang.Exit{Code: 1}, job.Judge(j, a, gang.Exit{Code: 1}), fixtures.Now())
 	require.Equal(t, "boom", j.Message)
-	applied, err := j.Report(a, "failed", "", at())
+	applied, err := j.Report(a, "failed", "", fixtures.Now())
 	require.NoError(t, err)
 	require.False(t, applied)
-	_, err = j.Report(a, "succeeded", "", at())
+	_, err = j.Report(a, "succeeded", "", fixtures.Now())
 	require.True(t, fault.Is(err, fault.Conflict))
 
 	j, a = placed()
-	j.End(a, gang.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed"}, at())
-	_, err = j.Report(a, "running", "", at())
+	j.End(a, gang.Exit{}, job.Outcome{State: job.Succeeded, Reason: "completed"}, fixtures.Now())
+	_, err = j.Report(a, "running", "", fixtures.Now())
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
 func TestStoppingJobStaysStoppingOnReport(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
-	changed, err := j.Stop(job.ReasonUserStop, at())
+	changed, err := j.Stop(job.ReasonUserStop, fixtures.Now())
 	require.NoError(t, err)
 	require.True(t, changed)
 	require.Equal(t, job.Stopping, j.State)
-	_, err = j.Report(a, "running", "", at())
+	_, err = j.Report(a, "running", "", fixtures.Now())
 	require.NoError(t, err)
 	require.Equal(t, job.Stopping, j.State)
 	require.NotNil(t, a.RunningAt)
-	changed, err = j.Stop(job.ReasonAdminStop, at())
+	changed, err = j.Stop(job.ReasonAdminStop, fixtures.Now())
 	require.NoError(t, err)
 	require.False(t, changed, "a repeated stop changes nothing")
 	require.Equal(t, job.ReasonUserStop, j.StopReason)
@@ -117,14 +118,14 @@ func TestStoppingJobStaysStoppingOnReport(t *testing.T) {
 func TestJob_Stop_queuedOrEndedJob(t *testing.T) {
 	t.Parallel()
 	j := &job.Job{ID: "job_1", Status: job.Status{State: job.Queued}}
-	_, err := j.Stop(job.ReasonUserStop, at())
+	_, err := j.Stop(job.ReasonUserStop, fixtures.Now())
 	require.NoError(t, err)
 	require.Equal(t, job.Stopped, j.State)
 	require.Equal(t, job.ReasonUserStop, j.EndReason)
 	require.NotNil(t, j.EndedAt)
 	for _, state := range []job.State{job.Succeeded, job.Failed, job.Stopped} {
 		j.State = state
-		_, err = j.Stop(job.ReasonUserStop, at())
+		_, err = j.Stop(job.ReasonUserStop, fixtures.Now())
 		require.True(t, fault.Is(err, fault.Conflict))
 		require.Contains(t, fault.From(err).Text(), string(state))
 	}
@@ -133,17 +134,17 @@ func TestJob_Stop_queuedOrEndedJob(t *testing.T) {
 func TestJob_Overdue_limits(t *testing.T) {
 	t.Parallel()
 	j, a := placed()
-	require.Empty(t, j.Overdue(at().Add(9*time.Second)))
-	require.Equal(t, job.ReasonStartTimeout, j.Overdue(at().Add(10*time.Second)))
-	_, err := j.Report(a, "running", "", at().Add(5*time.Second))
+	require.Empty(t, j.Overdue(fixtures.Now().Add(9*time.Second)))
+	require.Equal(t, job.ReasonStartTimeout, j.Overdue(fixtures.Now().Add(10*time.Second)))
+	_, err := j.Report(a, "running", "", fixtures.Now().Add(5*time.Second))
 	require.NoError(t, err)
-	require.Empty(t, j.Overdue(at().Add(104*time.Second)))
-	require.Equal(t, job.ReasonTimeLimit, j.Overdue(at().Add(105*time.Second)))
+	require.Empty(t, j.Overdue(fixtures.Now().Add(104*time.Second)))
+	require.Equal(t, job.ReasonTimeLimit, j.Overdue(fixtures.Now().Add(105*time.Second)))
 
-	q := &job.Job{QueueS: 60, Status: job.Status{State: job.Queued, Queue: job.Queue{Since: at()}}}
-	require.Empty(t, q.Overdue(at().Add(time.Hour)))
-	require.False(t, q.ExpireQueue(at().Add(59*time.Second)))
-	require.True(t, q.ExpireQueue(at().Add(time.Minute)))
+	q := &job.Job{QueueS: 60, Status: job.Status{State: job.Queued, Queue: job.Queue{Since: fixtures.Now()}}}
+	require.Empty(t, q.Overdue(fixtures.Now().Add(time.Hour)))
+	require.False(t, q.ExpireQueue(fixtures.Now().Add(59*time.Second)))
+	require.True(t, q.ExpireQueue(fixtures.Now().Add(time.Minute)))
 	require.Equal(t, job.Failed, q.State)
 	require.Equal(t, job.ReasonQueueTimeout, q.EndReason)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // matrix is the complete state machine: the state that each event (row) leads to from each state (column).
@@ -73,31 +74,31 @@ func jobIn(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt)
 	j := &job.Job{
 		ID: "job_1", RetryMax: retryMax, RunningS: 100, StartingS: 100, QueueS: 100, Resumable: true,
 		CheckpointGraceS: 60, CheckpointNeeded: true, Status: job.Status{
-			State: job.Queued, Queue: job.Queue{Since: at(), Reason: job.WaitNew},
+			State: job.Queued, Queue: job.Queue{Since: fixtures.Now(), Reason: job.WaitNew},
 		},
 	}
 	if state == job.Queued {
 		return j, nil
 	}
-	a, ok := j.Place("att_1", "nod_1", at())
+	a, ok := j.Place("att_1", "nod_1", fixtures.Now())
 	require.True(t, ok)
 	if state == job.Starting {
-		j.Observe(a, gang.Gang{Phase: gang.PhasePreparing, Begun: true}, at())
+		j.Observe(a, gang.Gang{Phase: gang.PhasePreparing, Begun: true}, fixtures.Now())
 	}
 	if state == job.Running || state == job.Pausing || state == job.Paused {
-		_, err := j.Report(a, job.ReportRunning, "", at())
+		_, err := j.Report(a, job.ReportRunning, "", fixtures.Now())
 		require.NoError(t, err)
 	}
 	if state == job.Pausing || state == job.Paused {
-		_, err := j.Pause(a, "sig_1", at())
+		_, err := j.Pause(a, "sig_1", fixtures.Now())
 		require.NoError(t, err)
 	}
 	if state == job.Paused {
 		exit := gang.Exit{Code: -1, Reason: gang.ExitStopped}
-		j.End(a, exit, job.Judge(j, a, exit), at())
+		j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
 	}
 	if state == job.Stopping || state == job.Stopped {
-		_, err := j.Stop(job.ReasonUserStop, at())
+		_, err := j.Stop(job.ReasonUserStop, fixtures.Now())
 		require.NoError(t, err)
 	}
 	if state.Terminal() {
@@ -105,7 +106,7 @@ func jobIn(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt)
 		if state == job.Failed {
 			exit.Code = 1
 		}
-		j.End(a, exit, job.Judge(j, a, exit), at())
+		j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
 	}
 	require.Equal(t, state, j.State)
 	return j, a
@@ -117,7 +118,7 @@ func saved(number int, when time.Time) job.Checkpoint {
 }
 
 // later returns a time at which every limit has passed.
-func later() time.Time { return at().Add(200 * time.Second) }
+func later() time.Time { return fixtures.Now().Add(200 * time.Second) }
 
 // applyEvent applies an event of the matrix to a job.
 func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
@@ -131,9 +132,9 @@ func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 		if !ok {
 			continue
 		}
-		require.Equal(t, !j.State.Terminal(), j.Register(saved(a.Number, at().Add(time.Second))))
+		require.Equal(t, !j.State.Terminal(), j.Register(saved(a.Number, fixtures.Now().Add(time.Second))))
 		if saves == "acked_" {
-			_, err := j.Ack("sig_1", at().Add(time.Second))
+			_, err := j.Ack("sig_1", fixtures.Now().Add(time.Second))
 			require.NoError(t, err)
 		}
 		event = rest
@@ -164,7 +165,7 @@ func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 		return err
 	case "grace":
 		if what == "over_with_one" {
-			j.Register(saved(j.Attempt, at()))
+			j.Register(saved(j.Attempt, fixtures.Now()))
 		}
 		switch j.GraceOver(later()) {
 		case job.GraceAbandoned:
@@ -279,10 +280,10 @@ func TestJob_Report_repeatedTerminalEventAccepted(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, exit %d %s", reported, exit.Code, exit.Reason), func(t *testing.T) {
 				t.Parallel()
 				j, a := jobIn(t, job.Running, 0)
-				applied, err := j.Report(a, reported, "first message", at())
+				applied, err := j.Report(a, reported, "first message", fixtures.Now())
 				require.NoError(t, err)
 				require.True(t, applied)
-				j.End(a, exit, job.Judge(j, a, exit), at())
+				j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
 				ended := *j
 				applied, err = j.Report(a, reported, "second message", later())
 				require.NoError(t, err)
@@ -306,18 +307,18 @@ func TestBillingStartsPerAttempt(t *testing.T) {
 	t.Parallel()
 	j, first := jobIn(t, job.Running, 1)
 	lost := gang.Exit{Code: -1, Reason: gang.ExitLost}
-	j.End(first, lost, job.Judge(j, first, lost), at().Add(time.Minute))
-	second, ok := j.Place("att_2", "nod_2", at().Add(2*time.Minute))
+	j.End(first, lost, job.Judge(j, first, lost), fixtures.Now().Add(time.Minute))
+	second, ok := j.Place("att_2", "nod_2", fixtures.Now().Add(2*time.Minute))
 	require.True(t, ok)
-	j.Observe(second, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}, at().Add(3*time.Minute))
+	j.Observe(second, gang.Gang{Phase: gang.PhaseRunning, Begun: true, Runs: true}, fixtures.Now().Add(3*time.Minute))
 	require.Nil(t, second.RunningAt)
-	_, err := j.Report(first, job.ReportRunning, "", at().Add(4*time.Minute))
+	_, err := j.Report(first, job.ReportRunning, "", fixtures.Now().Add(4*time.Minute))
 	require.True(t, fault.Is(err, fault.Conflict), "%v", err)
 	require.Nil(t, j.RunningAt)
-	_, err = j.Report(second, job.ReportRunning, "", at().Add(5*time.Minute))
+	_, err = j.Report(second, job.ReportRunning, "", fixtures.Now().Add(5*time.Minute))
 	require.NoError(t, err)
-	require.Equal(t, at(), *first.RunningAt)
-	require.Equal(t, at().Add(5*time.Minute), *second.RunningAt)
-	require.Equal(t, at().Add(3*time.Minute), *second.ExecutorRunningAt)
+	require.Equal(t, fixtures.Now(), *first.RunningAt)
+	require.Equal(t, fixtures.Now().Add(5*time.Minute), *second.RunningAt)
+	require.Equal(t, fixtures.Now().Add(3*time.Minute), *second.ExecutorRunningAt)
 	require.Equal(t, *second.RunningAt, *j.RunningAt)
 }

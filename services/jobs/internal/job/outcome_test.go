@@ -8,9 +8,8 @@ import (
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
 
 func TestJudge_outcomeTable(t *testing.T) {
 	t.Parallel()
@@ -56,7 +55,7 @@ func TestJudge_outcomeTable(t *testing.T) {
 
 func TestJob_End_requeuesOrFinishes(t *testing.T) {
 	t.Parallel()
-	now := at()
+	now := fixtures.Now()
 	j := &job.Job{Status: job.Status{State: job.Running, Attempt: 2, ScheduledAt: &now, StartingAt: &now, RunningAt: &now, ExecutorRunningAt: &now}}
 	a := &job.Attempt{Number: 2, State: job.Running}
 	j.End(a, gang.Exit{Code: -1, Reason: "lost"}, job.Outcome{State: job.Queued, Reason: "executor_lost"}, now)

@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 func TestJob_Overdue_ownCommandWithoutReports(t *testing.T) {
 	t.Parallel()
-	started, reported := at().Add(5*time.Second), at().Add(60*time.Second)
+	started, reported := fixtures.Now().Add(5*time.Second), fixtures.Now().Add(60*time.Second)
 	cases := map[string]struct {
 		executor, reported *time.Time
 		after              time.Duration
@@ -28,10 +29,10 @@ func TestJob_Overdue_ownCommandWithoutReports(t *testing.T) {
 			t.Parallel()
 			j, _ := placed()
 			j.OwnCommand, j.ExecutorRunningAt, j.RunningAt = true, c.executor, c.reported
-			require.Equal(t, c.want, j.Overdue(at().Add(c.after)))
+			require.Equal(t, c.want, j.Overdue(fixtures.Now().Add(c.after)))
 		})
 	}
 	j, _ := placed()
 	j.ExecutorRunningAt = &started
-	require.Equal(t, job.ReasonStartTimeout, j.Overdue(at().Add(time.Minute)), "a recipe must report running")
+	require.Equal(t, job.ReasonStartTimeout, j.Overdue(fixtures.Now().Add(time.Minute)), "a recipe must report running")
 }

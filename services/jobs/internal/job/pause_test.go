@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // A pause that would lose work is refused. Each way to save the work allows the pause.
@@ -20,11 +21,11 @@ func TestJob_Pause_preconditions(t *testing.T) {
 	}{
 		"no way to save":          {func(*job.Job, *job.Attempt) {}, "checkpoint"},
 		"resumable recipe":        {func(j *job.Job, _ *job.Attempt) { j.Resumable = true }, ""},
-		"listens for signals":     {func(_ *job.Job, a *job.Attempt) { now := at(); a.ListensAt = &now }, ""},
-		"has a checkpoint":        {func(j *job.Job, _ *job.Attempt) { j.Register(saved(1, at())) }, ""},
+		"listens for signals":     {func(_ *job.Job, a *job.Attempt) { now := fixtures.Now(); a.ListensAt = &now }, ""},
+		"has a checkpoint":        {func(j *job.Job, _ *job.Attempt) { j.Register(saved(1, fixtures.Now())) }, ""},
 		"checkpoint not required": {func(j *job.Job, _ *job.Attempt) { j.CheckpointNeeded = false }, ""},
 		"GGUF weights only": {func(j *job.Job, _ *job.Attempt) {
-			c := saved(1, at())
+			c := saved(1, fixtures.Now())
 			c.Format = "gguf"
 			j.Register(c)
 		}, "checkpoint"},
@@ -34,7 +35,7 @@ func TestJob_Pause_preconditions(t *testing.T) {
 			j, a := jobIn(t, job.Running, 0)
 			j.Resumable = false
 			c.change(j, a)
-			changed, err := j.Pause(a, "sig_1", at())
+			changed, err := j.Pause(a, "sig_1", fixtures.Now())
 			if c.code != "" {
 				require.True(t, fault.Is(err, fault.Conflict) && fault.HasCode(err, c.code), "%v", err)
 				require.Equal(t, job.Running, j.State)
@@ -42,8 +43,8 @@ func TestJob_Pause_preconditions(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.True(t, changed)
-			require.Equal(t, job.PendingSignal{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(at().Add(time.Minute))}, j.CurrentSignal())
-			changed, err = j.Pause(a, "sig_2", at())
+			require.Equal(t, job.PendingSignal{Signal: job.SignalCheckpoint, ID: "sig_1", Deadline: new(fixtures.Now().Add(time.Minute))}, j.CurrentSignal())
+			changed, err = j.Pause(a, "sig_2", fixtures.Now())
 			require.NoError(t, err)
 			require.False(t, changed, "a repeated pause changes nothing")
 			require.Equal(t, "sig_1", j.CurrentSignal().ID)
@@ -54,14 +55,14 @@ func TestJob_Pause_preconditions(t *testing.T) {
 func TestJob_Register_onlyNewerCheckpoint(t *testing.T) {
 	t.Parallel()
 	j, _ := jobIn(t, job.Running, 3)
-	first := saved(1, at().Add(time.Minute))
+	first := saved(1, fixtures.Now().Add(time.Minute))
 	require.True(t, j.Register(first))
-	require.False(t, j.Register(saved(1, at())), "an older checkpoint that arrives late")
+	require.False(t, j.Register(saved(1, fixtures.Now())), "an older checkpoint that arrives late")
 	require.False(t, j.Register(first), "the same checkpoint again")
-	next := saved(2, at())
+	next := saved(2, fixtures.Now())
 	next.ArtifactID = "art_2"
 	require.True(t, j.Register(next), "a newer attempt's checkpoint, even with an earlier time")
-	require.False(t, j.Register(saved(1, at().Add(time.Hour))), "an older attempt's checkpoint")
+	require.False(t, j.Register(saved(1, fixtures.Now().Add(time.Hour))), "an older attempt's checkpoint")
 	require.Equal(t, "art_2", j.Checkpoint.ArtifactID)
 }
 
@@ -69,12 +70,12 @@ func TestJob_Register_onlyNewerCheckpoint(t *testing.T) {
 func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 	t.Parallel()
 	j, a := jobIn(t, job.Pausing, 0)
-	_, err := j.Ack("sig_9", at())
+	_, err := j.Ack("sig_9", fixtures.Now())
 	require.True(t, fault.HasCode(err, "signal"), "%v", err)
-	_, err = j.Ack("", at())
+	_, err = j.Ack("", fixtures.Now())
 	require.True(t, fault.HasCode(err, "signal"), "%v", err)
-	require.True(t, j.Register(saved(1, at())))
-	changed, err := j.Ack("sig_1", at())
+	require.True(t, j.Register(saved(1, fixtures.Now())))
+	changed, err := j.Ack("sig_1", fixtures.Now())
 	require.NoError(t, err)
 	require.True(t, changed)
 	changed, err = j.Ack("sig_1", later())
@@ -89,7 +90,7 @@ func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 	require.Equal(t, acked, *j.Signal.AckedAt)
 	require.Equal(t, job.GraceActive, j.GraceOver(later()), "the checkpoint was acknowledged")
 	exit := gang.Exit{Code: -1, Signal: 15, Reason: gang.ExitStopped}
-	j.End(a, exit, job.Judge(j, a, exit), at())
+	j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
 	require.Equal(t, job.Paused, j.State)
 	require.Equal(t, job.Paused, a.State)
 	require.Empty(t, a.EndReason)
@@ -105,15 +106,15 @@ func TestPauseSignalsCheckpointThenPause(t *testing.T) {
 func TestStopIsSignalled(t *testing.T) {
 	t.Parallel()
 	j, a := jobIn(t, job.Pausing, 0)
-	_, err := j.Stop(job.ReasonUserStop, at())
+	_, err := j.Stop(job.ReasonUserStop, fixtures.Now())
 	require.NoError(t, err)
-	require.Equal(t, job.PendingSignal{Signal: job.SignalStop, ID: "stop.1", Deadline: new(at().Add(job.StopGrace))}, j.CurrentSignal())
-	_, err = j.Ack("sig_1", at())
+	require.Equal(t, job.PendingSignal{Signal: job.SignalStop, ID: "stop.1", Deadline: new(fixtures.Now().Add(job.StopGrace))}, j.CurrentSignal())
+	_, err = j.Ack("sig_1", fixtures.Now())
 	require.True(t, fault.HasCode(err, "signal"), "the pause is over: %v", err)
-	_, err = j.Ack("stop.1", at())
+	_, err = j.Ack("stop.1", fixtures.Now())
 	require.NoError(t, err)
 	exit := gang.Exit{}
-	j.End(a, exit, job.Judge(j, a, exit), at())
+	j.End(a, exit, job.Judge(j, a, exit), fixtures.Now())
 	require.Equal(t, job.SignalStop, j.CurrentSignal().Signal, "the training of an ended job is signalled to stop")
 	changed, err := j.Ack(j.CurrentSignal().ID, later())
 	require.NoError(t, err)
@@ -126,9 +127,9 @@ func TestNextAttemptResumePoint(t *testing.T) {
 	for _, from := range []string{job.ResumeLatest, job.ResumeNone} {
 		j, a := jobIn(t, job.Running, 3)
 		j.RetryFrom = from
-		require.True(t, j.Register(saved(1, at())))
+		require.True(t, j.Register(saved(1, fixtures.Now())))
 		lost := gang.Exit{Code: -1, Reason: gang.ExitLost}
-		j.End(a, lost, job.Judge(j, a, lost), at())
+		j.End(a, lost, job.Judge(j, a, lost), fixtures.Now())
 		require.Equal(t, from == job.ResumeLatest, j.Checkpoint != nil)
 		require.Equal(t, from == job.ResumeLatest, j.Register(saved(1, later())), "a checkpoint that arrives after the end")
 		a, _ = j.Place("att_2", "nod_1", later())

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/signalbox-dev/signalbox/platform/access"
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
@@ -38,29 +40,35 @@ const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project,
 	retries, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
 	checkpoint, signal_id, signal_deadline, signal_acked_at, paused_at`
 
-func scanJob(row pgx.Row) (*Job, error) {
-	var j Job
-	err := row.Scan(&j.ID, &j.RunID, &j.Name, &j.OwnerID, &j.OwnerName, &j.ProjectID, &j.Project, &j.TeamID, &j.Visibility,
-		&j.Labels, &j.Priority, &j.Spec, &j.SpecDigest, &j.Template, &j.Pools, &j.GPUs, &j.RetryMax,
-		&j.RunningS, &j.StartingS, &j.QueueS, &j.OwnCommand, &j.CreatedAt, &j.Seq,
-		&j.State, &j.EndReason, &j.Message, &j.Warnings, &j.Attempt, &j.StopReason,
-		&j.Queue.Position, &j.Queue.Reason, &j.Queue.Detail, &j.Queue.Since, &j.NotBefore,
-		&j.ScheduledAt, &j.StartingAt, &j.ExecutorRunningAt, &j.RunningAt, &j.EndedAt,
-		&j.Retries, &j.RetryOn, &j.RetryCodes, &j.BackoffS, &j.RetryFrom, &j.Resumable, &j.CheckpointGraceS, &j.CheckpointNeeded,
-		&j.Checkpoint, &j.Signal.ID, &j.Signal.Deadline, &j.Signal.AckedAt, &j.PausedAt)
+// row is a row of the table job: a Job, and the columns of its parts.
+type row struct {
+	Job
+
+	QueuePosition                 int
+	QueueReason, QueueDetail      string
+	QueuedAt                      time.Time
+	SignalID                      string
+	SignalDeadline, SignalAckedAt *time.Time
+}
+
+func (r *row) job() *Job {
+	r.Queue = Queue{Position: r.QueuePosition, Reason: r.QueueReason, Detail: r.QueueDetail, Since: r.QueuedAt}
+	r.Signal = Signal{ID: r.SignalID, Deadline: r.SignalDeadline, AckedAt: r.SignalAckedAt}
+	return &r.Job
+}
+
+func one(rows pgx.Rows, err error) (*Job, error) {
+	r, err := pg.One[row](rows, err)
 	if err != nil {
 		return nil, err
 	}
-	return &j, nil
+	return r.job(), nil
 }
-
-// visible is the ownership filter of every read. $1 to $3 are the fields of authn.Scope.
-const visible = `($1 OR owner_id = $2 OR (visibility = 'all' AND $2 <> '') OR project_id = ANY($3))`
 
 // Get returns a job that the scope may see. A job outside the scope is Absent, as if it did not exist.
 func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Job, error) {
-	j, err := scanJob(q.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND id = $4`,
-		scope.Admin, scope.UserID, scope.Projects, id))
+	j, err := one(q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+access.Visible+` AND id = $4`,
+		access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -72,8 +80,8 @@ func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id str
 
 // OfRun returns the job of a run that the scope may see.
 func (s *Store) OfRun(ctx context.Context, q pg.Querier, scope authn.Scope, runID string) (*Job, error) {
-	j, err := scanJob(q.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND run_id = $4`,
-		scope.Admin, scope.UserID, scope.Projects, runID))
+	j, err := one(q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+access.Visible+` AND run_id = $4`,
+		access.Args(scope, runID)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf("run", runID)
 	}
@@ -98,7 +106,7 @@ func (s *Store) IDOfRun(ctx context.Context, q pg.Querier, runID string) (string
 
 // Look returns a job without a visibility check, for the service itself.
 func (s *Store) Look(ctx context.Context, q pg.Querier, id string) (*Job, error) {
-	return s.Get(ctx, q, authn.Scope{Admin: true, Projects: []string{}}, id)
+	return s.Get(ctx, q, access.ServiceScope(), id)
 }
 
 // Signalled returns the current signal's ID of each run that is pausing or stopping, by run ID.
@@ -123,7 +131,7 @@ const maxSignalled = 10_000
 
 // Lock loads a job for a change and blocks other changes until the transaction ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Job, error) {
-	j, err := scanJob(tx.QueryRow(ctx, `SELECT `+jobColumns+` FROM job WHERE id = $1 FOR UPDATE`, id))
+	j, err := one(tx.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE id = $1 FOR UPDATE`, id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -187,12 +195,12 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 	if err != nil {
 		return nil, err
 	}
-	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+visible+` AND ($4 = '' OR state = $4)
+	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+access.Visible+` AND ($4 = '' OR state = $4)
 			AND ($5 = '' OR project = $5 OR project_id = $5) AND ($6 = '' OR owner_name = $6)
 			AND labels @> ALL($7::text[]::jsonb[]) AND labels ?& $8
 			AND ($9 = '' OR position(lower($9) IN lower(name)) > 0 OR id = $9 OR run_id = $9)
 		ORDER BY created_at DESC, id DESC LIMIT $10 OFFSET $11`,
-		scope.Admin, scope.UserID, scope.Projects, f.State, f.Project, f.Owner, pairs, names, f.Text, p.FetchLimit(), p.Offset)
+		access.Args(scope, f.State, f.Project, f.Owner, pairs, names, f.Text, p.FetchLimit(), p.Offset)...)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
@@ -200,9 +208,13 @@ func (s *Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, f Fil
 }
 
 func collectJobs(rows pgx.Rows) ([]*Job, error) {
-	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Job, error) { return scanJob(row) })
+	found, err := pg.All[row](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	jobs := make([]*Job, len(found))
+	for i, r := range found {
+		jobs[i] = r.job()
 	}
 	return jobs, nil
 }

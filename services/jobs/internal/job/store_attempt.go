@@ -16,20 +16,9 @@ const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, me
 	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
 	running_at, ended_at, listens_at, resumed_from`
 
-func scanAttempt(row pgx.Row) (*Attempt, error) {
-	var a Attempt
-	err := row.Scan(&a.ID, &a.JobID, &a.Number, &a.State, &a.NodeID, &a.Held, &a.EndReason, &a.Message, &a.ExitCode,
-		&a.Phase, &a.ReportedEnd, &a.ReportedMessage, &a.CreatedAt, &a.StartingAt, &a.ReportedStartingAt,
-		&a.ExecutorRunningAt, &a.RunningAt, &a.EndedAt, &a.ListensAt, &a.ResumedFrom)
-	if err != nil {
-		return nil, err
-	}
-	return &a, nil
-}
-
 // Attempt loads one attempt of a locked job.
 func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number int) (*Attempt, error) {
-	a, err := scanAttempt(q.QueryRow(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 AND number = $2`,
+	a, err := pg.One[Attempt](q.Query(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 AND number = $2`,
 		jobID, number))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf("attempt", fmt.Sprintf("%s/%d", jobID, number))
@@ -47,7 +36,7 @@ func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p requ
 	if err != nil {
 		return nil, fmt.Errorf("list attempts: %w", err)
 	}
-	attempts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Attempt, error) { return scanAttempt(row) })
+	attempts, err := pg.All[Attempt](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read attempts: %w", err)
 	}
@@ -57,7 +46,10 @@ func (s *Store) Attempts(ctx context.Context, q pg.Querier, jobID string, p requ
 // InsertAttempt stores a new attempt of a locked job.
 func (s *Store) InsertAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
 	_, err := tx.Exec(ctx, `INSERT INTO attempt (id, job_id, number, state, node_id, held, created_at, resumed_from)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8)`, a.ID, a.JobID, a.Number, a.State, a.NodeID, a.Held, a.CreatedAt, a.ResumedFrom)
+		VALUES (@id, @job_id, @number, @state, @node_id, @held, @created_at, @resumed_from)`, pgx.StrictNamedArgs{
+		"id": a.ID, "job_id": a.JobID, "number": a.Number, "state": a.State, "node_id": a.NodeID, "held": a.Held,
+		"created_at": a.CreatedAt, "resumed_from": a.ResumedFrom,
+	})
 	if err != nil {
 		return fmt.Errorf("insert attempt: %w", err)
 	}
@@ -66,12 +58,16 @@ func (s *Store) InsertAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error 
 
 // SaveAttempt writes a changed attempt of a locked job. An attempt that has ended is a conflict.
 func (s *Store) SaveAttempt(ctx context.Context, tx pgx.Tx, a *Attempt) error {
-	tag, err := tx.Exec(ctx, `UPDATE attempt SET state = $2, end_reason = $3, message = $4, exit_code = $5, phase = $6,
-			reported_end = $7, reported_message = $8, starting_at = $9, reported_starting_at = $10,
-			executor_running_at = $11, running_at = $12, ended_at = $13
-		WHERE id = $1 AND ended_at IS NULL`,
-		a.ID, a.State, a.EndReason, a.Message, a.ExitCode, a.Phase, a.ReportedEnd, a.ReportedMessage,
-		a.StartingAt, a.ReportedStartingAt, a.ExecutorRunningAt, a.RunningAt, a.EndedAt)
+	tag, err := tx.Exec(ctx, `UPDATE attempt SET state = @state, end_reason = @end_reason, message = @message,
+			exit_code = @exit_code, phase = @phase, reported_end = @reported_end, reported_message = @reported_message,
+			starting_at = @starting_at, reported_starting_at = @reported_starting_at, executor_running_at = @executor_running_at,
+			running_at = @running_at, ended_at = @ended_at
+		WHERE id = @id AND ended_at IS NULL`, pgx.StrictNamedArgs{
+		"id": a.ID, "state": a.State, "end_reason": a.EndReason, "message": a.Message, "exit_code": a.ExitCode, "phase": a.Phase,
+		"reported_end": a.ReportedEnd, "reported_message": a.ReportedMessage, "starting_at": a.StartingAt,
+		"reported_starting_at": a.ReportedStartingAt, "executor_running_at": a.ExecutorRunningAt, "running_at": a.RunningAt,
+		"ended_at": a.EndedAt,
+	})
 	if err != nil {
 		return fmt.Errorf("save attempt: %w", err)
 	}

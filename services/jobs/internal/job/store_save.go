@@ -32,13 +32,20 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 			created_at, state, queue_reason, queued_at, seq, own_command, team_id,
 			visibility_version, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
 			checkpoint)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$24,$25,$26,$27,
-			coalesce($28, '{infra,preempted}'::text[]),coalesce($29, '{}'::integer[]),$30,$31,$32,$33,$34,$35)`,
-		j.ID, j.RunID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
-		j.Labels, j.Priority, j.Spec, j.SpecDigest, j.Template, j.Pools, j.GPUs, j.RetryMax,
-		j.RunningS, j.StartingS, j.QueueS, j.CreatedAt, j.State, j.Queue.Reason, j.Queue.Since, j.Seq, j.OwnCommand, j.TeamID,
-		j.VisibilityVersion, j.RetryOn, j.RetryCodes, max(1, j.BackoffS), cmp.Or(j.RetryFrom, ResumeLatest), j.Resumable,
-		max(1, j.CheckpointGraceS), j.CheckpointNeeded, j.Checkpoint)
+		VALUES (@id, @run_id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @labels, @priority, @spec,
+			@spec_digest, @template, @pools, @gpus, @retry_max, @running_s, @starting_s, @queued_s, @created_at, @state,
+			@queue_reason, @queued_at, @seq, @own_command, @team_id, @visibility_version, coalesce(@retry_on,
+			'{infra,preempted}'::text[]), coalesce(@retry_codes, '{}'::integer[]), @retry_backoff_s, @retry_resume, @resumable,
+			@checkpoint_grace_s, @checkpoint_needed, @checkpoint)`, pgx.StrictNamedArgs{
+		"id": j.ID, "run_id": j.RunID, "name": j.Name, "owner_id": j.OwnerID, "owner_name": j.OwnerName, "project_id": j.ProjectID,
+		"project": j.Project, "visibility": j.Visibility, "labels": j.Labels, "priority": j.Priority, "spec": j.Spec,
+		"spec_digest": j.SpecDigest, "template": j.Template, "pools": j.Pools, "gpus": j.GPUs, "retry_max": j.RetryMax,
+		"running_s": j.RunningS, "starting_s": j.StartingS, "queued_s": j.QueueS, "created_at": j.CreatedAt, "state": j.State,
+		"queue_reason": j.Queue.Reason, "queued_at": j.Queue.Since, "seq": j.Seq, "own_command": j.OwnCommand, "team_id": j.TeamID,
+		"visibility_version": j.VisibilityVersion, "retry_on": j.RetryOn, "retry_codes": j.RetryCodes,
+		"retry_backoff_s": max(1, j.BackoffS), "retry_resume": cmp.Or(j.RetryFrom, ResumeLatest), "resumable": j.Resumable,
+		"checkpoint_grace_s": max(1, j.CheckpointGraceS), "checkpoint_needed": j.CheckpointNeeded, "checkpoint": j.Checkpoint,
+	})
 	if err != nil {
 		return fmt.Errorf("insert job: %w", err)
 	}
@@ -48,9 +55,13 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, j *Job, run RunFacts, cau
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
 			state, recipe_lock, bindings, recipe_digest, spec_digest, created_at, visibility_version, parents, protected)
-		VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,coalesce($16, '[]'::jsonb),$17)`,
-		j.RunID, j.ID, j.Name, j.OwnerID, j.OwnerName, j.ProjectID, j.Project, j.Visibility,
-		j.State, run.RecipeLock, run.Bindings, run.RecipeDigest, j.SpecDigest, j.CreatedAt, j.VisibilityVersion, parents, run.Protected)
+		VALUES (@id, @job_id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @state, @recipe_lock, @bindings,
+			@recipe_digest, @spec_digest, @created_at, @visibility_version, coalesce(@parents, '[]'::jsonb), @protected)`, pgx.StrictNamedArgs{
+		"id": j.RunID, "job_id": j.ID, "name": j.Name, "owner_id": j.OwnerID, "owner_name": j.OwnerName, "project_id": j.ProjectID,
+		"project": j.Project, "visibility": j.Visibility, "state": j.State, "recipe_lock": run.RecipeLock,
+		"bindings": run.Bindings, "recipe_digest": run.RecipeDigest, "spec_digest": j.SpecDigest, "created_at": j.CreatedAt,
+		"visibility_version": j.VisibilityVersion, "parents": parents, "protected": run.Protected,
+	})
 	if err != nil {
 		return fmt.Errorf("insert run: %w", err)
 	}
@@ -73,16 +84,21 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, j *Job, before State, cause
 	if j.State != before {
 		from = Sources(j.State)
 	}
-	err := tx.QueryRow(ctx, `UPDATE job SET state = $4, end_reason = $5, message = $6, warnings = $7, attempt = $8,
-			stop_reason = $9, queue_position = $10, queue_reason = $11, queue_detail = $12, queued_at = $13,
-			not_before = $14, scheduled_at = $15, starting_at = $16, executor_running_at = $17, running_at = $18,
-			ended_at = $19, retries = $20, signal_id = $21, signal_deadline = $22, signal_acked_at = $23, paused_at = $24,
-			checkpoint = $25, seq = seq + 1
-		WHERE id = $1 AND state = ANY($2) AND seq = $3 RETURNING seq`,
-		j.ID, from, j.Seq, j.State, j.EndReason, j.Message, notNil(j.Warnings), j.Attempt,
-		j.StopReason, j.Queue.Position, j.Queue.Reason, j.Queue.Detail, j.Queue.Since,
-		j.NotBefore, j.ScheduledAt, j.StartingAt, j.ExecutorRunningAt, j.RunningAt, j.EndedAt,
-		j.Retries, j.Signal.ID, j.Signal.Deadline, j.Signal.AckedAt, j.PausedAt, j.Checkpoint).Scan(&j.Seq)
+	err := tx.QueryRow(ctx, `UPDATE job SET state = @state, end_reason = @end_reason, message = @message, warnings = @warnings,
+			attempt = @attempt, stop_reason = @stop_reason, queue_position = @queue_position, queue_reason = @queue_reason,
+			queue_detail = @queue_detail, queued_at = @queued_at, not_before = @not_before, scheduled_at = @scheduled_at,
+			starting_at = @starting_at, executor_running_at = @executor_running_at, running_at = @running_at, ended_at = @ended_at,
+			retries = @retries, signal_id = @signal_id, signal_deadline = @signal_deadline, signal_acked_at = @signal_acked_at,
+			paused_at = @paused_at, checkpoint = @checkpoint, seq = seq + 1
+		WHERE id = @id AND state = ANY(@from) AND seq = @seq RETURNING seq`, pgx.StrictNamedArgs{
+		"id": j.ID, "from": from, "seq": j.Seq, "state": j.State, "end_reason": j.EndReason, "message": j.Message,
+		"warnings": notNil(j.Warnings), "attempt": j.Attempt, "stop_reason": j.StopReason, "queue_position": j.Queue.Position,
+		"queue_reason": j.Queue.Reason, "queue_detail": j.Queue.Detail, "queued_at": j.Queue.Since, "not_before": j.NotBefore,
+		"scheduled_at": j.ScheduledAt, "starting_at": j.StartingAt, "executor_running_at": j.ExecutorRunningAt,
+		"running_at": j.RunningAt, "ended_at": j.EndedAt, "retries": j.Retries, "signal_id": j.Signal.ID,
+		"signal_deadline": j.Signal.Deadline, "signal_acked_at": j.Signal.AckedAt, "paused_at": j.PausedAt,
+		"checkpoint": j.Checkpoint,
+	}).Scan(&j.Seq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fault.New(fault.Conflict, "job_state", "job %s cannot become %s from its current state", j.ID, j.State)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // TestRandomEventsFollowEdges applies random events to jobs and checks each step against
@@ -19,10 +20,10 @@ func TestRandomEventsFollowEdges(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		j := &job.Job{ID: "job_1", RetryMax: 2, RunningS: 30, StartingS: 20, QueueS: 40, CheckpointGraceS: 5, CheckpointNeeded: seed%2 == 0, Resumable: true, Status: job.Status{
-			State: job.Queued, Queue: job.Queue{Since: at()},
+			State: job.Queued, Queue: job.Queue{Since: fixtures.Now()},
 		}}
 		var a *job.Attempt
-		now := at()
+		now := fixtures.Now()
 		for range 40 {
 			before := j.State
 			was := j.Attempt

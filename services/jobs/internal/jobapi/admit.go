@@ -12,21 +12,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
-	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/canon"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/admission"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/hardware"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
-	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
-
-// AdmissionTrail writes audit records.
-type AdmissionTrail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
 
 // Admission admits submissions.
 type Admission struct {
@@ -35,18 +29,9 @@ type Admission struct {
 	Once  *idempotency.Once
 	IDs   *id.Source
 	Rand  io.Reader
-	Trail AdmissionTrail
+	Trail db.Recorder
 	// Hardware holds the configuration of hardware profiles that is locked while a job is admitted.
 	Hardware hardware.Store
-}
-
-// Submit runs a submission through the gates and admits it. A repeated request with the same Idempotency-Key gets
-// the first response, whatever the gates would decide now.
-func (a *Admission) Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
-	return a.submit(ctx, jobsv1.JobService_SubmitJob_FullMethodName, req, func() (*admission.Draft, origin, error) {
-		spec, err := jobspec.FromProto(req.GetSpec())
-		return &admission.Draft{API: req.GetApi(), Spec: spec, Caller: authn.CallerOf(ctx)}, origin{}, err
-	})
 }
 
 // origin is where a job comes from: its parent runs and its first checkpoint.
@@ -72,6 +57,9 @@ func (a *Admission) submit(
 	}
 	j, facts, err := a.job(d)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.World.Bind(ctx, d); err != nil {
 		return nil, err
 	}
 	if facts.Parents = from.parents; d.Recipe.Resumable {

@@ -34,18 +34,19 @@ func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) er
 // open implements the lookups of admission.World so that the submission of these tests passes every gate.
 type open struct{}
 
-func (open) Recipe(_ context.Context, name string) ([]jobspec.Recipe, error) {
+func (o open) Resolve(ctx context.Context, name, _ string, b jobspec.Bindings) (*jobspec.Resolved, error) {
 	if name == "broken/catalog" {
 		return nil, fault.New(fault.Unavailable, "", "the registry is down")
 	}
-	return []jobspec.Recipe{{Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"}}}, nil
+	in, err := o.Bind(ctx, b)
+	return &jobspec.Resolved{Inputs: in, Recipes: []jobspec.Recipe{{
+		Name: name, Version: "1.0.0", Digest: "sha256:d1", State: "active", Framework: jobspec.Framework{RuntimeID: "np"},
+	}}}, err
 }
 
-func (open) Resolve(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
+func (open) Bind(_ context.Context, b jobspec.Bindings) (*jobspec.Inputs, error) {
 	return &jobspec.Inputs{Datasets: []jobspec.Bound{{Name: "train", Ref: b.Datasets["train"]}}}, nil
 }
-
-func (open) Package(context.Context, string) (*jobspec.Object, error) { return nil, nil }
 
 func (open) Project(_ context.Context, key string) (*admission.ProjectFacts, error) {
 	return &admission.ProjectFacts{ID: "prj_" + key, Key: key, Visibility: "all"}, nil
@@ -101,7 +102,7 @@ func rows(t *testing.T, pool *pgxpool.Pool) (n int) {
 }
 
 // A failure after the last gate leaves nothing behind.
-func TestAdmission_Submit_failureLeavesNothing(t *testing.T) {
+func TestServer_SubmitJob_failureLeavesNothing(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -129,7 +130,7 @@ func TestAdmission_Submit_failureLeavesNothing(t *testing.T) {
 			if c.ctx != nil {
 				ctx = c.ctx(ctx)
 			}
-			_, err := a.Submit(ctx, req)
+			_, err := (&Server{Admission: a}).SubmitJob(ctx, req)
 			require.Error(t, err)
 			if c.code != "" {
 				require.Equal(t, c.code, fault.From(err).Code)
@@ -140,24 +141,24 @@ func TestAdmission_Submit_failureLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAdmission_Submit_queuesJobWithoutHoldingGPUs(t *testing.T) {
+func TestServer_SubmitJob_queuesJobWithoutHoldingGPUs(t *testing.T) {
 	t.Parallel()
 	a, pool := newAdmission(t)
-	got, err := a.Submit(as(t.Context()), submission())
+	got, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), submission())
 	require.NoError(t, err)
 	require.NoError(t, id.Check(id.Job, got.GetId()))
 	require.NoError(t, id.Check(id.Run, got.GetRunId()))
 	require.Equal(t, jobsv1.JobState_JOB_STATE_QUEUED, got.GetState())
 	require.Equal(t, job.WaitNew, got.GetQueue().GetReason(), "the scheduler has not seen the job yet")
 	require.Equal(t, 3, rows(t, pool), "only job, run and event: the account holds GPUs only once the job is placed")
-	again, err := a.Submit(as(t.Context()), submission())
+	again, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), submission())
 	require.NoError(t, err)
 	require.NotEqual(t, got.GetId(), again.GetId(), "without a key each submission is a new job")
 	require.NotEqual(t, got.GetSpecDigest(), again.GetSpecDigest(), "each job draws its own seed")
 	seeded := submission(func(r *jobsv1.SubmitJobRequest) { r.Spec.Seed = new(int64(7)) })
-	one, err := a.Submit(as(t.Context()), seeded)
+	one, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), seeded)
 	require.NoError(t, err)
-	two, err := a.Submit(as(t.Context()), seeded)
+	two, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), seeded)
 	require.NoError(t, err)
 	require.Equal(t, one.GetSpecDigest(), two.GetSpecDigest(), "equal specs have equal digests")
 }

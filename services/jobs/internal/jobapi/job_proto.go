@@ -1,25 +1,24 @@
 package jobapi
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
 // ToProto converts a job to proto.
 func ToProto(j *job.Job) *jobsv1.Job {
 	m := &jobsv1.Job{
-		Id: j.ID, RunId: j.RunID, Name: j.Name, State: StateToProto(j.State), EndReason: text(j.EndReason),
-		Message: text(j.Message), Project: j.Project, Owner: j.OwnerName, Labels: j.Labels,
+		Id: j.ID, RunId: j.RunID, Name: j.Name, State: StateToProto(j.State), EndReason: request.NonEmpty(j.EndReason),
+		Message: request.NonEmpty(j.Message), Project: j.Project, Owner: j.OwnerName, Labels: j.Labels,
 		Attempt: int32(j.Attempt), Spec: j.Spec, SpecDigest: j.SpecDigest, Warnings: j.Warnings,
-		CreatedAt: timestamppb.New(j.CreatedAt), ScheduledAt: timeTo(j.ScheduledAt), StartingAt: timeTo(j.StartingAt),
-		ExecutorRunningAt: timeTo(j.ExecutorRunningAt), RunningAt: timeTo(j.RunningAt), EndedAt: timeTo(j.EndedAt),
-		PausedAt: timeTo(j.PausedAt), Priority: int32(j.Priority), Checkpoint: checkpointToProto(j.Checkpoint), Version: j.Seq,
+		CreatedAt: timestamppb.New(j.CreatedAt), ScheduledAt: request.OptionalTime(j.ScheduledAt), StartingAt: request.OptionalTime(j.StartingAt),
+		ExecutorRunningAt: request.OptionalTime(j.ExecutorRunningAt), RunningAt: request.OptionalTime(j.RunningAt), EndedAt: request.OptionalTime(j.EndedAt),
+		PausedAt: request.OptionalTime(j.PausedAt), Priority: int32(j.Priority), Checkpoint: checkpointToProto(j.Checkpoint), Version: j.Seq,
 		Limits: limitsToProto(j),
 	}
 	if j.State == job.Queued {
@@ -64,10 +63,10 @@ func checkpointToProto(c *job.Checkpoint) *jobsv1.Checkpoint {
 
 func attemptToProto(a *job.Attempt) *jobsv1.Attempt {
 	m := &jobsv1.Attempt{
-		Number: int32(a.Number), State: string(a.State), NodeId: text(a.NodeID), EndReason: text(a.EndReason),
-		Message: text(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: timeTo(a.StartingAt),
-		ExecutorRunningAt: timeTo(a.ExecutorRunningAt), RunningAt: timeTo(a.RunningAt), EndedAt: timeTo(a.EndedAt),
-		Phase: text(a.Phase), ResumedFrom: text(a.ResumedFrom),
+		Number: int32(a.Number), State: string(a.State), NodeId: request.NonEmpty(a.NodeID), EndReason: request.NonEmpty(a.EndReason),
+		Message: request.NonEmpty(a.Message), CreatedAt: timestamppb.New(a.CreatedAt), StartingAt: request.OptionalTime(a.StartingAt),
+		ExecutorRunningAt: request.OptionalTime(a.ExecutorRunningAt), RunningAt: request.OptionalTime(a.RunningAt), EndedAt: request.OptionalTime(a.EndedAt),
+		Phase: request.NonEmpty(a.Phase), ResumedFrom: request.NonEmpty(a.ResumedFrom),
 	}
 	if a.ExitCode != nil {
 		code := int32(*a.ExitCode)
@@ -78,8 +77,8 @@ func attemptToProto(a *job.Attempt) *jobsv1.Attempt {
 
 func eventToProto(e event.Event) *commonv1.Event {
 	return &commonv1.Event{
-		Id: e.ID, Ts: timestamppb.New(e.At), Type: e.Type, ActorKind: e.ActorKind, ActorId: text(e.ActorID),
-		From: text(e.From), To: text(e.To), Reason: text(e.Reason), Message: text(e.Message),
+		Id: e.ID, Ts: timestamppb.New(e.At), Type: e.Type, ActorKind: e.ActorKind, ActorId: request.NonEmpty(e.ActorID),
+		From: request.NonEmpty(e.From), To: request.NonEmpty(e.To), Reason: request.NonEmpty(e.Reason), Message: request.NonEmpty(e.Message),
 	}
 }
 
@@ -108,18 +107,4 @@ func StateToProto(s job.State) jobsv1.JobState {
 		return jobsv1.JobState_JOB_STATE_STOPPED
 	}
 	return jobsv1.JobState_JOB_STATE_UNSPECIFIED
-}
-
-func text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func timeTo(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
 }

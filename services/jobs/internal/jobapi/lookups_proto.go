@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/admission"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
@@ -48,7 +49,7 @@ func (r *Rows) Pool(ctx context.Context, name string) (admission.PoolFacts, erro
 	}
 	facts := admission.PoolFacts{Known: known}
 	for _, n := range nodes {
-		facts.Nodes = append(facts.Nodes, admission.NodeFacts{ID: n.ID, GPUs: n.GPUs, CPUs: n.CPUs, MemoryGB: int(n.MemoryBytes / gigabytes)})
+		facts.Nodes = append(facts.Nodes, admission.NodeFacts{ID: n.ID, Size: job.Room{GPUs: n.GPUs, CPUs: n.CPUs, Memory: n.MemoryBytes}})
 	}
 	return facts, nil
 }

@@ -15,9 +15,16 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// Retry submits the spec of an ended job again. The new job resumes from the last checkpoint.
-func (a *Admission) Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from *job.Job) (*jobsv1.Job, error) {
-	j, err := a.submit(ctx, jobsv1.JobService_RetryJob_FullMethodName, req, func() (*admission.Draft, origin, error) {
+// RetryJob submits the spec of an ended job again. The new job resumes from the last checkpoint.
+func (s *Server) RetryJob(ctx context.Context, req *jobsv1.RetryJobRequest) (*jobsv1.Job, error) {
+	from, err := s.editable(ctx, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	if !from.State.Terminal() {
+		return nil, fault.New(fault.Conflict, "job_state", "only a job that has ended can be retried: job %s is %s", from.ID, from.State)
+	}
+	j, err := s.Admission.submit(ctx, jobsv1.JobService_RetryJob_FullMethodName, req, func() (*admission.Draft, origin, error) {
 		d, err := again(ctx, from)
 		parent := job.Parent{Kind: job.ParentRetry, RunID: from.RunID}
 		o := origin{}
@@ -32,9 +39,13 @@ func (a *Admission) Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from
 	return created(ctx, j, err)
 }
 
-// Clone submits the spec of a job as a new job, with the overrides of the request.
-func (a *Admission) Clone(ctx context.Context, req *jobsv1.CloneJobRequest, from *job.Job) (*jobsv1.Job, error) {
-	j, err := a.submit(ctx, jobsv1.JobService_CloneJob_FullMethodName, req, func() (*admission.Draft, origin, error) {
+// CloneJob submits the spec of a job as a new job, with the overrides of the request.
+func (s *Server) CloneJob(ctx context.Context, req *jobsv1.CloneJobRequest) (*jobsv1.Job, error) {
+	from, err := s.get(ctx, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	j, err := s.Admission.submit(ctx, jobsv1.JobService_CloneJob_FullMethodName, req, func() (*admission.Draft, origin, error) {
 		d, err := again(ctx, from)
 		if err != nil {
 			return nil, origin{}, err
@@ -63,26 +74,4 @@ func again(ctx context.Context, from *job.Job) (*admission.Draft, error) {
 	}
 	d.Spec.Complete()
 	return d, nil
-}
-
-// Preflight checks a submission against every gate without admitting it.
-func (a *Admission) Preflight(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.PreflightReport, error) {
-	spec, err := jobspec.FromProto(req.GetSpec())
-	if err != nil {
-		return nil, err
-	}
-	verdicts, err := admission.RunAll(ctx, a.World.Gates(), &admission.Draft{API: req.GetApi(), Spec: spec, Caller: authn.CallerOf(ctx)})
-	if err != nil {
-		return nil, err
-	}
-	report := &jobsv1.PreflightReport{Ok: true}
-	for _, v := range verdicts {
-		m := &jobsv1.GateVerdict{Gate: v.Gate, Status: string(v.Status)}
-		if v.Refusal != nil {
-			detail, status := v.Refusal.Text(), int32(fault.HTTPStatus(v.Refusal.Kind))
-			m.Detail, m.Refusal, report.Ok = &detail, &status, false
-		}
-		report.Gates = append(report.Gates, m)
-	}
-	return report, nil
 }

@@ -6,15 +6,19 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"google.golang.org/grpc"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
+	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
+	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/admission"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
 // Mover changes jobs.
@@ -25,43 +29,52 @@ type Mover interface {
 	Update(ctx context.Context, jobID string, change func(j *job.Job) error, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 }
 
-// Submitter admits submissions.
-type Submitter interface {
-	Submit(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error)
-	Retry(ctx context.Context, req *jobsv1.RetryJobRequest, from *job.Job) (*jobsv1.Job, error)
-	Clone(ctx context.Context, req *jobsv1.CloneJobRequest, from *job.Job) (*jobsv1.Job, error)
-	Preflight(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.PreflightReport, error)
-}
-
-// Watcher streams the changes of jobs.
-type Watcher interface {
-	Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error
-}
-
-// Trail writes audit records.
-type Trail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
-
 // Server implements JobService.
 type Server struct {
 	jobsv1.UnimplementedJobServiceServer
 	Pool      *pgxpool.Pool
 	Jobs      *job.Store
-	Submitter Submitter
+	Admission *Admission
 	Mover     Mover
-	Watcher   Watcher
-	Trail     Trail
+	Trail     db.Recorder
+	Hub       *pg.NotifyHub
+	Clock     clock.Clock
 }
 
-// SubmitJob runs every gate and admits the job, or refuses it without a trace.
+// SubmitJob runs every gate and admits the job, or refuses it without a trace. A repeated request with the same
+// Idempotency-Key gets the first response, whatever the gates would decide now.
 func (s *Server) SubmitJob(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
-	return s.Submitter.Submit(ctx, req)
+	return s.Admission.submit(ctx, jobsv1.JobService_SubmitJob_FullMethodName, req, func() (*admission.Draft, origin, error) {
+		d, err := draftFromProto(ctx, req.GetApi(), req.GetSpec())
+		return d, origin{}, err
+	})
 }
 
-// WatchJob sends the job as it was after each of its changes.
-func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error {
-	return s.Watcher.Watch(req, stream)
+// PreflightJob checks a submission against every gate without admitting it.
+func (s *Server) PreflightJob(ctx context.Context, req *jobsv1.PreflightJobRequest) (*jobsv1.PreflightReport, error) {
+	d, err := draftFromProto(ctx, req.GetApi(), req.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	verdicts, err := admission.RunAll(ctx, s.Admission.World.Gates(), d)
+	if err != nil {
+		return nil, err
+	}
+	report := &jobsv1.PreflightReport{Ok: true}
+	for _, v := range verdicts {
+		m := &jobsv1.GateVerdict{Gate: v.Gate, Status: string(v.Status)}
+		if v.Refusal != nil {
+			detail, status := v.Refusal.Text(), int32(fault.HTTPStatus(v.Refusal.Kind))
+			m.Detail, m.Refusal, report.Ok = &detail, &status, false
+		}
+		report.Gates = append(report.Gates, m)
+	}
+	return report, nil
+}
+
+func draftFromProto(ctx context.Context, api string, m *jobsv1.JobSpec) (*admission.Draft, error) {
+	spec, err := jobspec.FromProto(m)
+	return &admission.Draft{API: api, Spec: spec, Caller: authn.CallerOf(ctx)}, err
 }
 
 // GetJob returns a job.

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	graceS    = int32(job.StopGrace / time.Second)
-	maxPids   = 4096
-	gigabytes = 1 << 30
+	graceS  = int32(job.StopGrace / time.Second)
+	maxPids = 4096
 )
 
 // template encodes the agent's spec that all attempts of a job share, without the fields set for each attempt. It
@@ -50,7 +49,7 @@ func templateLimitsToProto(pools []job.Pool) *jobsv1.ResourceLimits {
 	l := &jobsv1.ResourceLimits{Pids: maxPids}
 	for _, p := range pools {
 		l.Cpus = max(l.GetCpus(), int32(p.CPU))
-		l.MemoryBytes = max(l.GetMemoryBytes(), int64(p.MemoryGB)*gigabytes)
+		l.MemoryBytes = max(l.GetMemoryBytes(), p.Need().Memory)
 	}
 	return l
 }

@@ -20,11 +20,11 @@ func (auth) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest, _ ..
 }
 
 // The version shows whether a job was resolved before or after a change of the visibility.
-func TestAdmission_Submit_storesVisibilityVersion(t *testing.T) {
+func TestServer_SubmitJob_storesVisibilityVersion(t *testing.T) {
 	t.Parallel()
 	a, pool := newAdmission(t)
 	a.World.Projects = &AuthProjects{Client: auth{}}
-	got, err := a.Submit(as(t.Context()), submission())
+	got, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), submission())
 	require.NoError(t, err)
 	for _, sql := range []string{`SELECT visibility_version FROM job WHERE id = $1`, `SELECT visibility_version FROM run WHERE job_id = $1`} {
 		var version int64

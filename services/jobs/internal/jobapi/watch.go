@@ -6,16 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/platform/authn"
-	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
-	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
@@ -28,23 +25,15 @@ const (
 	watchBatch = 100
 )
 
-// JobWatcher serves watches of jobs.
+// WatchJob sends the job as it was after each change with a number greater than after. It returns after the change
+// that ended the job.
 //
 // A lost wake-up delays a change but does not skip it. A start position past the last change is refused. If the caller
 // loses access to the job, because the job got another owner or its project was hidden, the watch ends as Absent
 // before it sends a later change, and at most lookAgain after the loss.
-type JobWatcher struct {
-	Pool  *pgxpool.Pool
-	Jobs  *job.Store
-	Hub   *pg.NotifyHub
-	Clock clock.Clock
-}
-
-// Watch sends the job as it was after each change with a number greater than after. It returns after the change
-// that ended the job.
-func (w *JobWatcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error {
+func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error {
 	ctx := stream.Context()
-	j, err := w.find(ctx, req.GetId())
+	j, err := s.find(ctx, req.GetId())
 	if err != nil {
 		return err
 	}
@@ -55,12 +44,12 @@ func (w *JobWatcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStream
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
-	changed := w.Hub.Wait(db.JobTopic(j.ID))
+	changed := s.Hub.Wait(db.JobTopic(j.ID))
 	defer changed.Close()
-	again := w.Clock.NewTicker(lookAgain)
+	again := s.Clock.NewTicker(lookAgain)
 	defer again.Stop()
 	for seq := max(0, req.GetAfter()); ; {
-		sent, ended, err := w.sendChanges(ctx, stream, j, seq)
+		sent, ended, err := s.sendChanges(ctx, stream, j, seq)
 		if seq += sent; err != nil || ended || j.State.Terminal() && seq >= j.Seq {
 			return err
 		}
@@ -73,7 +62,7 @@ func (w *JobWatcher) Watch(req *jobsv1.WatchJobRequest, stream grpc.ServerStream
 			}
 		}
 		// Reload the job: access may be lost, and if the job has ended by now, j.Seq is its last change.
-		if j, err = w.find(ctx, req.GetId()); err != nil {
+		if j, err = s.find(ctx, req.GetId()); err != nil {
 			return err
 		}
 	}
@@ -91,25 +80,25 @@ func within(after, last int64) error {
 }
 
 // find returns the job with the given job ID or run ID.
-func (w *JobWatcher) find(ctx context.Context, name string) (*job.Job, error) {
+func (s *Server) find(ctx context.Context, name string) (*job.Job, error) {
 	if !strings.HasPrefix(name, string(id.Run)+"_") {
 		if err := request.ID(id.Job, "id", name); err != nil {
 			return nil, err
 		}
-		return w.Jobs.Get(ctx, w.Pool, authn.ScopeOf(ctx), name)
+		return s.Jobs.Get(ctx, s.Pool, authn.ScopeOf(ctx), name)
 	}
 	if err := request.ID(id.Run, "id", name); err != nil {
 		return nil, err
 	}
-	return w.Jobs.OfRun(ctx, w.Pool, authn.ScopeOf(ctx), name)
+	return s.Jobs.OfRun(ctx, s.Pool, authn.ScopeOf(ctx), name)
 }
 
 // sendChanges sends the changes after seq, at most watchBatch. It returns how many it sent, and whether the last
 // one ended the job.
-func (w *JobWatcher) sendChanges(
+func (s *Server) sendChanges(
 	ctx context.Context, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse], j *job.Job, seq int64,
 ) (sent int64, ended bool, err error) {
-	statuses, err := w.Jobs.Statuses(ctx, w.Pool, j.ID, seq, watchBatch)
+	statuses, err := s.Jobs.Statuses(ctx, s.Pool, j.ID, seq, watchBatch)
 	if err != nil {
 		return 0, false, err
 	}

@@ -33,7 +33,7 @@ type bench struct {
 	pool *pgxpool.Pool
 	clk  *clock.Fake
 	ids  *id.Source
-	*jobapi.JobWatcher
+	*jobapi.Server
 }
 
 func newBench(t *testing.T) *bench {
@@ -41,7 +41,7 @@ func newBench(t *testing.T) *bench {
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	b := &bench{t: t, pool: pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs"), clk: clk}
 	b.ids = id.NewSource(clk, rand.Reader)
-	b.JobWatcher = &jobapi.JobWatcher{Pool: b.pool, Jobs: &job.Store{Events: event.NewLog(clk, b.ids, "jobs")}, Hub: pg.NewNotifyHub(), Clock: clk}
+	b.Server = &jobapi.Server{Pool: b.pool, Jobs: &job.Store{Events: event.NewLog(clk, b.ids, "jobs")}, Hub: pg.NewNotifyHub(), Clock: clk}
 	return b
 }
 
@@ -105,7 +105,7 @@ func (b *bench) follow(name string, projects ...authn.ProjectRole) *wire {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		w.ended <- b.Watch(&jobsv1.WatchJobRequest{Id: name}, w)
+		w.ended <- b.WatchJob(&jobsv1.WatchJobRequest{Id: name}, w)
 	}()
 	b.t.Cleanup(func() { <-over })
 	require.EqualValues(b.t, 1, (<-w.sent).GetSeq())
@@ -120,7 +120,7 @@ func (b *bench) exec(sql, jobID string) {
 }
 
 // Hiding a project wakes no watch; the watches notice it when they poll.
-func TestWatcher_Watch_endsWhenAccessIsLost(t *testing.T) {
+func TestServer_WatchJob_endsWhenAccessIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	member := authn.ProjectRole{Project: "prj_1", Role: authn.ProjectViewer}
@@ -153,7 +153,7 @@ func TestWatcher_Watch_endsWhenAccessIsLost(t *testing.T) {
 	}
 }
 
-func TestWatcher_Watch_sendsNoChangeAfterAccessIsLost(t *testing.T) {
+func TestServer_WatchJob_sendsNoChangeAfterAccessIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert()
@@ -165,7 +165,7 @@ func TestWatcher_Watch_sendsNoChangeAfterAccessIsLost(t *testing.T) {
 	require.Empty(t, w.sent)
 }
 
-func TestWatcher_Watch_continuesWhileVisible(t *testing.T) {
+func TestServer_WatchJob_continuesWhileVisible(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	j := b.insert()

@@ -40,6 +40,13 @@ type Bound struct {
 	Files             []Object
 }
 
+// Resolved is what the registry has for the references of a submission.
+type Resolved struct {
+	Recipes []Recipe // every version of the recipe, or none if the recipe is unknown
+	Package *Object  // nil if no package was requested
+	Inputs  *Inputs
+}
+
 // Inputs is what the bindings of a spec resolve to with the submitter's permissions.
 type Inputs struct {
 	Datasets            []Bound

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
-	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
 // Registry is the catalog backed by the registry service.
@@ -14,57 +13,65 @@ type Registry struct {
 	Client registrypeerv1.CatalogPeerServiceClient
 }
 
-// Recipe returns every version of a recipe, or none if the recipe is unknown.
-func (c *Registry) Recipe(ctx context.Context, name string) ([]Recipe, error) {
-	resp, err := c.Client.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: name})
-	if fault.Is(err, fault.Absent) {
-		return nil, nil
-	}
+// Resolve returns all that a submission refers to, in one call and with the permissions of the caller in ctx. packageID
+// is empty for none; a package that is not accepted is the refusal of its gate.
+func (c *Registry) Resolve(ctx context.Context, recipe, packageID string, b Bindings) (*Resolved, error) {
+	resp, err := c.Client.ResolveSubmission(ctx, &registrypeerv1.ResolveSubmissionRequest{
+		Recipe: recipe, PackageId: packageID, Bindings: bindingsToProto(b),
+	})
 	if err != nil {
 		return nil, err
 	}
-	versions := make([]Recipe, 0, len(resp.GetVersions()))
+	out := &Resolved{Package: objectFromProto(resp.GetPackage()), Inputs: inputsFromProto(resp.GetBindings())}
 	for _, v := range resp.GetVersions() {
-		r := v.GetRecipe()
-		recipe := Recipe{
-			Name: r.GetName(), Version: r.GetVersion(), Digest: r.GetDigest(), State: r.GetState(),
-			Framework:    Framework{Name: r.GetFramework().GetName(), RuntimeID: r.GetFramework().GetRuntimeId(), Image: r.GetFramework().GetImage()},
-			ParamsSchema: r.GetParamsSchema(), RequiredDatasets: v.GetRequiredDatasets(), Entrypoint: v.GetEntrypoint(), Resumable: r.GetResumable(),
-			Package: objectFromProto(v.GetPackage()), Environment: environmentFromProto(v.GetEnvironment()),
+		r, err := recipeFromProto(v)
+		if err != nil {
+			return nil, err
 		}
-		if len(r.GetInputs()) > 0 {
-			if err := json.Unmarshal(r.GetInputs(), &recipe.Inputs); err != nil {
-				return nil, fmt.Errorf("read the inputs of recipe %s: %w", name, err)
-			}
-		}
-		versions = append(versions, recipe)
+		out.Recipes = append(out.Recipes, r)
 	}
-	return versions, nil
+	return out, nil
 }
 
-// Package returns an accepted package, with the permissions of the caller in ctx.
-func (c *Registry) Package(ctx context.Context, id string) (*Object, error) {
-	resp, err := c.Client.ResolvePackage(ctx, &registrypeerv1.ResolvePackageRequest{PackageId: id})
+// Bind resolves bindings again, for a job that is about to be admitted. The registry records that the job reads the
+// protected datasets among them.
+func (c *Registry) Bind(ctx context.Context, b Bindings) (*Inputs, error) {
+	resp, err := c.Client.ResolveBindings(ctx, bindingsToProto(b))
 	if err != nil {
 		return nil, err
 	}
-	return objectFromProto(resp.GetObject()), nil
+	return inputsFromProto(resp), nil
 }
 
-// Resolve resolves bindings with the permissions of the caller in ctx.
-func (c *Registry) Resolve(ctx context.Context, b Bindings) (*Inputs, error) {
-	resp, err := c.Client.ResolveBindings(ctx, &registrypeerv1.ResolveBindingsRequest{Datasets: b.Datasets, Model: b.Model})
-	if err != nil {
-		return nil, err
+func bindingsToProto(b Bindings) *registrypeerv1.ResolveBindingsRequest {
+	return &registrypeerv1.ResolveBindingsRequest{Datasets: b.Datasets, Model: b.Model}
+}
+
+func recipeFromProto(v *registrypeerv1.CatalogRecipe) (Recipe, error) {
+	r := v.GetRecipe()
+	recipe := Recipe{
+		Name: r.GetName(), Version: r.GetVersion(), Digest: r.GetDigest(), State: r.GetState(),
+		Framework:    Framework{Name: r.GetFramework().GetName(), RuntimeID: r.GetFramework().GetRuntimeId(), Image: r.GetFramework().GetImage()},
+		ParamsSchema: r.GetParamsSchema(), RequiredDatasets: v.GetRequiredDatasets(), Entrypoint: v.GetEntrypoint(), Resumable: r.GetResumable(),
+		Package: objectFromProto(v.GetPackage()), Environment: environmentFromProto(v.GetEnvironment()),
 	}
-	in := &Inputs{Unknown: resp.GetUnknown(), Unreadable: resp.GetUnreadable(), Protected: resp.GetProtected()}
-	for _, d := range resp.GetDatasets() {
+	if len(r.GetInputs()) > 0 {
+		if err := json.Unmarshal(r.GetInputs(), &recipe.Inputs); err != nil {
+			return Recipe{}, fmt.Errorf("read the inputs of recipe %s: %w", r.GetName(), err)
+		}
+	}
+	return recipe, nil
+}
+
+func inputsFromProto(m *registrypeerv1.ResolveBindingsResponse) *Inputs {
+	in := &Inputs{Unknown: m.GetUnknown(), Unreadable: m.GetUnreadable(), Protected: m.GetProtected()}
+	for _, d := range m.GetDatasets() {
 		in.Datasets = append(in.Datasets, Bound{
 			Name: d.GetName(), Ref: d.GetRef(), Digest: d.GetDigest(), Files: objectsFromProto(d.GetFiles()),
 		})
 	}
-	if m := resp.GetModel(); m != nil && m.GetRef() != "" {
-		in.Model = &Bound{Ref: m.GetRef(), Digest: m.GetDigest(), Files: objectsFromProto(m.GetFiles())}
+	if model := m.GetModel(); model.GetRef() != "" {
+		in.Model = &Bound{Ref: model.GetRef(), Digest: model.GetDigest(), Files: objectsFromProto(model.GetFiles())}
 	}
-	return in, nil
+	return in
 }

@@ -7,27 +7,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
-
-// schema is the part of JSON Schema that describes the hyperparameters of recipes.
-type schema struct {
-	Properties           map[string]property `json:"properties"`
-	Required             []string            `json:"required"`
-	AdditionalProperties *bool               `json:"additionalProperties"`
-}
-
-type property struct {
-	Type      string            `json:"type"`
-	Enum      []json.RawMessage `json:"enum"`
-	Minimum   *json.Number      `json:"minimum"`
-	Maximum   *json.Number      `json:"maximum"`
-	MinLength *int              `json:"minLength"`
-	MaxLength *int              `json:"maxLength"`
-}
 
 // ParamError describes an invalid parameter value.
 type ParamError struct{ text string }
@@ -37,37 +22,47 @@ func (e *ParamError) Error() string { return e.text }
 
 func badParam(format string, args ...any) error { return &ParamError{fmt.Sprintf(format, args...)} }
 
-// CheckParams checks a flat object of parameters against a schema. Invalid parameters give a *ParamError; a broken
+// CheckParams checks a flat object of parameters against a JSON Schema. Invalid parameters give a *ParamError; a broken
 // schema gives another error, because it is not the user's fault.
 func CheckParams(rawSchema, rawParams []byte) error {
-	var s schema
-	if len(rawSchema) > 0 {
-		if err := json.Unmarshal(rawSchema, &s); err != nil {
-			return fmt.Errorf("read the recipe's params_schema: %w", err)
-		}
+	schema, err := compile(rawSchema)
+	if err != nil {
+		return fmt.Errorf("read the recipe's params_schema: %w", err)
 	}
 	params, err := flat(rawParams)
 	if err != nil {
 		return err
 	}
-	for _, name := range s.Required {
-		if _, set := params[name]; !set {
-			return badParam("%s is required", name)
-		}
+	if err := schema.Validate(withoutExtremes(params)); err != nil {
+		return refusal(schema, params, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		p, known := s.Properties[name]
-		if !known {
-			if s.AdditionalProperties != nil && !*s.AdditionalProperties {
-				return badParam("%s is not a parameter of the recipe%s", name, didYouMean(name, s.Properties))
-			}
-			continue
-		}
-		if err := p.check(name, params[name]); err != nil {
-			return err
+		if n, ok := params[name].(json.Number); ok && schema.Properties[name] != nil && extreme(n) {
+			return badParam("%s is out of range", name)
 		}
 	}
 	return nil
+}
+
+// schemaURL names the schema in errors. It is absolute, because a relative one would be resolved in the file system.
+const schemaURL = "recipe:///params_schema"
+
+// compile compiles a schema. Without one, everything is valid.
+func compile(raw []byte) (*jsonschema.Schema, error) {
+	if len(raw) == 0 {
+		raw = []byte("{}")
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // a $ref must not read files or the network
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(schemaURL)
 }
 
 // flat decodes an object whose values contain no objects.
@@ -103,116 +98,42 @@ func isFlat(v any) bool {
 	return true
 }
 
-func (p property) check(name string, v any) error {
-	if p.Type != "" && !hasType(v, p.Type) {
-		return badParam("%s must be of type %s", name, p.Type)
-	}
-	if len(p.Enum) > 0 && !slices.ContainsFunc(p.Enum, func(raw json.RawMessage) bool { return equalJSON(raw, v) }) {
-		words := make([]string, len(p.Enum))
-		for i, raw := range p.Enum {
-			words[i] = string(raw)
-		}
-		return badParam("%s must be one of %s", name, strings.Join(words, ", "))
-	}
-	if n, ok := v.(json.Number); ok {
-		return p.bounds(name, n)
-	}
-	if s, ok := v.(string); ok {
-		return p.length(name, len([]rune(s)))
-	}
-	return nil
-}
-
-func (p property) bounds(name string, n json.Number) error {
-	value, ok := rational(n)
-	if !ok {
-		return badParam("%s is out of range", name)
-	}
-	if p.Minimum != nil {
-		if low, ok := rational(*p.Minimum); ok && value.Cmp(low) < 0 {
-			return badParam("%s must be at least %s, got %s", name, *p.Minimum, n)
-		}
-	}
-	if p.Maximum != nil {
-		if high, ok := rational(*p.Maximum); ok && value.Cmp(high) > 0 {
-			return badParam("%s must be at most %s, got %s", name, *p.Maximum, n)
-		}
-	}
-	return nil
-}
-
-func (p property) length(name string, n int) error {
-	if p.MinLength != nil && n < *p.MinLength {
-		return badParam("%s must have at least %d characters", name, *p.MinLength)
-	}
-	if p.MaxLength != nil && n > *p.MaxLength {
-		return badParam("%s must have at most %d characters", name, *p.MaxLength)
-	}
-	return nil
-}
-
-// hasType reports whether a value has a JSON Schema type. A number without a fraction is an integer, even if
-// written as 3.0.
-func hasType(v any, want string) bool {
+// withoutExtremes returns a copy of v with null in place of extreme numbers. The library computes with exact fractions:
+// large exponents cost memory, and very large ones make it panic. A schema that requires a number refuses null.
+func withoutExtremes(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		n, ok := rational(v)
-		return want == "number" && ok || want == "integer" && ok && n.IsInt()
-	case string:
-		return want == "string"
-	case bool:
-		return want == "boolean"
+		if extreme(v) {
+			return nil
+		}
 	case []any:
-		return want == "array"
-	case nil:
-		return want == "null"
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = withoutExtremes(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, e := range v {
+			out[name] = withoutExtremes(e)
+		}
+		return out
 	}
-	return false
+	return v
 }
 
-// maxDigits bounds the length and the exponent of a number, because exact arithmetic on larger ones costs memory.
+// maxDigits bounds the length and the exponent of a number.
 const maxDigits = 400
 
-// rational returns a number's exact value. It fails for numbers outside the range of a double.
-func rational(n json.Number) (*big.Rat, bool) {
-	if _, err := strconv.ParseFloat(string(n), 64); err != nil || len(n) > maxDigits {
-		return nil, false
+// extreme reports whether a number is outside the range of a double or has more digits than any use needs.
+func extreme(n json.Number) bool {
+	if _, err := n.Float64(); err != nil || len(n) > maxDigits {
+		return true
 	}
-	if _, exp, found := strings.Cut(strings.ToLower(string(n)), "e"); found {
-		if e, err := strconv.Atoi(exp); err != nil || e > maxDigits || e < -maxDigits {
-			return nil, false
-		}
-	}
-	return new(big.Rat).SetString(string(n))
-}
-
-func equalJSON(raw json.RawMessage, v any) bool {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var want any
-	if dec.Decode(&want) != nil {
+	_, exp, found := strings.Cut(strings.ToLower(string(n)), "e")
+	if !found {
 		return false
 	}
-	a, aIs := want.(json.Number)
-	b, bIs := v.(json.Number)
-	if aIs && bIs {
-		x, okX := rational(a)
-		y, okY := rational(b)
-		return okX && okY && x.Cmp(y) == 0
-	}
-	if _, isList := v.([]any); isList {
-		return false
-	}
-	return want == v
-}
-
-// didYouMean suggests a known name that differs only in case or in the part before the last dot.
-func didYouMean(name string, known map[string]property) string {
-	last := name[strings.LastIndexByte(name, '.')+1:]
-	for _, k := range slices.Sorted(maps.Keys(known)) {
-		if strings.EqualFold(k, name) || strings.EqualFold(k[strings.LastIndexByte(k, '.')+1:], last) {
-			return "; did you mean " + k + "?"
-		}
-	}
-	return ""
+	e, err := strconv.Atoi(exp)
+	return err != nil || e > maxDigits || e < -maxDigits
 }

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,11 +57,86 @@ func TestCheckParams(t *testing.T) {
 	require.NoError(t, CheckParams(nil, []byte(`{"anything": [1, "x", null]}`)), "without a schema anything is allowed")
 }
 
+// keywords uses parts of JSON Schema that no shipped recipe uses yet.
+const keywords = `{
+	"minProperties": 1, "dependentRequired": {"optim.momentum": ["optim.name"]},
+	"$defs": {"share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}},
+	"properties": {
+		"data.held_out": {"$ref": "#/$defs/share"},
+		"data.mix": {"type": "array", "items": {"$ref": "#/$defs/share"}, "uniqueItems": true, "maxItems": 3},
+		"model.heads": {"type": ["integer", "null"], "multipleOf": 2},
+		"model.name": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2},
+		"optim.schedule": {"anyOf": [{"const": "none"}, {"type": "integer", "minimum": 10}]},
+		"optim.width": {"allOf": [{"type": "integer"}, {"minimum": 1}, {"maximum": 1000000}]},
+		"train.any": {"minimum": 0}
+	}
+}`
+
+func TestCheckParams_keywords(t *testing.T) {
+	t.Parallel()
+	for params, want := range map[string]string{
+		`{"data.held_out": 1, "data.mix": [0.5, 0.25], "model.heads": null, "model.name": "ab"}`: "",
+		`{"optim.schedule": "none", "unknown": 1e-99999999}`:                                     "",
+		`{"optim.schedule": 10, "train.any": "x"}`:                                               "",
+		`{}`:                                     "the parameters: minProperties: got 0, want 1",
+		`{"optim.momentum": 1}`:                  "the parameters: properties 'optim.name' required, if 'optim.momentum' exists",
+		`{"data.held_out": 0}`:                   "data.held_out: exclusiveMinimum: got 0, want 0",
+		`{"data.held_out": 1e3}`:                 "data.held_out must be at most 1, got 1e3",
+		`{"data.mix": [0.5, 1.50]}`:              "data.mix[1] must be at most 1, got 1.50",
+		`{"data.mix": [0.5, "x"]}`:               "data.mix[1] must be of type number",
+		`{"data.mix": [0.5, 1e-99999999]}`:       "data.mix[1] must be of type number",
+		`{"data.mix": [0.5, 0.50]}`:              "data.mix: items at 0 and 1 are equal",
+		`{"model.heads": 3, "model.name": "A"}`:  "model.heads: multipleOf: got 3, want 2",
+		`{"model.heads": true}`:                  "model.heads must be of type null or integer",
+		`{"model.heads": 1e999}`:                 "model.heads is out of range",
+		`{"model.name": "A"}`:                    "model.name must have at least 2 characters",
+		`{"model.name": "AB"}`:                   "model.name: 'AB' does not match pattern '^[a-z]+$'",
+		`{"optim.schedule": 1}`:                  "optim.schedule: 'anyOf' failed",
+		`{"optim.width": 0}`:                     "optim.width must be at least 1, got 0",
+		`{"optim.width": 1000001, "zzz": [{}]}`:  "zzz contains an object; parameters are flat, with dots in their names",
+		`{"optim.width": 1000001, "zzz": [[]]}`:  "optim.width must be at most 1000000, got 1000001",
+		`{"train.any": 1e999}`:                   "train.any is out of range",
+		`{"train.any": -1, "optim.schedule": 1}`: "optim.schedule: 'anyOf' failed",
+	} {
+		err := CheckParams([]byte(keywords), []byte(params))
+		if want == "" {
+			require.NoError(t, err, params)
+			continue
+		}
+		require.EqualError(t, err, want, params)
+	}
+}
+
+func TestCheckParams_brokenSchema(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{
+		`{`, `3`, `{"properties": 3}`, `{"properties": {"a": {"type": "int"}}}`, `{"properties": {"a": {"pattern": "("}}}`,
+		`{"$ref": "file:///etc/hostname"}`, `{"$ref": "https://example.com/schema"}`, `{"$schema": "https://example.com/schema"}`,
+	} {
+		err := CheckParams([]byte(schema), []byte(`{}`))
+		require.ErrorContains(t, err, "read the recipe's params_schema", schema)
+		var bad *ParamError
+		require.NotErrorAs(t, err, &bad, schema)
+	}
+}
+
 func FuzzCheckParams(f *testing.F) {
 	f.Add(`{"model.layers": 2}`)
 	f.Add(`{"model.layers": 1e400}`)
+	f.Add(`{"data.mix": [0.5, 1e-99999999, 0.50], "model.heads": 3, "train.any": -1}`)
 	f.Fuzz(func(t *testing.T, params string) {
-		// CheckParams must not panic on any input.
-		_ = CheckParams([]byte(testSchema), []byte(params))
+		// CheckParams must not panic on any input, and report the same fault each time.
+		for _, schema := range []string{testSchema, keywords} {
+			err := CheckParams([]byte(schema), []byte(params))
+			require.Equal(t, err, CheckParams([]byte(schema), []byte(params)))
+			var bad *ParamError
+			require.True(t, err == nil || errors.As(err, &bad), err)
+		}
 	})
+}
+
+func BenchmarkCheckParams(b *testing.B) {
+	for b.Loop() {
+		require.NoError(b, CheckParams([]byte(testSchema), []byte(`{"model.layers": 2, "optim.lr": 1e-3}`)))
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // A run is complete without its job: nothing of it is read from the job's row.
@@ -77,7 +78,7 @@ func TestCloseRetriedForDays(t *testing.T) {
 	var pause time.Duration
 	c := &run.Closer{Clock: fixedClock(t)}
 	for attempt := 1; attempt < q.opts[0].MaxAttempts; attempt++ {
-		pause += c.NextRetry(&river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{Attempt: attempt}}).Sub(at())
+		pause += c.NextRetry(&river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{Attempt: attempt}}).Sub(fixtures.Now())
 	}
 	require.Greater(t, pause, 72*time.Hour)
 	q.err = errors.New("full")
@@ -150,5 +151,5 @@ func TestResolveIngestTokenFollowsRows(t *testing.T) {
 
 func fixedClock(t *testing.T) *clock.Fake {
 	t.Helper()
-	return clock.NewFake(at())
+	return clock.NewFake(fixtures.Now())
 }

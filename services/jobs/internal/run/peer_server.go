@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/ingesttoken"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
@@ -52,7 +53,7 @@ func (s *PeerServer) ResolveIngestToken(
 	}
 	return &jobspeerv1.IngestGrant{
 		RunId: g.RunID, JobId: g.JobID, Attempt: int32(g.Attempt), Container: g.Container, Current: g.Current,
-		EndedAt: timeTo(g.EndedAt), ExpiresAt: timestamppb.New(g.ExpiresAt),
+		EndedAt: request.OptionalTime(g.EndedAt), ExpiresAt: timestamppb.New(g.ExpiresAt),
 		Owner: &jobspeerv1.RunOwner{
 			RunId: g.RunID, JobId: g.JobID, OwnerId: g.OwnerID, ProjectId: g.ProjectID, Project: g.Project, Visibility: g.Visibility,
 			VisibilityVersion: g.VisibilityVersion,

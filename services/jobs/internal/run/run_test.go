@@ -22,10 +22,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
 
 const (
 	first  = "run_01jd000000000000000000000a"
@@ -43,10 +42,10 @@ func newPool(t *testing.T) *pgxpool.Pool {
 		_, err := pool.Exec(t.Context(), `INSERT INTO run (id, job_id, name, owner_id, owner_name, project_id, project, visibility,
 				state, attempts, recipe_lock, bindings, recipe_digest, spec_digest, end_reason, created_at, ended_at)
 			VALUES ($1, 'job_' || $1, 'n', $2, $2 || '-name', $3, $3 || '-name', $4, $5, 2, '{"a":1}', '{"b":2}', 'sha256:r', 'sha256:s', $6, $7, $8)`,
-			id, owner, project, visibility, state, reason, at().Add(time.Duration(n)*time.Minute), ended)
+			id, owner, project, visibility, state, reason, fixtures.Now().Add(time.Duration(n)*time.Minute), ended)
 		require.NoError(t, err)
 	}
-	end := at().Add(time.Hour)
+	end := fixtures.Now().Add(time.Hour)
 	insert(1, first, "usr_a", "prj_1", "project", "succeeded", "completed", &end)
 	insert(2, second, "usr_b", "prj_2", "project", "failed", "user_error", &end)
 	insert(3, third, "usr_b", "prj_2", "all", "stopped", "user_stop", &end)
@@ -111,7 +110,7 @@ func TestServerListAndGetRuns(t *testing.T) {
 	require.Nil(t, live.EndReason, "not ended")
 	require.Nil(t, live.GetEndedAt())
 	require.Equal(t, "completed", ended.GetEndReason())
-	require.Equal(t, at().Add(time.Hour), ended.GetEndedAt().AsTime())
+	require.Equal(t, fixtures.Now().Add(time.Hour), ended.GetEndedAt().AsTime())
 	require.Equal(t, "job_"+first, ended.GetJobId())
 	require.Equal(t, []string{"usr_a-name", "prj_1-name"}, []string{ended.GetOwner(), ended.GetProject()})
 	require.JSONEq(t, `{"a":1}`, string(ended.GetRecipeLock()))
@@ -189,7 +188,7 @@ func (i *ingest) CloseRun(
 
 func TestCloser_Work(t *testing.T) {
 	t.Parallel()
-	in, clk := &ingest{}, clock.NewFake(at())
+	in, clk := &ingest{}, clock.NewFake(fixtures.Now())
 	c := &run.Closer{Pool: newPool(t), Ingest: in, Clock: clk}
 	closing := func(runID string) error {
 		return c.Work(t.Context(), &river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{}, Args: run.CloseArgs{RunID: runID}})
@@ -197,12 +196,12 @@ func TestCloser_Work(t *testing.T) {
 	require.NoError(t, closing(second))
 	require.Len(t, in.requests, 1)
 	require.Equal(t, []string{second, "failed"}, []string{in.requests[0].GetRunId(), in.requests[0].GetState()})
-	require.Equal(t, at().Add(time.Hour), in.requests[0].GetEndedAt().AsTime())
+	require.Equal(t, fixtures.Now().Add(time.Hour), in.requests[0].GetEndedAt().AsTime())
 	in.err = errors.New("unavailable")
 	require.ErrorIs(t, closing(second), in.err)
 	require.True(t, fault.Is(closing("run_none"), fault.Absent))
 	for attempt, pause := range map[int]time.Duration{1: 2, 2: 4, 3: 8, 4: 15, 5: 15, 19_999: 15} {
 		next := c.NextRetry(&river.Job[run.CloseArgs]{JobRow: &rivertype.JobRow{Attempt: attempt}})
-		require.Equal(t, at().Add(pause*time.Second), next, "after try %d", attempt)
+		require.Equal(t, fixtures.Now().Add(pause*time.Second), next, "after try %d", attempt)
 	}
 }

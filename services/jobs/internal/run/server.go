@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -57,7 +56,7 @@ func toProto(r *Run) *jobsv1.Run {
 		Id: r.ID, JobId: r.JobID, Project: r.Project, Owner: r.OwnerName, Name: r.Name,
 		State: jobapi.StateToProto(job.State(r.State)), Attempts: int32(r.Attempts), RecipeLock: r.RecipeLock,
 		Bindings: r.Bindings, RecipeDigest: r.RecipeDigest, SpecDigest: r.SpecDigest,
-		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
+		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: request.OptionalTime(r.StartedAt), EndedAt: request.OptionalTime(r.EndedAt),
 	}
 	for _, p := range r.Parents {
 		m.Parents = append(m.Parents, &jobsv1.RunParent{Kind: p.Kind, RunId: p.RunID, Step: p.Step})
@@ -66,11 +65,4 @@ func toProto(r *Run) *jobsv1.Run {
 		m.EndReason = &r.EndReason
 	}
 	return m
-}
-
-func timeTo(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
 }

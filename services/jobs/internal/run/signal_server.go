@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
@@ -46,7 +47,7 @@ func (s *PeerServer) AckSignal(ctx context.Context, req *jobspeerv1.AckSignalReq
 }
 
 func signalToProto(a job.PendingSignal) *jobspeerv1.Signal {
-	return &jobspeerv1.Signal{Signal: a.Signal, Id: a.ID, Deadline: timeTo(a.Deadline)}
+	return &jobspeerv1.Signal{Signal: a.Signal, Id: a.ID, Deadline: request.OptionalTime(a.Deadline)}
 }
 
 // lookAgain is how often a watch of signals checks again without a wake-up.

@@ -11,6 +11,7 @@ import (
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 func TestListModelUsersOfLiveJobs(t *testing.T) {
@@ -28,7 +29,7 @@ func TestListModelUsersOfLiveJobs(t *testing.T) {
 				spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, state, queued_at, seq, end_reason, ended_at)
 			VALUES ($1, 'run_' || $1, 'n', 'usr_a', 'alice', 'prj_1', 'default', 'team', '{}', 50, json_build_object('bindings', json_build_object('model', $2::text)),
 				'', $3, '[]', 0, 0, 1, 1, 1, $4, $5, now(), 1, CASE WHEN $6 THEN 'completed' ELSE '' END, CASE WHEN $6 THEN now() END)`,
-			name, asked, template, at().Add(time.Duration(made)*time.Second), state, ended)
+			name, asked, template, fixtures.Now().Add(time.Duration(made)*time.Second), state, ended)
 		require.NoError(t, err)
 		return name
 	}

@@ -61,14 +61,6 @@ type Decision struct {
 	Detail        string
 }
 
-// SlotsOf returns how many slots a rank takes that uses the given number of GPUs: slots are for work without a GPU.
-func SlotsOf(gpus int) int {
-	if gpus > 0 {
-		return 0
-	}
-	return 1
-}
-
 type plan struct {
 	now      time.Time
 	nodes    []*Node
@@ -115,11 +107,12 @@ func first(a, b Waiting) int {
 
 func (p *plan) engine(e Engine) Decision {
 	want := job.Pool{Pool: e.Pool, Nodes: 1, GPUsPerNode: e.GPUs}
+	need := job.Room{GPUs: e.GPUs, Slots: e.Slots}
 	for _, n := range p.candidates(want) {
-		if !fits(n, want, e.Slots) || (len(n.Drivers) > 0 && !slices.Contains(n.Drivers, e.Driver)) {
+		if !n.fits(need) || (len(n.Drivers) > 0 && !slices.Contains(n.Drivers, e.Driver)) {
 			continue
 		}
-		n.take(want, e.Slots)
+		n.take(need)
 		return Decision{WorkID: e.WorkID, Places: []Place{{NodeID: n.ID, Pool: want}}}
 	}
 	return Decision{WorkID: e.WorkID, Reason: job.WaitPoolCapacity}
@@ -156,7 +149,7 @@ func (p *plan) job(w Waiting) Decision {
 		return p.short(w, short)
 	}
 	for _, pl := range places {
-		p.node(pl.NodeID).take(pl.Pool, SlotsOf(pl.Pool.GPUsPerNode))
+		p.node(pl.NodeID).take(pl.Pool.Need())
 	}
 	for _, id := range w.holders() {
 		account := p.accounts[id]
@@ -214,13 +207,14 @@ func light(pools []job.Pool) bool {
 func (p *plan) gang(pools []job.Pool, view func(Node) Node, spare int) (places []Place, lacking job.Pool) {
 	taken := map[string]bool{}
 	for _, pool := range pools {
-		left := pool.Nodes
+		left, need := pool.Nodes, pool.Need()
+		need.Slots += spare
 		for _, n := range p.candidates(pool) {
 			probe := view(*n)
 			if left == 0 {
 				break
 			}
-			if taken[n.ID] || !fits(&probe, pool, SlotsOf(pool.GPUsPerNode)+spare) {
+			if taken[n.ID] || !probe.fits(need) {
 				continue
 			}
 			taken[n.ID] = true

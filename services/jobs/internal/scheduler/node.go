@@ -33,16 +33,13 @@ func empty(n Node) Node {
 	return bulkFree(n)
 }
 
-const gigabyte = 1 << 30
-
-func fits(n *Node, want job.Pool, slots int) bool {
-	return n.GPUsFree >= want.GPUsPerNode && n.SlotsFree >= slots && n.CPUsFree >= want.CPU &&
-		n.MemoryFree >= int64(want.MemoryGB)*gigabyte
+func (n *Node) fits(need job.Room) bool {
+	return job.Room{GPUs: n.GPUsFree, Slots: n.SlotsFree, CPUs: n.CPUsFree, Memory: n.MemoryFree}.Holds(need)
 }
 
-func (n *Node) take(want job.Pool, slots int) {
-	n.GPUsFree, n.SlotsFree = n.GPUsFree-want.GPUsPerNode, n.SlotsFree-slots
-	n.CPUsFree, n.MemoryFree = n.CPUsFree-want.CPU, n.MemoryFree-int64(want.MemoryGB)*gigabyte
+func (n *Node) take(need job.Room) {
+	n.GPUsFree, n.SlotsFree = n.GPUsFree-need.GPUs, n.SlotsFree-need.Slots
+	n.CPUsFree, n.MemoryFree = n.CPUsFree-need.CPUs, n.MemoryFree-need.Memory
 }
 
 // needs describes the demand of a part of a gang, as in "the job needs 1 node with 2 GPUs and 1 CPU".

@@ -105,13 +105,17 @@ func (s *Scheduler) accounts(ctx context.Context, jobs []Waiting) (map[string]Ac
 func nodesOf(ready []*fleet.Node) []Node {
 	nodes := make([]Node, len(ready))
 	for i, n := range ready {
-		nodes[i] = Node{
-			ID: n.ID, Name: n.Name, Pools: n.Pools, GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
-			SlotsFree: n.SlotsFree, CPUs: n.CPUs, CPUsFree: n.CPUsFree, MemoryBytes: n.MemoryBytes, MemoryFree: n.MemoryFree,
-			Drivers: n.Drivers,
-		}
+		nodes[i] = nodeOf(n)
 	}
 	return nodes
+}
+
+func nodeOf(n *fleet.Node) Node {
+	return Node{
+		ID: n.ID, Name: n.Name, Pools: n.Pools, GPUs: n.GPUs, Slots: n.SlotsTotal, GPUsFree: n.GPUsFree,
+		SlotsFree: n.SlotsFree, CPUs: n.CPUs, CPUsFree: n.CPUsFree, MemoryBytes: n.MemoryBytes, MemoryFree: n.MemoryFree,
+		Drivers: n.Drivers,
+	}
 }
 
 // errRaced ends a placement that no longer fits the rows. The next pass decides again.
@@ -167,11 +171,11 @@ func (s *Scheduler) placeJob(ctx context.Context, tx pgx.Tx, d Decision) error {
 		return err
 	}
 	for _, p := range d.Places {
+		need := p.Pool.Need()
 		w := &assignment.Work{
 			Observed: assignment.Observed{Key: assignment.Key{ID: s.IDs.New(id.Work), Generation: 1, Fence: 1}},
 			Kind:     assignment.Attempt, Desired: assignment.WantRunning, DesiredAt: now, Spec: spec, Pool: p.Pool.Pool,
-			GPUs: p.Pool.GPUsPerNode, Slots: SlotsOf(p.Pool.GPUsPerNode),
-			CPUs: p.Pool.CPU, Memory: int64(p.Pool.MemoryGB) * gigabyte, OwnerID: j.OwnerID, ProjectID: j.ProjectID,
+			GPUs: need.GPUs, Slots: need.Slots, CPUs: need.CPUs, Memory: need.Memory, OwnerID: j.OwnerID, ProjectID: j.ProjectID,
 			NodeID: p.NodeID, JobID: j.ID, Number: attempt.Number, Rank: p.Rank, NNodes: len(d.Places),
 			Role: p.Pool.Role, Master: nodes[d.Places[0].NodeID].Name,
 		}
@@ -204,7 +208,7 @@ func (s *Scheduler) placeEngine(ctx context.Context, tx pgx.Tx, d Decision) erro
 }
 
 // room locks the nodes of a decision and checks that they still have the free resources.
-func (s *Scheduler) room(ctx context.Context, tx pgx.Tx, d Decision) (map[string]*fleet.Node, error) {
+func (s *Scheduler) room(ctx context.Context, tx pgx.Tx, d Decision) (map[string]Node, error) {
 	ids := make([]string, len(d.Places))
 	for i, p := range d.Places {
 		ids[i] = p.NodeID
@@ -213,14 +217,13 @@ func (s *Scheduler) room(ctx context.Context, tx pgx.Tx, d Decision) (map[string
 	if err != nil {
 		return nil, err
 	}
-	nodes := make(map[string]*fleet.Node, len(locked))
+	nodes := make(map[string]Node, len(locked))
 	for _, n := range locked {
-		nodes[n.ID] = n
+		nodes[n.ID] = nodeOf(n)
 	}
 	for _, p := range d.Places {
-		n := nodes[p.NodeID]
-		if n == nil || n.GPUsFree < p.Pool.GPUsPerNode || n.SlotsFree < SlotsOf(p.Pool.GPUsPerNode) ||
-			n.CPUsFree < p.Pool.CPU || n.MemoryFree < int64(p.Pool.MemoryGB)*gigabyte || !slices.Contains(n.Pools, p.Pool.Pool) {
+		n, ok := nodes[p.NodeID]
+		if !ok || !n.fits(p.Pool.Need()) || !slices.Contains(n.Pools, p.Pool.Pool) {
 			return nil, errRaced
 		}
 	}

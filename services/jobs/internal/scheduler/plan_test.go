@@ -12,16 +12,15 @@ import (
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/scheduler"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }
 
 func gpuNode(id string, gpus int) scheduler.Node {
 	return scheduler.Node{ID: id, Name: id, Pools: []string{"gpu"}, GPUs: gpus, GPUsFree: gpus, Slots: 4, SlotsFree: 4, CPUs: 64, CPUsFree: 64, MemoryBytes: 1 << 40, MemoryFree: 1 << 40}
 }
 
 func wants(id string, order int, pools ...job.Pool) scheduler.Waiting {
-	return scheduler.Waiting{JobID: id, OwnerID: "a", Priority: 50, SubmittedAt: at().Add(time.Duration(order) * time.Second), Pools: pools}
+	return scheduler.Waiting{JobID: id, OwnerID: "a", Priority: 50, SubmittedAt: fixtures.Now().Add(time.Duration(order) * time.Second), Pools: pools}
 }
 
 func gpus(nodes, each int) job.Pool {
@@ -40,7 +39,7 @@ func byJob(decisions []scheduler.Decision) map[string]scheduler.Decision {
 
 func TestPlan_placesAndReasons(t *testing.T) {
 	t.Parallel()
-	later := at().Add(time.Minute)
+	later := fixtures.Now().Add(time.Minute)
 	urgent := wants("job_urgent", 9, gpus(1, 8))
 	urgent.Priority = 90
 	paused := wants("job_paused", 0, gpus(1, 1))
@@ -53,7 +52,7 @@ func TestPlan_placesAndReasons(t *testing.T) {
 	cpu := wants("job_cpu", 5, job.Pool{Pool: "cpu", Nodes: 1})
 	nodes := []scheduler.Node{gpuNode("nod_1", 8), gpuNode("nod_2", 8), {ID: "nod_3", Pools: []string{"cpu"}, Slots: 2, SlotsFree: 2, CPUs: 2}}
 	accounts := map[string]scheduler.Account{"a": {Limit: 1000}, "b": {Limit: 4, Held: 3}}
-	got := byJob(scheduler.Plan(at(), nodes, nil, []scheduler.Waiting{small, wide, huge, poor, paused, urgent, cpu}, accounts))
+	got := byJob(scheduler.Plan(fixtures.Now(), nodes, nil, []scheduler.Waiting{small, wide, huge, poor, paused, urgent, cpu}, accounts))
 
 	require.Len(t, got["job_urgent"].Places, 1)
 	require.Equal(t, 1, got["job_urgent"].Position)
@@ -76,7 +75,7 @@ func TestPlan_enginesFirstAndByDriver(t *testing.T) {
 		{ID: "nod_1", Pools: []string{"cpu"}, Slots: 1, SlotsFree: 1, Drivers: []string{"command"}},
 		{ID: "nod_2", Pools: []string{"cpu"}, Slots: 1, SlotsFree: 1, Drivers: []string{"llamacpp"}},
 	}
-	got := byJob(scheduler.Plan(at(), nodes, []scheduler.Engine{{WorkID: "wrk_1", Pool: "cpu", Driver: "llamacpp", Slots: 1}, {WorkID: "wrk_2", Pool: "cpu", Driver: "vllm", Slots: 1}},
+	got := byJob(scheduler.Plan(fixtures.Now(), nodes, []scheduler.Engine{{WorkID: "wrk_1", Pool: "cpu", Driver: "llamacpp", Slots: 1}, {WorkID: "wrk_2", Pool: "cpu", Driver: "vllm", Slots: 1}},
 		[]scheduler.Waiting{wants("job_1", 0, job.Pool{Pool: "cpu", Nodes: 1}), wants("job_2", 1, job.Pool{Pool: "cpu", Nodes: 1})}, nil))
 	require.Equal(t, "nod_2", got["wrk_1"].Places[0].NodeID)
 	require.Empty(t, got["wrk_2"].Places)
@@ -87,7 +86,7 @@ func TestPlan_enginesFirstAndByDriver(t *testing.T) {
 func TestPlan_ranksGetSeparateNodes(t *testing.T) {
 	t.Parallel()
 	nodes := []scheduler.Node{gpuNode("nod_1", 8), gpuNode("nod_2", 8), gpuNode("nod_3", 4)}
-	got := byJob(scheduler.Plan(at(), nodes, nil, []scheduler.Waiting{wants("job_1", 0, gpus(2, 4), job.Pool{Pool: "gpu", Role: "rollout", Nodes: 1, GPUsPerNode: 8})}, rich()))
+	got := byJob(scheduler.Plan(fixtures.Now(), nodes, nil, []scheduler.Waiting{wants("job_1", 0, gpus(2, 4), job.Pool{Pool: "gpu", Role: "rollout", Nodes: 1, GPUsPerNode: 8})}, rich()))
 	places := got["job_1"].Places
 	require.Len(t, places, 3)
 	seen := map[string]bool{}
@@ -125,7 +124,7 @@ func world(r *rand.Rand) ([]scheduler.Node, []scheduler.Waiting, map[string]sche
 			w.Pools = append(w.Pools, job.Pool{Pool: []string{"gpu", "cpu"}[r.IntN(2)], Nodes: 1 + r.IntN(2), GPUsPerNode: r.IntN(5), CPU: max(0, r.IntN(6)-2), MemoryGB: max(0, r.IntN(6)-2)})
 		}
 		if r.IntN(6) == 0 {
-			later := at().Add(time.Minute)
+			later := fixtures.Now().Add(time.Minute)
 			w.NotBefore = &later
 		}
 		jobs = append(jobs, w)
@@ -139,14 +138,14 @@ func TestPlan_invariantsOnRandomClusters(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		nodes, jobs, accounts := world(r)
 		before := slices.Clone(nodes)
-		decisions := scheduler.Plan(at(), nodes, nil, jobs, accounts)
+		decisions := scheduler.Plan(fixtures.Now(), nodes, nil, jobs, accounts)
 		require.Empty(t, cmp.Diff(before, nodes), "Plan must not modify its arguments")
 
 		shuffled := slices.Clone(jobs)
 		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		turned := slices.Clone(nodes)
 		slices.Reverse(turned)
-		require.Empty(t, cmp.Diff(decisions, scheduler.Plan(at(), turned, nil, shuffled, accounts)), "seed %d: the order of the arguments must not matter", seed)
+		require.Empty(t, cmp.Diff(decisions, scheduler.Plan(fixtures.Now(), turned, nil, shuffled, accounts)), "seed %d: the order of the arguments must not matter", seed)
 
 		check(t, seed, nodes, jobs, accounts, byJob(decisions))
 	}
@@ -179,7 +178,7 @@ func check(t *testing.T, seed uint64, nodes []scheduler.Node, jobs []scheduler.W
 			require.False(t, own[p.NodeID], "seed %d: two ranks on one node", seed)
 			own[p.NodeID] = true
 			n.GPUsFree -= p.Pool.GPUsPerNode
-			n.SlotsFree -= scheduler.SlotsOf(p.Pool.GPUsPerNode)
+			n.SlotsFree -= job.SlotsOf(p.Pool.GPUsPerNode)
 			require.GreaterOrEqual(t, n.GPUsFree, 0, "seed %d: oversubscribed", seed)
 			require.GreaterOrEqual(t, n.SlotsFree, 0, "seed %d: oversubscribed", seed)
 			n.CPUsFree -= p.Pool.CPU
@@ -209,7 +208,7 @@ func TestPlan_wholeNodeJobDoesNotStarve(t *testing.T) {
 	big := wants("job_big", 0, gpus(1, 8))
 	for tick := range 10 {
 		small := wants(fmt.Sprintf("job_small%d", tick), 1+tick, gpus(1, 1))
-		got := byJob(scheduler.Plan(at(), []scheduler.Node{node}, nil, []scheduler.Waiting{small, big}, rich()))
+		got := byJob(scheduler.Plan(fixtures.Now(), []scheduler.Node{node}, nil, []scheduler.Waiting{small, big}, rich()))
 		if len(got["job_big"].Places) == 1 {
 			return
 		}

@@ -17,13 +17,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
-
-// Trail writes audit rows.
-type Trail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
 
 // Server implements ShareService.
 type Server struct {
@@ -36,7 +32,7 @@ type Server struct {
 	IDs       *id.Source
 	Rand      io.Reader
 	Events    *event.Log
-	Trail     Trail
+	Trail     db.Recorder
 	PublicURL func() string
 }
 
@@ -99,10 +95,7 @@ func (s *Server) draft(ctx context.Context, req *jobsv1.CreateShareRequest) (*Sh
 	if len(share.Fields) == 0 {
 		share.Fields = []string{Metrics, Config}
 	}
-	if req.GetExpiresAt() != nil {
-		end := req.GetExpiresAt().AsTime()
-		share.ExpiresAt = &end
-	}
+	share.ExpiresAt = request.TimeOf(req.GetExpiresAt())
 	if faults := share.Check(now); len(faults) > 0 {
 		return nil, nil, fault.InvalidFields(faults...)
 	}

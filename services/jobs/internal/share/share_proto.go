@@ -3,12 +3,12 @@ package share
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ingestv1 "github.com/signalbox-dev/signalbox/gen/signalbox/ingest/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobapi"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
@@ -16,16 +16,16 @@ import (
 
 func shareToProto(s *Share) *jobsv1.Share {
 	return &jobsv1.Share{
-		Id: s.ID, Kind: kindToProto(s.Kind), TargetIds: s.Targets, Fields: s.Fields, Pinned: s.Pinned, Title: text(s.Title),
-		Owner: s.OwnerName, Prefix: s.Prefix, CreatedAt: timestamppb.New(s.CreatedAt), ExpiresAt: timeTo(s.ExpiresAt),
-		RevokedAt: timeTo(s.RevokedAt), Views: s.Views, LastViewedAt: timeTo(s.LastViewedAt),
+		Id: s.ID, Kind: kindToProto(s.Kind), TargetIds: s.Targets, Fields: s.Fields, Pinned: s.Pinned, Title: request.NonEmpty(s.Title),
+		Owner: s.OwnerName, Prefix: s.Prefix, CreatedAt: timestamppb.New(s.CreatedAt), ExpiresAt: request.OptionalTime(s.ExpiresAt),
+		RevokedAt: request.OptionalTime(s.RevokedAt), Views: s.Views, LastViewedAt: request.OptionalTime(s.LastViewedAt),
 	}
 }
 
 func sharedToProto(s *Share) *jobsv1.Shared {
 	return &jobsv1.Shared{
-		Kind: kindToProto(s.Kind), Title: text(s.Title), Pinned: s.Pinned, Fields: s.Fields,
-		CreatedAt: timestamppb.New(s.CreatedAt), ExpiresAt: timeTo(s.ExpiresAt),
+		Kind: kindToProto(s.Kind), Title: request.NonEmpty(s.Title), Pinned: s.Pinned, Fields: s.Fields,
+		CreatedAt: timestamppb.New(s.CreatedAt), ExpiresAt: request.OptionalTime(s.ExpiresAt),
 	}
 }
 
@@ -36,7 +36,7 @@ func runToShared(r *run.Run) (*jobsv1.SharedRun, error) {
 	}
 	return &jobsv1.SharedRun{
 		Name: r.Name, State: jobapi.StateToProto(job.State(r.State)), Recipe: name, RecipeVersion: version, Attempts: int32(r.Attempts),
-		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
+		CreatedAt: timestamppb.New(r.CreatedAt), StartedAt: request.OptionalTime(r.StartedAt), EndedAt: request.OptionalTime(r.EndedAt),
 	}, nil
 }
 
@@ -85,18 +85,4 @@ func kindFromProto(k jobsv1.ShareKind) Kind {
 		return Comparison
 	}
 	return Job
-}
-
-func text(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func timeTo(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
 }

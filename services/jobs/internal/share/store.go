@@ -22,13 +22,6 @@ type Store struct{}
 const columns = `id, kind, title, owner_id, owner_name, prefix, targets, runs, fields, pinned, created_at, expires_at, revoked_at,
 	views, last_viewed_at`
 
-func scan(row pgx.Row) (*Share, error) {
-	var s Share
-	err := row.Scan(&s.ID, &s.Kind, &s.Title, &s.OwnerID, &s.OwnerName, &s.Prefix, &s.Targets, &s.Runs, &s.Fields, &s.Pinned,
-		&s.CreatedAt, &s.ExpiresAt, &s.RevokedAt, &s.Views, &s.LastViewedAt)
-	return &s, err
-}
-
 // Insert stores a new link under the hash of its token. It fails if the owner already has MaxLive live links. The
 // links are counted under an advisory lock per owner, so that concurrent inserts cannot exceed the limit.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Share, hash []byte) error {
@@ -45,8 +38,12 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Share, hash []byte) error
 		return fault.New(fault.Conflict, "share_limit", "you already have %d live links; revoke some", live)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO share (id, kind, title, owner_id, owner_name, hash, prefix, targets, runs, fields, pinned,
-		created_at, expires_at) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13)`,
-		s.ID, s.Kind, s.Title, s.OwnerID, s.OwnerName, hash, s.Prefix, s.Targets, s.Runs, s.Fields, s.Pinned, s.CreatedAt, s.ExpiresAt)
+		created_at, expires_at) VALUES (@id, @kind, @title, @owner_id, @owner_name, @hash, @prefix, @targets, @runs, @fields,
+			@pinned, @created_at, @expires_at)`, pgx.StrictNamedArgs{
+		"id": s.ID, "kind": s.Kind, "title": s.Title, "owner_id": s.OwnerID, "owner_name": s.OwnerName, "hash": hash,
+		"prefix": s.Prefix, "targets": s.Targets, "runs": s.Runs, "fields": s.Fields, "pinned": s.Pinned,
+		"created_at": s.CreatedAt, "expires_at": s.ExpiresAt,
+	})
 	if err != nil {
 		return fmt.Errorf("store a link: %w", err)
 	}
@@ -76,7 +73,7 @@ func (Store) Pin(ctx context.Context, q pg.Querier, shareID string, run int, par
 
 // Live returns the link with a token's hash if it is neither revoked nor expired.
 func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error) {
-	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM share WHERE hash = $1 AND revoked_at IS NULL
+	s, err := pg.One[Share](q.Query(ctx, `SELECT `+columns+` FROM share WHERE hash = $1 AND revoked_at IS NULL
 		AND (expires_at IS NULL OR expires_at > clock_timestamp())`, hash))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, errGone()
@@ -102,7 +99,7 @@ func (Store) List(ctx context.Context, q pg.Querier, ownerID string, p request.P
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
-	shares, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Share, error) { return scan(row) })
+	shares, err := pg.All[Share](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read links: %w", err)
 	}

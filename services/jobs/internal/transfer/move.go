@@ -7,21 +7,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
-
-// Trail writes audit rows.
-type Trail interface {
-	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error
-}
 
 // Owners transfers what users own.
 type Owners struct {
 	Pool   *pgxpool.Pool
 	Jobs   *job.Store
 	Ledger quota.Ledger
-	Trail  Trail
+	Trail  db.Recorder
 }
 
 // Transfer transfers everything that from owns to another user, and returns the counts. Rows are locked in the order

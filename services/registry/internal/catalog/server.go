@@ -60,34 +60,86 @@ func (s *Server) GetCatalogRecipe(
 	return out, nil
 }
 
+// ResolveSubmission returns the versions of a recipe, an accepted package and the resolved bindings. An unknown recipe
+// has no versions.
+func (s *Server) ResolveSubmission(
+	ctx context.Context, in *registrypeerv1.ResolveSubmissionRequest,
+) (*registrypeerv1.ResolveSubmissionResponse, error) {
+	out := &registrypeerv1.ResolveSubmissionResponse{}
+	if in.GetPackageId() != "" {
+		found, err := s.ResolvePackage(ctx, &registrypeerv1.ResolvePackageRequest{PackageId: in.GetPackageId()})
+		if err != nil {
+			return nil, err
+		}
+		out.Package = found.GetObject()
+	}
+	found, err := s.GetCatalogRecipe(ctx, &registrypeerv1.GetCatalogRecipeRequest{Name: in.GetRecipe()})
+	if err != nil && !fault.Is(err, fault.Absent) {
+		return nil, err
+	}
+	out.Versions = found.GetVersions()
+	out.Bindings, _, err = s.resolve(ctx, in.GetBindings())
+	return out, err
+}
+
 // ResolveBindings resolves references with the permissions of the end user on whose behalf the call is made. References
-// that are unknown, hidden or not ready form one list; references that the user sees but may not read form another.
+// that are unknown, hidden or not ready form one list; references that the user sees but may not read form another. It
+// writes an audit entry for each protected dataset, in one transaction.
 func (s *Server) ResolveBindings(
 	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
 ) (*registrypeerv1.ResolveBindingsResponse, error) {
-	out := &registrypeerv1.ResolveBindingsResponse{}
+	out, protected, err := s.resolve(ctx, in)
+	if err != nil || len(protected) == 0 {
+		return out, err
+	}
+	return out, pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
+		for _, v := range protected {
+			err := s.Audit.Record(ctx, tx, audit.Entry{
+				Action: "dataset.bind", TargetKind: dataset.SubjectKind, TargetID: v.DatasetID,
+				After: map[string]any{"version": v.Version, "digest": v.Digest},
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// resolve resolves references and writes nothing. It also returns the versions of protected datasets among them.
+func (s *Server) resolve(
+	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
+) (out *registrypeerv1.ResolveBindingsResponse, protected []*dataset.Version, err error) {
+	out = &registrypeerv1.ResolveBindingsResponse{}
 	for _, name := range slices.Sorted(maps.Keys(in.GetDatasets())) {
-		if err := s.bindDataset(ctx, name, in.GetDatasets()[name], out); err != nil {
-			return nil, err
+		v, err := s.resolveDataset(ctx, name, in.GetDatasets()[name], out)
+		if err != nil {
+			return nil, nil, err
+		}
+		if v != nil {
+			protected = append(protected, v)
 		}
 	}
 	if in.GetModel() == "" {
-		return out, nil
+		return out, protected, nil
 	}
-	return out, s.bindModel(ctx, in.GetModel(), out)
+	return out, protected, s.resolveModel(ctx, in.GetModel(), out)
 }
 
-func (s *Server) bindDataset(ctx context.Context, name, text string, out *registrypeerv1.ResolveBindingsResponse) error {
+// resolveDataset adds a reference to out. It returns the version if its dataset is protected.
+func (s *Server) resolveDataset(
+	ctx context.Context, name, text string, out *registrypeerv1.ResolveBindingsResponse,
+) (protected *dataset.Version, err error) {
 	caller := authn.CallerOf(ctx)
 	r, ok := ref.Parse(ref.Dataset, text)
 	if !ok {
 		out.Unknown = append(out.Unknown, text)
-		return nil
+		return nil, nil
 	}
 	d, v, err := s.Datasets.Resolve(ctx, s.Pool, caller.Reads(), r)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case v == nil:
 		out.Unknown = append(out.Unknown, text)
 	case !d.Readable(caller):
@@ -96,19 +148,10 @@ func (s *Server) bindDataset(ctx context.Context, name, text string, out *regist
 		out.Datasets = append(out.Datasets, dataset.ToInput(name, d, v))
 		if d.Protected {
 			out.Protected = true
-			return s.bound(ctx, d, v)
+			return v, nil
 		}
 	}
-	return nil
-}
-
-// bound writes an audit entry for a job that reads a protected dataset.
-func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Version) error {
-	return pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
-		return s.Audit.Record(ctx, tx, audit.Entry{
-			Action: "dataset.bind", TargetKind: dataset.SubjectKind, TargetID: d.ID, After: map[string]any{"version": v.Version, "digest": v.Digest},
-		})
-	})
+	return nil, nil
 }
 
 // ResolvePackage returns an accepted package, or its refusal.
@@ -128,7 +171,7 @@ func (s *Server) ResolvePackage(
 	return &registrypeerv1.ResolvePackageResponse{Object: codepackage.ToObject(b)}, nil
 }
 
-func (s *Server) bindModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {
+func (s *Server) resolveModel(ctx context.Context, text string, out *registrypeerv1.ResolveBindingsResponse) error {
 	r, ok := ref.Parse(ref.Model, text)
 	if !ok {
 		out.Unknown = append(out.Unknown, text)

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -33,6 +32,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
@@ -58,8 +58,6 @@ func recipes(version, state string) fstest.MapFS {
 	return fstest.MapFS{"sft/tiny/recipe.json": {Data: text}, "sft/tiny/requirements.txt": {Data: []byte("numpy==2\n")}}
 }
 
-func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
-
 // fixture is a server with its database and its object store.
 type fixture struct {
 	*catalog.Server
@@ -74,7 +72,7 @@ func open(t *testing.T) *fixture {
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
 	d := &fixture{t: t, kept: map[string][]byte{}}
-	clk := clock.NewFake(at())
+	clk := clock.NewFake(fixtures.Now())
 	d.Server = &catalog.Server{
 		Pool: pool, Seeder: d.seeder(pool, recipes("1.0", "active")), Audit: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "registry"),
 	}
@@ -83,7 +81,7 @@ func open(t *testing.T) *fixture {
 
 func (d *fixture) seeder(pool *pgxpool.Pool, files fstest.MapFS) *recipe.Seeder {
 	return &recipe.Seeder{
-		Pool: pool, Blobs: store{kept: d.kept}, Files: files, ManifestName: "recipe.json", Clock: clock.NewFake(at()),
+		Pool: pool, Blobs: store{kept: d.kept}, Files: files, ManifestName: "recipe.json", Clock: clock.NewFake(fixtures.Now()),
 		Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),
 	}
 }
@@ -98,11 +96,11 @@ func (d *fixture) dataset(name, visibility string, protected bool, state dataset
 	d.t.Helper()
 	s := &dataset.Dataset{
 		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: visibility}, ID: "ds_" + name, Name: name, Format: "jsonl",
-		Protected: protected, CreatedAt: at(),
+		Protected: protected, CreatedAt: fixtures.Now(),
 	}
 	v := &dataset.Version{
 		ID: "dsv_" + name, DatasetID: s.ID, Version: "v1", State: dataset.StateUploading, Digest: "sha256:" + name, Bytes: 3, Count: 1, CreatorID: "usr_1",
-		Manifest: []dataset.File{{Path: "a.jsonl", Size: 3, SHA256: "ab"}}, CreatedAt: at(),
+		Manifest: []dataset.File{{Path: "a.jsonl", Size: 3, SHA256: "ab"}}, CreatedAt: fixtures.Now(),
 	}
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
 		if err := d.Datasets.Insert(ctx, tx, s); err != nil {
@@ -111,7 +109,7 @@ func (d *fixture) dataset(name, visibility string, protected bool, state dataset
 		if _, err := d.Datasets.InsertVersion(ctx, tx, v); err != nil || state != dataset.StateReady {
 			return err
 		}
-		now := at()
+		now := fixtures.Now()
 		v.CommittedAt = &now
 		_, err := d.Datasets.Commit(ctx, tx, v)
 		return err
@@ -122,11 +120,11 @@ func (d *fixture) dataset(name, visibility string, protected bool, state dataset
 func (d *fixture) model(name string, status model.Status) {
 	d.t.Helper()
 	m := &model.Model{
-		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: at(),
+		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: fixtures.Now(),
 	}
 	v := &model.Version{
 		ID: "mv_" + name, ModelID: m.ID, Status: status, Lifecycle: "candidate", Format: model.FormatGGUF, Digest: "sha256:ab", Size: 9, URI: "blob://x", File: "m.gguf",
-		Facts: []byte(`{}`), CreatedAt: at(),
+		Facts: []byte(`{}`), CreatedAt: fixtures.Now(),
 	}
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
 		if err := d.Models.Insert(ctx, tx, m); err != nil {
@@ -223,6 +221,45 @@ func TestResolveBindings_permissions(t *testing.T) {
 	require.Equal(t, 4, noted, "one entry each time the protected dataset is bound")
 }
 
+func TestResolveSubmission_oneCallThatWritesNothing(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	require.NoError(t, d.Seeder.RunOnce(t.Context()))
+	d.dataset("guarded", "team", true, dataset.StateReady)
+	d.tx(func(ctx context.Context, tx pgx.Tx) error {
+		return d.Bundles.Insert(ctx, tx, &codepackage.Bundle{
+			Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_good", SHA256: "ab", Size: 3,
+			State: codepackage.StateAccepted, CreatedAt: fixtures.Now(),
+		})
+	})
+	in := &registrypeerv1.ResolveSubmissionRequest{
+		Recipe: "sft/tiny", PackageId: "pkg_good",
+		Bindings: &registrypeerv1.ResolveBindingsRequest{Datasets: map[string]string{"train": "ds/team/guarded@latest", "extra": "ds/team/none@1"}},
+	}
+	out, err := d.ResolveSubmission(as(t, "usr_1"), in)
+	require.NoError(t, err)
+	require.Equal(t, "1.0", out.GetVersions()[0].GetRecipe().GetVersion())
+	require.Equal(t, "blob://projects/prj_1/packages/ab", out.GetPackage().GetUri())
+	require.Equal(t, "ds/team/guarded@v1", out.GetBindings().GetDatasets()[0].GetRef())
+	require.True(t, out.GetBindings().GetProtected())
+	require.Equal(t, []string{"ds/team/none@1"}, out.GetBindings().GetUnknown())
+	var rows int
+	require.NoError(t, d.Pool.QueryRow(t.Context(), `SELECT count(*) FROM audit`).Scan(&rows))
+	require.Zero(t, rows, "a submission may still be refused")
+
+	in.Recipe = "sft/none"
+	out, err = d.ResolveSubmission(as(t, "usr_1"), in)
+	require.NoError(t, err)
+	require.Empty(t, out.GetVersions())
+	_, err = d.ResolveSubmission(as(t, "usr_9"), in)
+	require.True(t, fault.HasCode(err, "package"), "%v", err)
+	in.PackageId = ""
+	out, err = d.ResolveSubmission(as(t, "usr_9"), in)
+	require.NoError(t, err)
+	require.Nil(t, out.GetPackage())
+	require.Empty(t, out.GetBindings().GetDatasets(), "the rights are the caller's")
+}
+
 func TestResolveBindings_exactInputs(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -260,7 +297,7 @@ func TestResolvePackage_requiresVisibleAcceptedPackage(t *testing.T) {
 	keep := func(name string, state codepackage.State, gate, text string) string {
 		b := &codepackage.Bundle{
 			Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"}, ID: "pkg_" + name, SHA256: "ab", Size: 3,
-			State: state, Gate: gate, Text: text, CreatedAt: at(),
+			State: state, Gate: gate, Text: text, CreatedAt: fixtures.Now(),
 		}
 		d.tx(func(ctx context.Context, tx pgx.Tx) error { return d.Bundles.Insert(ctx, tx, b) })
 		return b.ID

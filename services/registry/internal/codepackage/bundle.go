@@ -35,10 +35,10 @@ type Bundle struct {
 
 	ID        string
 	SHA256    string
-	Size      int64
+	Size      int64 `db:"size_bytes"`
 	State     State
 	Gate      string
-	Text      string
+	Text      string `db:"refusal"`
 	TooLarge  bool
 	CreatedAt time.Time
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
 // Server implements PackageService.
@@ -90,13 +91,8 @@ func (s *Server) sign(ctx context.Context, projectID string, out *registryv1.Pac
 
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action string, b *Bundle, e event.Event) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, b.ID
-	if _, err := s.Events.Append(ctx, tx, e); err != nil {
-		return err
-	}
-	return s.Audit.Record(ctx, tx, audit.Entry{
-		Action: action, TargetKind: SubjectKind, TargetID: b.ID,
-		After: map[string]any{"sha256": b.SHA256, "size_bytes": b.Size, "state": b.State, "refusal": b.Text},
-	})
+	after := map[string]any{"sha256": b.SHA256, "size_bytes": b.Size, "state": b.State, "refusal": b.Text}
+	return db.RecordChange(ctx, tx, s.Events, s.Audit, action, e, after)
 }
 
 // GetPackage returns one package.

@@ -18,18 +18,15 @@ type Store struct{}
 
 const columns = `id, owner_id, owner_name, project_id, project, visibility, sha256, size_bytes, state, gate, refusal, too_large, created_at`
 
-func scan(row pgx.Row) (*Bundle, error) {
-	b := &Bundle{}
-	err := row.Scan(&b.ID, &b.UserID, &b.UserName, &b.ProjectID, &b.Project, &b.Visibility, &b.SHA256, &b.Size, &b.State, &b.Gate, &b.Text,
-		&b.TooLarge, &b.CreatedAt)
-	return b, err
-}
-
 // Insert stores a new package.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, b *Bundle) error {
-	_, err := tx.Exec(ctx, `INSERT INTO package (`+columns+`, visibility_version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
-		b.ID, b.UserID, b.UserName, b.ProjectID, b.Project, b.Visibility, b.SHA256, b.Size, b.State, b.Gate, b.Text, b.TooLarge, b.CreatedAt,
-		b.VisibilityVersion)
+	_, err := tx.Exec(ctx, `INSERT INTO package (`+columns+`, visibility_version)
+		VALUES (@id, @owner_id, @owner_name, @project_id, @project, @visibility, @sha256, @size_bytes, @state, @gate, @refusal, @too_large, @created_at,
+			@visibility_version)`, pgx.StrictNamedArgs{
+		"id": b.ID, "owner_id": b.UserID, "owner_name": b.UserName, "project_id": b.ProjectID, "project": b.Project,
+		"visibility": b.Visibility, "sha256": b.SHA256, "size_bytes": b.Size, "state": b.State, "gate": b.Gate, "refusal": b.Text,
+		"too_large": b.TooLarge, "created_at": b.CreatedAt, "visibility_version": b.VisibilityVersion,
+	})
 	if err != nil {
 		return fmt.Errorf("insert a package: %w", err)
 	}
@@ -38,7 +35,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, b *Bundle) error {
 
 // Get returns a package visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Bundle, error) {
-	b, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM package WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
+	b, err := pg.One[Bundle](q.Query(ctx, `SELECT `+columns+` FROM package WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -50,7 +47,7 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 
 // Accepted returns the accepted package of a project with this digest, or nil if there is none.
 func (Store) Accepted(ctx context.Context, q pg.Querier, projectID, sha256 string) (*Bundle, error) {
-	b, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM package WHERE project_id = $1 AND sha256 = $2 AND state = 'accepted'
+	b, err := pg.One[Bundle](q.Query(ctx, `SELECT `+columns+` FROM package WHERE project_id = $1 AND sha256 = $2 AND state = 'accepted'
 		ORDER BY created_at, id LIMIT 1`, projectID, sha256))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // no match is not an error

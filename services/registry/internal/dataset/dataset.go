@@ -63,7 +63,7 @@ type Dataset struct {
 	// Protected means that only users who may edit the dataset can use it in jobs, and that no user can view its records.
 	// It does not affect who can see that the dataset exists.
 	Protected bool
-	Latest    *string
+	Latest    *string `db:"latest_version"`
 	CreatedAt time.Time
 }
 
@@ -98,21 +98,21 @@ type Version struct {
 	State       State
 	Digest      string
 	Bytes       int64
-	Count       int
-	Manifest    []File
+	Count       int    `db:"files"`
+	Manifest    []File `db:"-"`
 	CreatorID   string
 	CreatedAt   time.Time
 	CommittedAt *time.Time
 	ArchivedAt  *time.Time
 	// Schema is the JSON Schema of the rows, nil if unknown.
-	Schema       json.RawMessage
+	Schema       json.RawMessage `db:"row_schema"`
 	SchemaSource string
 	SampledRows  int
 	// UploadUntil is when the most recently issued upload URLs expire. It is only written here; SQL compares it.
-	UploadUntil time.Time
+	UploadUntil time.Time `db:"-"`
 	// Isolated means that the bytes are stored under keys of this dataset alone, because it was protected when the upload
 	// began. Otherwise knowing a digest would be enough to include the protected bytes in another dataset.
-	Isolated bool
+	Isolated bool `db:"apart"`
 }
 
 // Ref returns the reference of a version.

@@ -6,6 +6,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/blob"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // ToProto converts a dataset for the API.
@@ -24,12 +25,8 @@ func versionToProto(d *Dataset, v *Version) *registryv1.DatasetVersion {
 	if !d.Protected {
 		out.Manifest = filesToProto(v.Manifest)
 	}
-	if v.CommittedAt != nil {
-		out.CommittedAt = timestamppb.New(*v.CommittedAt)
-	}
-	if v.ArchivedAt != nil {
-		out.ArchivedAt = timestamppb.New(*v.ArchivedAt)
-	}
+	out.CommittedAt = request.OptionalTime(v.CommittedAt)
+	out.ArchivedAt = request.OptionalTime(v.ArchivedAt)
 	return out
 }
 

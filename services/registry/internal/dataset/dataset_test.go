@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
@@ -98,8 +99,6 @@ func TestDataset_Readable(t *testing.T) {
 	require.True(t, d.Readable(owner))
 }
 
-func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
-
 func open(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	files, err := db.Migrations()
@@ -115,7 +114,7 @@ func inTx(t *testing.T, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) error {
 func sums(id, project, visibility string) *dataset.Dataset {
 	return &dataset.Dataset{
 		Owner: access.Owner{UserID: "usr_1", UserName: "ann", ProjectID: "prj_" + project, Project: project, Visibility: visibility},
-		ID:    id, Name: "sums", Format: "jsonl", CreatedAt: at(),
+		ID:    id, Name: "sums", Format: "jsonl", CreatedAt: fixtures.Now(),
 	}
 }
 
@@ -158,7 +157,7 @@ func TestStore_Resolve_requiresReadyVersion(t *testing.T) {
 	d := sums("ds_1", "team", "team")
 	v := &dataset.Version{
 		ID: "dsv_1", DatasetID: d.ID, Version: "1.0", State: dataset.StateUploading, Digest: "sha256:x", Bytes: 3, Count: 1,
-		Manifest: []dataset.File{file("a", 3)}, CreatorID: "usr_1", CreatedAt: at(),
+		Manifest: []dataset.File{file("a", 3)}, CreatorID: "usr_1", CreatedAt: fixtures.Now(),
 	}
 	resolve := func(scope authn.Scope, version string) *dataset.Version {
 		_, found, err := s.Resolve(t.Context(), pool, scope, ref.Ref{Kind: ref.Dataset, Project: "team", Name: "sums", Version: version})
@@ -179,7 +178,7 @@ func TestStore_Resolve_requiresReadyVersion(t *testing.T) {
 	}))
 	require.Nil(t, resolve(access.ServiceScope(), "1.0"))
 	require.Nil(t, resolve(access.ServiceScope(), "latest"))
-	when := at().Add(time.Minute)
+	when := fixtures.Now().Add(time.Minute)
 	v.CommittedAt = &when
 	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error {
 		for _, want := range []bool{true, false} {

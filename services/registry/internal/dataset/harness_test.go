@@ -27,6 +27,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 // limit is the largest version that the test server accepts, in bytes.
@@ -51,7 +52,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	d := &fixture{t: t, clock: clock.NewFake(at())}
+	d := &fixture{t: t, clock: clock.NewFake(fixtures.Now())}
 	ids := id.NewSource(d.clock, rand.Reader)
 	var err error
 	d.blobs, err = folder.OpenFiles(folder.FileConfig{

@@ -10,13 +10,14 @@ import (
 
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/dataset"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 func TestStore_Commit_concurrentSecondChangesNothing(t *testing.T) {
 	t.Parallel()
 	pool, s := open(t), dataset.Store{}
 	v := &dataset.Version{
-		ID: "dsv_1", DatasetID: "ds_1", Version: "1.0", State: dataset.StateUploading, Digest: "sha256:x", Manifest: []dataset.File{}, CreatedAt: at(),
+		ID: "dsv_1", DatasetID: "ds_1", Version: "1.0", State: dataset.StateUploading, Digest: "sha256:x", Manifest: []dataset.File{}, CreatedAt: fixtures.Now(),
 	}
 	require.NoError(t, inTx(t, pool, func(tx pgx.Tx) error {
 		if err := s.Insert(t.Context(), tx, sums("ds_1", "team", "team")); err != nil {
@@ -25,7 +26,7 @@ func TestStore_Commit_concurrentSecondChangesNothing(t *testing.T) {
 		_, err := s.InsertVersion(t.Context(), tx, v)
 		return err
 	}))
-	early, late := at().Add(time.Minute), at().Add(time.Hour)
+	early, late := fixtures.Now().Add(time.Minute), fixtures.Now().Add(time.Hour)
 	first, second := *v, *v
 	first.CommittedAt, second.CommittedAt = &early, &late
 	tx, err := pool.Begin(t.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
 // Server implements DatasetService.
@@ -65,10 +66,7 @@ func (s *Server) CreateDataset(ctx context.Context, in *registryv1.CreateDataset
 // record writes the event and the audit entry of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, datasetID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, datasetID
-	if _, err := s.Events.Append(ctx, tx, e); err != nil {
-		return err
-	}
-	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: datasetID, After: after})
+	return db.RecordChange(ctx, tx, s.Events, s.Audit, action, e, after)
 }
 
 // ListDatasets lists the datasets visible to the caller, newest first.

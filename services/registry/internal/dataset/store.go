@@ -24,19 +24,15 @@ type Store struct{}
 const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, format, protected,
 	latest_version, created_at`
 
-func scan(row pgx.Row) (*Dataset, error) {
-	d := &Dataset{}
-	err := row.Scan(&d.ID, &d.Name, &d.UserID, &d.UserName, &d.ProjectID, &d.Project, &d.Visibility, &d.Description,
-		&d.Format, &d.Protected, &d.Latest, &d.CreatedAt)
-	return d, err
-}
-
 // Insert stores a new dataset. It returns a conflict if the project already has a dataset of that name.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, d *Dataset) error {
 	_, err := tx.Exec(ctx, `INSERT INTO dataset (`+columns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		d.ID, d.Name, d.UserID, d.UserName, d.ProjectID, d.Project, d.Visibility, d.Description, d.Format, d.Protected,
-		d.Latest, d.CreatedAt, d.VisibilityVersion)
+		VALUES (@id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @description, @format, @protected,
+			@latest_version, @created_at, @visibility_version)`, pgx.StrictNamedArgs{
+		"id": d.ID, "name": d.Name, "owner_id": d.UserID, "owner_name": d.UserName, "project_id": d.ProjectID,
+		"project": d.Project, "visibility": d.Visibility, "description": d.Description, "format": d.Format,
+		"protected": d.Protected, "latest_version": d.Latest, "created_at": d.CreatedAt, "visibility_version": d.VisibilityVersion,
+	})
 	if pg.IsUnique(err, "dataset_name_key") {
 		return fault.New(fault.Conflict, "dataset_exists", "project %s already has a dataset %s", d.Project, d.Name)
 	}
@@ -48,7 +44,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, d *Dataset) error {
 
 // Get returns a dataset visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Dataset, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
+	d, err := pg.One[Dataset](q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -65,7 +61,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	if err != nil {
 		return nil, fmt.Errorf("list datasets: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Dataset, error) { return scan(row) })
+	found, err := pg.All[Dataset](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list datasets: %w", err)
 	}
@@ -83,7 +79,7 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 
 // Find finds a ready or archived version by its reference. It returns nils if the scope sees none.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND project = $4 AND name = $5`,
+	d, err := pg.One[Dataset](q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil
@@ -103,17 +99,6 @@ func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.
 
 const versionColumns = `id, dataset_id, version, state, digest, files, bytes, creator_id, created_at, committed_at, archived_at,
 	row_schema, schema_source, sampled_rows, apart`
-
-func scanVersion(row pgx.Row, more ...any) (*Version, error) {
-	v := &Version{}
-	var schema []byte
-	err := row.Scan(append([]any{
-		&v.ID, &v.DatasetID, &v.Version, &v.State, &v.Digest, &v.Count, &v.Bytes, &v.CreatorID,
-		&v.CreatedAt, &v.CommittedAt, &v.ArchivedAt, &schema, &v.SchemaSource, &v.SampledRows, &v.Isolated,
-	}, more...)...)
-	v.Schema = schema
-	return v, err
-}
 
 // NameClaim is how InsertVersion obtained the name of a version.
 type NameClaim string
@@ -144,19 +129,23 @@ func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (NameClai
 		sums[i] = f.SHA256
 	}
 	err = tx.QueryRow(ctx, `INSERT INTO dataset_version AS left_behind (`+versionColumns+`, manifest, upload_until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 OR EXISTS (
+		VALUES (@id, @dataset_id, @version, @state, @digest, @files, @bytes, @creator_id, @created_at, @committed_at, @archived_at,
+			@row_schema, @schema_source, @sampled_rows, @apart OR EXISTS (
 			SELECT FROM dataset mine JOIN dataset d ON d.project_id = mine.project_id AND d.protected AND d.id <> mine.id
 				JOIN dataset_version o ON o.dataset_id = d.id AND NOT o.apart CROSS JOIN json_array_elements(o.manifest) f
-			WHERE mine.id = $2 AND f->>'sha256' = ANY($18)), $16, $17)
-		ON CONFLICT ON CONSTRAINT dataset_version_key DO UPDATE SET id = $1, state = $4, digest = $5, files = $6, bytes = $7,
-			creator_id = $8, created_at = $9, committed_at = $10, row_schema = $12, schema_source = $13, sampled_rows = $14,
-			apart = excluded.apart, manifest = $16, upload_until = $17
-		WHERE left_behind.state = 'uploading' AND left_behind.upload_until <= $9
-			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM ($8, $5)
-		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END, apart`,
-		v.ID, v.DatasetID, v.Version, v.State, v.Digest, v.Count, v.Bytes, v.CreatorID, v.CreatedAt, v.CommittedAt, v.ArchivedAt,
-		orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows, v.Isolated, raw, v.UploadUntil, sums,
-	).Scan(&how, &v.Isolated)
+			WHERE mine.id = @dataset_id AND f->>'sha256' = ANY(@sums)), @manifest, @upload_until)
+		ON CONFLICT ON CONSTRAINT dataset_version_key DO UPDATE SET id = @id, state = @state, digest = @digest, files = @files,
+			bytes = @bytes, creator_id = @creator_id, created_at = @created_at, committed_at = @committed_at,
+			row_schema = @row_schema, schema_source = @schema_source, sampled_rows = @sampled_rows, apart = excluded.apart,
+			manifest = @manifest, upload_until = @upload_until
+		WHERE left_behind.state = 'uploading' AND left_behind.upload_until <= @created_at
+			AND (left_behind.creator_id, left_behind.digest) IS DISTINCT FROM (@creator_id, @digest)
+		RETURNING CASE WHEN xmax = 0 THEN 'fresh' ELSE 'left' END, apart`, pgx.StrictNamedArgs{
+		"id": v.ID, "dataset_id": v.DatasetID, "version": v.Version, "state": v.State, "digest": v.Digest, "files": v.Count,
+		"bytes": v.Bytes, "creator_id": v.CreatorID, "created_at": v.CreatedAt, "committed_at": v.CommittedAt,
+		"archived_at": v.ArchivedAt, "row_schema": orNull(v.Schema), "schema_source": cmp.Or(v.SchemaSource, SchemaNone),
+		"sampled_rows": v.SampledRows, "apart": v.Isolated, "manifest": raw, "upload_until": v.UploadUntil, "sums": sums,
+	}).Scan(&how, &v.Isolated)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return ClaimedNot, fmt.Errorf("insert a version of a dataset: %w", err)
 	}
@@ -175,19 +164,19 @@ func (Store) RenewUpload(ctx context.Context, tx pgx.Tx, id string, until time.T
 
 // Version returns one version with its manifest.
 func (Store) Version(ctx context.Context, q pg.Querier, datasetID, version string) (*Version, error) {
-	var raw []byte
-	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+`, manifest FROM dataset_version
-		WHERE dataset_id = $1 AND version = $2`, datasetID, version), &raw)
+	v, err := pg.One[struct {
+		Version
+
+		Files []File `db:"manifest"`
+	}](q.Query(ctx, `SELECT `+versionColumns+`, manifest FROM dataset_version WHERE dataset_id = $1 AND version = $2`, datasetID, version))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(VersionKind, version)
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &v.Manifest)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load a version of a dataset: %w", err)
 	}
-	return v, nil
+	v.Manifest = v.Files
+	return &v.Version, nil
 }
 
 // Versions returns the versions of a dataset without their manifests, newest first.
@@ -197,7 +186,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, datasetID string, p req
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a dataset: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Version, error) { return scanVersion(row) })
+	found, err := pg.All[Version](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a dataset: %w", err)
 	}
@@ -229,7 +218,7 @@ func orNull(raw json.RawMessage) []byte {
 
 // Update changes the description of a dataset and protects it if protected is set. It never removes protection.
 func (Store) Update(ctx context.Context, tx pgx.Tx, id string, description *string, protected bool) (*Dataset, error) {
-	d, err := scan(tx.QueryRow(ctx, `UPDATE dataset SET description = coalesce($2, description), protected = protected OR $3
+	d, err := pg.One[Dataset](tx.Query(ctx, `UPDATE dataset SET description = coalesce($2, description), protected = protected OR $3
 		WHERE id = $1 RETURNING `+columns, id, description, protected))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)

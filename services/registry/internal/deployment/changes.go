@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
@@ -84,10 +85,8 @@ func (b *Book) event(ctx context.Context, tx pgx.Tx, deploymentID string, e even
 
 // record writes the event and the audit row of a user's action.
 func (b *Book) record(ctx context.Context, tx pgx.Tx, action, deploymentID string, e event.Event, after any) error {
-	if err := b.event(ctx, tx, deploymentID, e); err != nil {
-		return err
-	}
-	return b.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: deploymentID, After: after})
+	e.SubjectKind, e.SubjectID = SubjectKind, deploymentID
+	return db.RecordChange(ctx, tx, b.Events, b.Audit, action, e, after)
 }
 
 // prefixLength is the length of the token prefix that is shown to identify a token.

@@ -38,17 +38,17 @@ type Deployment struct {
 	Name        string
 	Description string
 	State       string
-	PromotedID  *string
-	PreviousID  *string
+	PromotedID  *string `db:"promoted_revision_id"`
+	PreviousID  *string `db:"previous_revision_id"`
 	// PromotedNumber is the number of the promoted revision.
 	PromotedNumber *int32
 	// PendingID is the revision that is promoted as soon as it is ready.
-	PendingID     *string
+	PendingID     *string `db:"pending_revision_id"`
 	PendingNumber *int32
 	SuspendMode   *string
 	SuspendedAt   *time.Time
 	// Version is incremented by every change.
-	Version   int64
+	Version   int64 `db:"row_version"`
 	CreatedAt time.Time
 }
 

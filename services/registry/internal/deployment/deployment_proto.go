@@ -8,6 +8,7 @@ import (
 	commonv1 "github.com/signalbox-dev/signalbox/gen/signalbox/common/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/event"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // toProto returns the API form of a deployment.
@@ -18,23 +19,13 @@ func (s *Server) toProto(d *Deployment) *registryv1.Deployment {
 		Url:       strings.TrimSuffix(s.PublicURL(), "/") + "/inference/" + d.ID + "/v1",
 		CreatedAt: timestamppb.New(d.CreatedAt), Description: d.Description, PendingRevision: d.PendingNumber, SuspendMode: d.SuspendMode,
 	}
-	if d.SuspendedAt != nil {
-		out.SuspendedAt = timestamppb.New(*d.SuspendedAt)
-	}
+	out.SuspendedAt = request.OptionalTime(d.SuspendedAt)
 	return out
 }
 
 func eventToProto(e event.Event) *commonv1.Event {
 	return &commonv1.Event{
-		Id: e.ID, Ts: timestamppb.New(e.At), Type: e.Type, ActorKind: e.ActorKind, ActorId: set(e.ActorID),
-		From: set(e.From), To: set(e.To), Reason: set(e.Reason), Message: set(e.Message),
+		Id: e.ID, Ts: timestamppb.New(e.At), Type: e.Type, ActorKind: e.ActorKind, ActorId: request.NonEmpty(e.ActorID),
+		From: request.NonEmpty(e.From), To: request.NonEmpty(e.To), Reason: request.NonEmpty(e.Reason), Message: request.NonEmpty(e.Message),
 	}
-}
-
-// set returns nil for the empty string, else a pointer to s.
-func set(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

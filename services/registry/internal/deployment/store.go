@@ -20,27 +20,22 @@ type Store struct{}
 
 const columns = `d.id, d.name, d.owner_id, d.owner_name, d.project_id, d.project, d.visibility, d.state,
 	d.promoted_revision_id, d.previous_revision_id,
-	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id), d.created_at, d.description, d.row_version,
-	d.pending_revision_id, (SELECT r.number FROM revision r WHERE r.id = d.pending_revision_id), d.suspend_mode, d.suspended_at`
+	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_number, d.created_at, d.description, d.row_version,
+	d.pending_revision_id, (SELECT r.number FROM revision r WHERE r.id = d.pending_revision_id) AS pending_number, d.suspend_mode, d.suspended_at`
 
 // kept is the filter of every read: a deleted deployment looks like a missing one.
 const kept = ` AND d.deleted_at IS NULL`
-
-func scan(row pgx.Row) (*Deployment, error) {
-	d := &Deployment{}
-	err := row.Scan(&d.ID, &d.Name, &d.UserID, &d.UserName, &d.ProjectID, &d.Project, &d.Visibility, &d.State,
-		&d.PromotedID, &d.PreviousID, &d.PromotedNumber, &d.CreatedAt, &d.Description, &d.Version, &d.PendingID, &d.PendingNumber,
-		&d.SuspendMode, &d.SuspendedAt)
-	return d, err
-}
 
 // Insert inserts a new deployment. A name that the project already uses is a conflict.
 func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	_, err := tx.Exec(ctx, `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at,
 			visibility_version, description)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		d.ID, d.Name, d.UserID, d.UserName, d.ProjectID, d.Project, d.Visibility, d.State, d.CreatedAt,
-		d.VisibilityVersion, d.Description)
+		VALUES (@id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @state, @created_at, @visibility_version,
+			@description)`, pgx.StrictNamedArgs{
+		"id": d.ID, "name": d.Name, "owner_id": d.UserID, "owner_name": d.UserName, "project_id": d.ProjectID,
+		"project": d.Project, "visibility": d.Visibility, "state": d.State, "created_at": d.CreatedAt,
+		"visibility_version": d.VisibilityVersion, "description": d.Description,
+	})
 	if pg.IsUnique(err, "deployment_name_key") {
 		return fault.New(fault.Conflict, "deployment_exists", "project %s has a deployment %s already", d.Project, d.Name)
 	}
@@ -53,13 +48,13 @@ func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 
 // Get returns a deployment that is visible in the scope.
 func (*Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Deployment, error) {
-	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
+	d, err := pg.One[Deployment](q.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
 	return one(d, err, id)
 }
 
 // Lock returns a deployment and locks its row until the transaction ends.
 func (*Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Deployment, error) {
-	d, err := scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM deployment d WHERE id = $1`+kept+` FOR UPDATE OF d`, id))
+	d, err := pg.One[Deployment](tx.Query(ctx, `SELECT `+columns+` FROM deployment d WHERE id = $1`+kept+` FOR UPDATE OF d`, id))
 	return one(d, err, id)
 }
 
@@ -93,7 +88,7 @@ func (*Store) All(ctx context.Context, q pg.Querier) ([]*Deployment, error) {
 }
 
 func collect(rows pgx.Rows) ([]*Deployment, error) {
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Deployment, error) { return scan(row) })
+	found, err := pg.All[Deployment](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read deployments: %w", err)
 	}

@@ -5,13 +5,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
-	"time"
 	"unicode/utf8"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobspeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/peer/v1"
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
@@ -26,9 +24,7 @@ func orderToProto(r *revision.Revision) *jobspeerv1.PutWorkRequest {
 		WorkId: r.WorkID, Generation: r.Generation, Desired: desired, Pool: r.Serving.Pool, Engine: specToProto(r),
 		OwnerId: r.Plan.OwnerID, ProjectId: r.Plan.ProjectID,
 	}
-	if r.Deadline != nil {
-		out.Deadline = timestamppb.New(*r.Deadline)
-	}
+	out.Deadline = request.OptionalTime(r.Deadline)
 	return out
 }
 
@@ -66,14 +62,14 @@ func observationFromProto(w *jobspeerv1.WorkStatus) revision.Observation {
 	if seen == nil || seen.GetGeneration() != w.GetGeneration() || seen.GetFence() != w.GetFence() {
 		return o
 	}
-	o.Phase, o.Detail, o.RunningAt = phaseFromProto(seen.GetPhase()), words(seen.GetDetail()), timeFrom(seen.GetRunningAt())
+	o.Phase, o.Detail, o.RunningAt = phaseFromProto(seen.GetPhase()), words(seen.GetDetail()), request.StorableTime(seen.GetRunningAt())
 	if e := seen.GetExit(); e != nil {
 		o.Exit = &revision.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Reason: words(e.GetReason()), Message: words(e.GetMessage())}
 	}
 	if r := seen.GetEngine(); r != nil {
 		o.Report = &revision.Report{
 			Phase: r.GetPhase(), Code: words(r.GetCode()), Message: words(r.GetMessage()), Log: words(r.GetLogExcerpt()), Ready: r.GetReady(),
-			ReadyAt: timeFrom(r.GetReadyAt()),
+			ReadyAt: request.StorableTime(r.GetReadyAt()),
 			Engine:  revision.Engine{PID: r.GetPid(), Address: words(r.GetAddress()), Key: secret.New(r.GetApiKey())},
 		}
 		if json.Valid(r.GetProbes()) && utf8.Valid(r.GetProbes()) {
@@ -104,13 +100,4 @@ func phaseFromProto(p jobsv1.Phase) revision.Phase {
 	case jobsv1.Phase_PHASE_UNSPECIFIED:
 	}
 	return revision.PhaseNone
-}
-
-// timeFrom truncates to the precision of Postgres; otherwise every report would look like a change.
-func timeFrom(t *timestamppb.Timestamp) *time.Time {
-	if t == nil || !t.IsValid() {
-		return nil
-	}
-	at := t.AsTime().UTC().Truncate(time.Microsecond)
-	return &at
 }

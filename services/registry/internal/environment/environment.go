@@ -53,7 +53,7 @@ type Environment struct {
 	ID          string
 	Name        string
 	Description string
-	Latest      *string
+	Latest      *string `db:"latest_version"`
 	CreatedAt   time.Time
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // ToProto converts an environment for the API.
@@ -33,9 +34,7 @@ func versionToProto(e *Environment, v *Version) (*registryv1.EnvironmentVersion,
 	if v.Package.SHA256 != "" {
 		out.Package = &registryv1.EnvironmentPackage{Sha256: v.Package.SHA256, SizeBytes: v.Package.Size}
 	}
-	if v.ReadyAt != nil {
-		out.ReadyAt = timestamppb.New(*v.ReadyAt)
-	}
+	out.ReadyAt = request.OptionalTime(v.ReadyAt)
 	return out, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -31,10 +30,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
 // limit is the largest upload that the test server accepts.
 const limit = 1 << 20
@@ -67,7 +65,7 @@ type fixture struct {
 
 func open(t *testing.T) *fixture {
 	t.Helper()
-	d := &fixture{t: t, clock: clock.NewFake(at()), queue: &queued{}}
+	d := &fixture{t: t, clock: clock.NewFake(fixtures.Now()), queue: &queued{}}
 	ids := id.NewSource(d.clock, rand.Reader)
 	var err error
 	d.blobs, err = folder.OpenFiles(folder.FileConfig{

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/pg"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
 // Queue queues the validation of a version as part of a transaction.
@@ -67,10 +68,7 @@ func (s *Server) CreateEnvironment(ctx context.Context, in *registryv1.CreateEnv
 // record writes the event and the audit entry of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, environmentID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, environmentID
-	if _, err := s.Events.Append(ctx, tx, e); err != nil {
-		return err
-	}
-	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: environmentID, After: after})
+	return db.RecordChange(ctx, tx, s.Events, s.Audit, action, e, after)
 }
 
 // ListEnvironments lists the environments visible to the caller, newest first.

@@ -23,17 +23,15 @@ const columns = `id, name, owner_id, owner_name, project_id, project, visibility
 
 const visible = access.Visible + ` AND deleted_at IS NULL`
 
-func scan(row pgx.Row) (*Environment, error) {
-	e := &Environment{}
-	err := row.Scan(&e.ID, &e.Name, &e.UserID, &e.UserName, &e.ProjectID, &e.Project, &e.Visibility, &e.Description, &e.Latest, &e.CreatedAt)
-	return e, err
-}
-
 // Insert stores a new environment. It returns a conflict if the project already has an environment of that name.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, e *Environment) error {
 	_, err := tx.Exec(ctx, `INSERT INTO environment (`+columns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		e.ID, e.Name, e.UserID, e.UserName, e.ProjectID, e.Project, e.Visibility, e.Description, e.Latest, e.CreatedAt, e.VisibilityVersion)
+		VALUES (@id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @description, @latest_version, @created_at,
+			@visibility_version)`, pgx.StrictNamedArgs{
+		"id": e.ID, "name": e.Name, "owner_id": e.UserID, "owner_name": e.UserName, "project_id": e.ProjectID,
+		"project": e.Project, "visibility": e.Visibility, "description": e.Description, "latest_version": e.Latest,
+		"created_at": e.CreatedAt, "visibility_version": e.VisibilityVersion,
+	})
 	if pg.IsUnique(err, "environment_name_key") {
 		return fault.New(fault.Conflict, "environment_exists", "project %s already has an environment %s", e.Project, e.Name)
 	}
@@ -45,7 +43,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, e *Environment) error {
 
 // Get returns an environment visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Environment, error) {
-	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND id = $4`, access.Args(scope, id)...))
+	e, err := pg.One[Environment](q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -63,7 +61,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	if err != nil {
 		return nil, fmt.Errorf("list environments: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Environment, error) { return scan(row) })
+	found, err := pg.All[Environment](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list environments: %w", err)
 	}
@@ -72,7 +70,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 
 // Describe changes the description of an environment.
 func (Store) Describe(ctx context.Context, tx pgx.Tx, id, description string) (*Environment, error) {
-	e, err := scan(tx.QueryRow(ctx, `UPDATE environment SET description = $2 WHERE id = $1 AND deleted_at IS NULL RETURNING `+columns, id, description))
+	e, err := pg.One[Environment](tx.Query(ctx, `UPDATE environment SET description = $2 WHERE id = $1 AND deleted_at IS NULL RETURNING `+columns, id, description))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -97,7 +95,7 @@ func (Store) Delete(ctx context.Context, tx pgx.Tx, id string, at time.Time) err
 // Resolve finds a version by its reference. It accepts ready versions and deprecated ones; the deprecation appears only in
 // the status of applications bound to the version. It returns nils if the scope sees none.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Environment, *Version, error) {
-	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND project = $4 AND name = $5`,
+	e, err := pg.One[Environment](q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil

@@ -28,12 +28,16 @@ func scanVersion(row pgx.Row) (*Version, error) {
 // still uploading if the creator is the same or if that version was created no later than left.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, tasksetSHA256 string, left time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO environment_version AS old (`+versionColumns+`, taskset_sha256)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-		ON CONFLICT ON CONSTRAINT environment_version_key DO UPDATE SET id = $1, state = $4, reason = $5, digest = $6, manifest = $7,
-			package_sha256 = $8, package_bytes = $9, creator_id = $10, created_at = $11, taskset_sha256 = $13
-		WHERE old.state = 'uploading' AND old.digest <> $6 AND (old.creator_id = $10 OR old.created_at <= $14)`,
-		v.ID, v.EnvironmentID, v.Version, v.State, v.Reason, v.Digest, []byte(v.Manifest), v.Package.SHA256, v.Package.Size,
-		v.CreatorID, v.CreatedAt, v.ReadyAt, tasksetSHA256, left)
+		VALUES (@id, @environment_id, @version, @state, @reason, @digest, @manifest, @package_sha256, @package_bytes, @creator_id,
+			@created_at, @ready_at, @taskset_sha256)
+		ON CONFLICT ON CONSTRAINT environment_version_key DO UPDATE SET id = @id, state = @state, reason = @reason,
+			digest = @digest, manifest = @manifest, package_sha256 = @package_sha256, package_bytes = @package_bytes,
+			creator_id = @creator_id, created_at = @created_at, taskset_sha256 = @taskset_sha256
+		WHERE old.state = 'uploading' AND old.digest <> @digest AND (old.creator_id = @creator_id OR old.created_at <= @left)`, pgx.StrictNamedArgs{
+		"id": v.ID, "environment_id": v.EnvironmentID, "version": v.Version, "state": v.State, "reason": v.Reason,
+		"digest": v.Digest, "manifest": []byte(v.Manifest), "package_sha256": v.Package.SHA256, "package_bytes": v.Package.Size,
+		"creator_id": v.CreatorID, "created_at": v.CreatedAt, "ready_at": v.ReadyAt, "taskset_sha256": tasksetSHA256, "left": left,
+	})
 	if err != nil {
 		return false, fmt.Errorf("insert a version of an environment: %w", err)
 	}
@@ -94,7 +98,7 @@ func (s Store) Validating(ctx context.Context, q pg.Querier, id string) (*Enviro
 	if err != nil {
 		return nil, nil, fmt.Errorf("load a version to validate: %w", err)
 	}
-	e, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM environment WHERE id = $1`, v.EnvironmentID))
+	e, err := pg.One[Environment](q.Query(ctx, `SELECT `+columns+` FROM environment WHERE id = $1`, v.EnvironmentID))
 	if err != nil {
 		return nil, nil, fmt.Errorf("load the environment of a version: %w", err)
 	}

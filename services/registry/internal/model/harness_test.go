@@ -7,15 +7,18 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/access"
@@ -157,4 +160,102 @@ func (d *desk) register(ctx context.Context, m *registryv1.Model, artifactID str
 // Get fails like an unreachable object store.
 func (away) Get(context.Context, string) (io.ReadCloser, blob.Info, error) {
 	return nil, blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is away")
+}
+
+// jobs maps a model reference to the unfinished jobs that use it.
+type jobs map[string][]string
+
+func (j jobs) UsersOf(_ context.Context, ref string) ([]string, error) { return j[ref], nil }
+
+// shelf is a test fixture: a desk with a model that has some versions.
+type shelf struct {
+	*desk
+
+	jobs jobs
+	m    *registryv1.Model
+}
+
+func openShelf(t *testing.T, versions int) *shelf {
+	t.Helper()
+	d := openDesk(t)
+	s := &shelf{desk: d, jobs: jobs{}, m: d.model("m")}
+	d.Jobs = s.jobs
+	for n := range versions {
+		d.artifact(string(rune('a'+n)), FormatSafetensors, weights(n+1))
+		_, err := d.register(ann(t), s.m, string(rune('a'+n)))
+		require.NoError(t, err)
+	}
+	return s
+}
+
+func (s *shelf) promote(number int32, archive bool) (*registryv1.ModelVersion, error) {
+	return s.PromoteModelVersion(ann(s.t), &registryv1.PromoteModelVersionRequest{
+		ModelId: s.m.GetId(), Version: number, Note: "it is better", ArchivePrevious: archive,
+	})
+}
+
+func (s *shelf) archive(number int32) (*registryv1.ModelVersion, error) {
+	return s.ArchiveModelVersion(ann(s.t), &registryv1.ArchiveModelVersionRequest{ModelId: s.m.GetId(), Version: number})
+}
+
+func (s *shelf) alias(name string, number int32) (*registryv1.Model, error) {
+	return s.SetModelAlias(ann(s.t), &registryv1.SetModelAliasRequest{ModelId: s.m.GetId(), Alias: name, Version: number})
+}
+
+func (s *shelf) now() *registryv1.Model {
+	s.t.Helper()
+	m, err := s.GetModel(ann(s.t), &registryv1.GetModelRequest{ModelId: s.m.GetId()})
+	require.NoError(s.t, err)
+	return m
+}
+
+// lifecycles returns the lifecycles of the versions, oldest first.
+func (s *shelf) lifecycles() string {
+	s.t.Helper()
+	found, err := s.ListModelVersions(ann(s.t), &registryv1.ListModelVersionsRequest{ModelId: s.m.GetId()})
+	require.NoError(s.t, err)
+	var all []string
+	for _, v := range found.GetVersions() {
+		all = append([]string{v.GetLifecycle()}, all...)
+	}
+	return strings.Join(all, " ")
+}
+
+// history returns the history entries, newest first.
+func (s *shelf) history(at *time.Time) (all []string) {
+	s.t.Helper()
+	in := &registryv1.ListModelHistoryRequest{ModelId: s.m.GetId()}
+	if at != nil {
+		in.At = timestamppb.New(*at)
+	}
+	found, err := s.ListModelHistory(ann(s.t), in)
+	require.NoError(s.t, err)
+	for _, c := range found.GetEntries() {
+		words := []string{c.GetAction(), fmt.Sprint(c.GetVersion())}
+		if c.PreviousVersion != nil {
+			words = append(words, "was", fmt.Sprint(c.GetPreviousVersion()))
+		}
+		if c.Alias != nil {
+			words = append(words, c.GetAlias())
+		}
+		require.Equal(s.t, "usr_1", c.GetActor())
+		all = append(all, strings.Join(words, " "))
+	}
+	return all
+}
+
+// revision inserts a revision row that serves a version.
+func (s *shelf) revision(holder, id string, number int32, desired string) {
+	s.t.Helper()
+	_, err := s.pool.Exec(s.t.Context(), `INSERT INTO revision (id, deployment_id, number, state, model_id, model_version, serving, serving_digest,
+		plan, work_id, desired, created_at) VALUES ($1, $2, $3, 'pending', $4, $5, '{}', '', '{}', $1, $6, now())`,
+		id, holder, len(id), s.m.GetId(), number, desired)
+	require.NoError(s.t, err)
+}
+
+func (s *shelf) deployment(id, name string) {
+	s.t.Helper()
+	_, err := s.pool.Exec(s.t.Context(), `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at)
+		VALUES ($1, $2, 'usr_1', 'ann', 'prj_1', 'team', 'team', 'serving', now())`, id, name)
+	require.NoError(s.t, err)
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,114 +8,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
 	"github.com/signalbox-dev/signalbox/platform/access"
-	"github.com/signalbox-dev/signalbox/platform/authn"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
-
-// jobs maps a model reference to the unfinished jobs that use it.
-type jobs map[string][]string
-
-func (j jobs) UsersOf(_ context.Context, ref string) ([]string, error) { return j[ref], nil }
-
-// shelf is a test fixture: a desk with a model that has some versions.
-type shelf struct {
-	*desk
-
-	jobs jobs
-	m    *registryv1.Model
-}
-
-func openShelf(t *testing.T, versions int) *shelf {
-	t.Helper()
-	d := openDesk(t)
-	s := &shelf{desk: d, jobs: jobs{}, m: d.model("m")}
-	d.Jobs = s.jobs
-	for n := range versions {
-		d.artifact(string(rune('a'+n)), FormatSafetensors, weights(n+1))
-		_, err := d.register(ann(t), s.m, string(rune('a'+n)))
-		require.NoError(t, err)
-	}
-	return s
-}
-
-func (s *shelf) promote(number int32, archive bool) (*registryv1.ModelVersion, error) {
-	return s.PromoteModelVersion(ann(s.t), &registryv1.PromoteModelVersionRequest{
-		ModelId: s.m.GetId(), Version: number, Note: "it is better", ArchivePrevious: archive,
-	})
-}
-
-func (s *shelf) archive(number int32) (*registryv1.ModelVersion, error) {
-	return s.ArchiveModelVersion(ann(s.t), &registryv1.ArchiveModelVersionRequest{ModelId: s.m.GetId(), Version: number})
-}
-
-func (s *shelf) alias(name string, number int32) (*registryv1.Model, error) {
-	return s.SetModelAlias(ann(s.t), &registryv1.SetModelAliasRequest{ModelId: s.m.GetId(), Alias: name, Version: number})
-}
-
-func (s *shelf) now() *registryv1.Model {
-	s.t.Helper()
-	m, err := s.GetModel(ann(s.t), &registryv1.GetModelRequest{ModelId: s.m.GetId()})
-	require.NoError(s.t, err)
-	return m
-}
-
-// lifecycles returns the lifecycles of the versions, oldest first.
-func (s *shelf) lifecycles() string {
-	s.t.Helper()
-	found, err := s.ListModelVersions(ann(s.t), &registryv1.ListModelVersionsRequest{ModelId: s.m.GetId()})
-	require.NoError(s.t, err)
-	var all []string
-	for _, v := range found.GetVersions() {
-		all = append([]string{v.GetLifecycle()}, all...)
-	}
-	return strings.Join(all, " ")
-}
-
-// history returns the history entries, newest first.
-func (s *shelf) history(at *time.Time) (all []string) {
-	s.t.Helper()
-	in := &registryv1.ListModelHistoryRequest{ModelId: s.m.GetId()}
-	if at != nil {
-		in.At = timestamppb.New(*at)
-	}
-	found, err := s.ListModelHistory(ann(s.t), in)
-	require.NoError(s.t, err)
-	for _, c := range found.GetEntries() {
-		words := []string{c.GetAction(), fmt.Sprint(c.GetVersion())}
-		if c.PreviousVersion != nil {
-			words = append(words, "was", fmt.Sprint(c.GetPreviousVersion()))
-		}
-		if c.Alias != nil {
-			words = append(words, c.GetAlias())
-		}
-		require.Equal(s.t, "usr_1", c.GetActor())
-		all = append(all, strings.Join(words, " "))
-	}
-	return all
-}
-
-// revision inserts a revision row that serves a version.
-func (s *shelf) revision(holder, id string, number int32, desired string) {
-	s.t.Helper()
-	_, err := s.pool.Exec(s.t.Context(), `INSERT INTO revision (id, deployment_id, number, state, model_id, model_version, serving, serving_digest,
-		plan, work_id, desired, created_at) VALUES ($1, $2, $3, 'pending', $4, $5, '{}', '', '{}', $1, $6, now())`,
-		id, holder, len(id), s.m.GetId(), number, desired)
-	require.NoError(s.t, err)
-}
-
-func (s *shelf) deployment(id, name string) {
-	s.t.Helper()
-	_, err := s.pool.Exec(s.t.Context(), `INSERT INTO deployment (id, name, owner_id, owner_name, project_id, project, visibility, state, created_at)
-		VALUES ($1, $2, 'usr_1', 'ann', 'prj_1', 'team', 'team', 'serving', now())`, id, name)
-	require.NoError(s.t, err)
-}
 
 func TestPromoteModelVersion_oneInProduction(t *testing.T) {
 	t.Parallel()
@@ -330,126 +228,6 @@ func TestDeleteModel_keepsReferencedRows(t *testing.T) {
 			require.NotEqual(t, s.m.GetId(), s.model("m").GetId(), "the name is free again")
 		})
 	}
-}
-
-func TestUpdateModel_ifMatch(t *testing.T) {
-	t.Parallel()
-	s := openShelf(t, 1)
-	text := "what it is for"
-	update := func(tag string) error {
-		ctx, _ := as(t, "usr_1", authn.ProjectEditor, "")
-		if tag != "" {
-			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("if-match", tag))
-		}
-		_, err := s.UpdateModel(ctx, &registryv1.UpdateModelRequest{ModelId: s.m.GetId(), Description: &text})
-		return err
-	}
-	require.True(t, fault.HasCode(update(`"9"`), "stale"))
-	require.NoError(t, update(`"1"`))
-	require.Equal(t, text, s.now().GetDescription())
-	require.NoError(t, update(`"2"`), "the same description changes nothing")
-	require.NoError(t, update(``))
-	_, err := s.UpdateModel(ann(t), &registryv1.UpdateModelRequest{ModelId: s.m.GetId()})
-	require.NoError(t, err)
-	require.Equal(t, text, s.now().GetDescription(), "a missing description keeps the old one")
-}
-
-func TestModelServer_viewerCannotWrite(t *testing.T) {
-	t.Parallel()
-	s := openShelf(t, 1)
-	id := s.m.GetId()
-	writes := map[string]func(ctx context.Context, id string) error{
-		"update": func(ctx context.Context, id string) error {
-			_, err := s.UpdateModel(ctx, &registryv1.UpdateModelRequest{ModelId: id})
-			return err
-		},
-		"delete": func(ctx context.Context, id string) error {
-			_, err := s.DeleteModel(ctx, &registryv1.DeleteModelRequest{ModelId: id})
-			return err
-		},
-		"promote": func(ctx context.Context, id string) error {
-			_, err := s.PromoteModelVersion(ctx, &registryv1.PromoteModelVersionRequest{ModelId: id, Version: 1})
-			return err
-		},
-		"archive": func(ctx context.Context, id string) error {
-			_, err := s.ArchiveModelVersion(ctx, &registryv1.ArchiveModelVersionRequest{ModelId: id, Version: 1})
-			return err
-		},
-		"unarchive": func(ctx context.Context, id string) error {
-			_, err := s.UnarchiveModelVersion(ctx, &registryv1.UnarchiveModelVersionRequest{ModelId: id, Version: 1})
-			return err
-		},
-		"alias": func(ctx context.Context, id string) error {
-			_, err := s.SetModelAlias(ctx, &registryv1.SetModelAliasRequest{ModelId: id, Alias: "a", Version: 1})
-			return err
-		},
-		"card": func(ctx context.Context, id string) error {
-			_, err := s.PutModelCard(ctx, &registryv1.PutModelCardRequest{ModelId: id, Version: 1, Content: "x"})
-			return err
-		},
-	}
-	viewer, _ := as(t, "usr_3", authn.ProjectViewer, "")
-	stranger, _ := as(t, "usr_4", "", "")
-	for name, write := range writes {
-		require.True(t, fault.Is(write(viewer, id), fault.Forbidden), name)
-		require.True(t, fault.Is(write(stranger, id), fault.Absent), name)
-		require.True(t, fault.Is(write(viewer, "mdl_x"), fault.Invalid), name)
-	}
-	files, err := s.ListModelFiles(viewer, &registryv1.ListModelFilesRequest{ModelId: id, Version: 1})
-	require.NoError(t, err)
-	require.Len(t, files.GetFiles(), 1)
-	require.Equal(t, "model.safetensors", files.GetFiles()[0].GetPath())
-	require.Len(t, files.GetFiles()[0].GetSha256(), 64)
-	offset := int32(1)
-	files, err = s.ListModelFiles(viewer, &registryv1.ListModelFilesRequest{ModelId: id, Version: 1, Offset: &offset})
-	require.NoError(t, err)
-	require.Empty(t, files.GetFiles())
-}
-
-func TestPutModelCard_keepsRevisions(t *testing.T) {
-	t.Parallel()
-	s := openShelf(t, 1)
-	get := func(revision *int32) (*registryv1.ModelCard, error) {
-		return s.GetModelCard(ann(t), &registryv1.GetModelCardRequest{ModelId: s.m.GetId(), Version: 1, Revision: revision})
-	}
-	put := func(content, tag string) (*registryv1.ModelCard, *headers, error) {
-		ctx, sent := as(t, "usr_1", authn.ProjectEditor, "")
-		if tag != "" {
-			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("if-match", tag))
-		}
-		c, err := s.PutModelCard(ctx, &registryv1.PutModelCardRequest{ModelId: s.m.GetId(), Version: 1, Content: content})
-		return c, sent, err
-	}
-	_, err := get(nil)
-	require.True(t, fault.Is(err, fault.Absent), "%v", err)
-	const first = "---\nlicense: mit\ntags: [a, b]\n---\n# what it is\n"
-	c, sent, err := put(first, `"0"`)
-	require.NoError(t, err)
-	require.Equal(t, []string{`"1"`}, sent.sent.Get("etag"))
-	require.Equal(t, []any{int32(1), first, "# what it is\n", "usr_1"}, []any{c.GetRevision(), c.GetContent(), c.GetBody(), c.GetAuthor()})
-	require.JSONEq(t, `{"license": "mit", "tags": ["a", "b"]}`, string(c.GetFrontMatter()))
-	_, _, err = put("other", `"0"`)
-	require.True(t, fault.HasCode(err, "stale"), "%v", err)
-	again, _, err := put(first, "")
-	require.NoError(t, err)
-	require.Equal(t, int32(1), again.GetRevision(), "the same text adds no revision")
-	c, _, err = put("plain", `"1"`)
-	require.NoError(t, err)
-	require.Equal(t, []any{int32(2), "plain"}, []any{c.GetRevision(), c.GetBody()})
-	require.Empty(t, c.GetFrontMatter())
-	one := int32(1)
-	old, err := get(&one)
-	require.NoError(t, err)
-	require.Equal(t, first, old.GetContent())
-	newest, err := get(nil)
-	require.NoError(t, err)
-	require.Equal(t, "plain", newest.GetContent())
-	v, err := s.GetModelVersion(ann(t), &registryv1.GetModelVersionRequest{ModelId: s.m.GetId(), Version: 1})
-	require.NoError(t, err)
-	require.Equal(t, newest.GetDigest(), v.GetCardDigest())
-	_, _, err = put("---\na: [\n---\n", "")
-	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
-	require.Equal(t, []any{"content"}, fault.From(err).Fields[0].Loc)
 }
 
 func TestModelStore_Hold_blocksArchive(t *testing.T) {

@@ -51,7 +51,7 @@ type Model struct {
 	Name        string
 	Description string
 	Task        string
-	Latest      *int32
+	Latest      *int32 `db:"latest_version"`
 	Aliases     map[string]int32
 	// RowVersion is incremented by every change of the model itself.
 	RowVersion int64
@@ -62,7 +62,7 @@ type Model struct {
 type Version struct {
 	ID           string
 	ModelID      string
-	Number       int32
+	Number       int32 `db:"version"`
 	Status       Status
 	StatusReason string
 	Lifecycle    string
@@ -70,7 +70,7 @@ type Version struct {
 	ArtifactID   string
 	Format       string
 	Digest       string
-	Size         int64
+	Size         int64 `db:"size_bytes"`
 	// URI is the location of the bytes, File their file name, Packed whether they are a tar file of a folder.
 	URI       string
 	File      string

@@ -2,12 +2,12 @@ package model
 
 import (
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/modelcard"
 )
 
@@ -26,9 +26,7 @@ func versionToProto(m *Model, v *Version) *registryv1.ModelVersion {
 		Format: v.Format, Digest: v.Digest, SizeBytes: v.Size, Facts: v.Facts, CreatedAt: timestamppb.New(v.CreatedAt),
 		CardDigest: v.CardDigest, PromotedBy: v.PromotedBy,
 	}
-	if v.PromotedAt != nil {
-		out.PromotedAt = timestamppb.New(*v.PromotedAt)
-	}
+	out.PromotedAt = request.OptionalTime(v.PromotedAt)
 	if v.StatusReason != "" {
 		out.StatusReason = &v.StatusReason
 	}
@@ -50,14 +48,6 @@ func cardToProto(c *modelcard.Card) *registryv1.ModelCard {
 		ModelId: c.ModelID, Version: c.Version, Revision: c.Revision, Content: c.Content, FrontMatter: c.Front, Body: c.Body(),
 		Digest: c.Digest, Author: c.Author, CreatedAt: timestamppb.New(c.CreatedAt),
 	}
-}
-
-func timeFrom(t *timestamppb.Timestamp) *time.Time {
-	if t == nil {
-		return nil
-	}
-	at := t.AsTime()
-	return &at
 }
 
 // ToObject returns the file of a version that an executor downloads.

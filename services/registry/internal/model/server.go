@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/modelcard"
 )
 
@@ -67,10 +68,7 @@ func (s *Server) CreateModel(ctx context.Context, in *registryv1.CreateModelRequ
 // record writes the event and the audit row of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, modelID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, modelID
-	if _, err := s.Events.Append(ctx, tx, e); err != nil {
-		return err
-	}
-	return s.audit(ctx, tx, action, modelID, after)
+	return db.RecordChange(ctx, tx, s.Events, s.Audit, action, e, after)
 }
 
 func (s *Server) audit(ctx context.Context, tx pgx.Tx, action, modelID string, after any) error {

@@ -96,7 +96,7 @@ func (s *Server) ListModelHistory(ctx context.Context, in *registryv1.ListModelH
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.History(ctx, s.Pool, m.ID, timeFrom(in.GetAt()), p)
+	found, err := s.Store.History(ctx, s.Pool, m.ID, request.TimeOf(in.GetAt()), p)
 	if err != nil {
 		return nil, err
 	}

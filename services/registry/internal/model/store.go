@@ -23,23 +23,19 @@ const columns = `id, name, owner_id, owner_name, project_id, project, visibility
 
 // shown is the column list of reads; kept hides deleted models.
 const (
-	shown = columns + `, row_version, (SELECT coalesce(json_object_agg(a.alias, a.version), '{}') FROM model_alias a WHERE a.model_id = model.id)`
+	shown = columns + `, row_version, (SELECT coalesce(json_object_agg(a.alias, a.version), '{}') FROM model_alias a WHERE a.model_id = model.id) AS aliases`
 	kept  = ` AND deleted_at IS NULL`
 )
-
-func scan(row pgx.Row) (*Model, error) {
-	m := &Model{}
-	err := row.Scan(&m.ID, &m.Name, &m.UserID, &m.UserName, &m.ProjectID, &m.Project, &m.Visibility, &m.Description,
-		&m.Task, &m.Latest, &m.CreatedAt, &m.RowVersion, &m.Aliases)
-	return m, err
-}
 
 // Insert inserts a new model. A name that the project already uses is a conflict.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, m *Model) error {
 	_, err := tx.Exec(ctx, `INSERT INTO model (`+columns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		m.ID, m.Name, m.UserID, m.UserName, m.ProjectID, m.Project, m.Visibility, m.Description, m.Task, m.Latest, m.CreatedAt,
-		m.VisibilityVersion)
+		VALUES (@id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @description, @task, @latest_version,
+			@created_at, @visibility_version)`, pgx.StrictNamedArgs{
+		"id": m.ID, "name": m.Name, "owner_id": m.UserID, "owner_name": m.UserName, "project_id": m.ProjectID,
+		"project": m.Project, "visibility": m.Visibility, "description": m.Description, "task": m.Task, "latest_version": m.Latest,
+		"created_at": m.CreatedAt, "visibility_version": m.VisibilityVersion,
+	})
 	if pg.IsUnique(err, "model_name_key") {
 		return fault.New(fault.Conflict, "model_exists", "project %s has a model %s already", m.Project, m.Name)
 	}
@@ -52,7 +48,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, m *Model) error {
 
 // Get returns a model that is visible in the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Model, error) {
-	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
+	m, err := pg.One[Model](q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND id = $4`+kept, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -69,7 +65,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	if err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Model, error) { return scan(row) })
+	found, err := pg.All[Model](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list models: %w", err)
 	}
@@ -82,7 +78,7 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM model WHERE id = $1 FOR UPDATE`, id); err != nil {
 		return nil, fmt.Errorf("lock a model: %w", err)
 	}
-	m, err := scan(tx.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE id = $1`+kept, id))
+	m, err := pg.One[Model](tx.Query(ctx, `SELECT `+shown+` FROM model WHERE id = $1`+kept, id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -104,7 +100,7 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 // Find returns the ready version that a reference names by number or alias. It returns nil if there is none that is
 // visible in the scope.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
-	m, err := scan(q.QueryRow(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND project = $4 AND name = $5`+kept,
+	m, err := pg.One[Model](q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND project = $4 AND name = $5`+kept,
 		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil

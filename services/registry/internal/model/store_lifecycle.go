@@ -16,7 +16,7 @@ import (
 
 // LockVersion returns a version and locks its row until the transaction ends.
 func (Store) LockVersion(ctx context.Context, tx pgx.Tx, modelID string, number int32) (*Version, error) {
-	v, err := scanVersion(tx.QueryRow(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND version = $2 FOR UPDATE`,
+	v, err := pg.One[Version](tx.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND version = $2 FOR UPDATE`,
 		modelID, number))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(VersionKind, strconv.Itoa(int(number)))
@@ -126,7 +126,10 @@ func (Store) Delete(ctx context.Context, tx pgx.Tx, modelID string, at time.Time
 // InsertChange inserts a history entry.
 func (Store) InsertChange(ctx context.Context, tx pgx.Tx, c *Change) error {
 	_, err := tx.Exec(ctx, `INSERT INTO model_history (id, model_id, at, action, version, previous_version, alias, actor, note)
-		VALUES ($1, $2, $3, $4, $5, $6, NULLIF($7, ''), $8, $9)`, c.ID, c.ModelID, c.At, c.Action, c.Version, c.Previous, c.Alias, c.Actor, c.Note)
+		VALUES (@id, @model_id, @at, @action, @version, @previous_version, NULLIF(@alias, ''), @actor, @note)`, pgx.StrictNamedArgs{
+		"id": c.ID, "model_id": c.ModelID, "at": c.At, "action": c.Action, "version": c.Version, "previous_version": c.Previous,
+		"alias": c.Alias, "actor": c.Actor, "note": c.Note,
+	})
 	if err != nil {
 		return fmt.Errorf("insert a history entry of a model: %w", err)
 	}

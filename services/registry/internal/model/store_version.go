@@ -19,15 +19,6 @@ const versionColumns = `id, model_id, version, status, status_reason, lifecycle,
 // versionShown is the column list of reads.
 const versionShown = versionColumns + `, card_digest, promoted_by, promoted_at`
 
-func scanVersion(row pgx.Row) (*Version, error) {
-	v := &Version{}
-	var facts []byte
-	err := row.Scan(&v.ID, &v.ModelID, &v.Number, &v.Status, &v.StatusReason, &v.Lifecycle, &v.RunID, &v.ArtifactID,
-		&v.Format, &v.Digest, &v.Size, &v.URI, &v.File, &v.Packed, &facts, &v.CreatedAt, &v.CardDigest, &v.PromotedBy, &v.PromotedAt)
-	v.Facts = facts
-	return v, err
-}
-
 // InsertVersion inserts a version under the model's next number, or returns the existing version with the same digest.
 func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *Version, fresh bool, err error) {
 	// The lock on the model serializes the numbering.
@@ -40,9 +31,13 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 		return known, false, err
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO model_version (`+versionColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
-		v.ID, v.ModelID, v.Number, v.Status, v.StatusReason, v.Lifecycle, v.RunID, v.ArtifactID, v.Format, v.Digest,
-		v.Size, v.URI, v.File, v.Packed, []byte(v.Facts), v.CreatedAt)
+		VALUES (@id, @model_id, @version, @status, @status_reason, @lifecycle, @run_id, @artifact_id, @format, @digest,
+			@size_bytes, @uri, @file, @packed, @facts, @created_at)`, pgx.StrictNamedArgs{
+		"id": v.ID, "model_id": v.ModelID, "version": v.Number, "status": v.Status, "status_reason": v.StatusReason,
+		"lifecycle": v.Lifecycle, "run_id": v.RunID, "artifact_id": v.ArtifactID, "format": v.Format, "digest": v.Digest,
+		"size_bytes": v.Size, "uri": v.URI, "file": v.File, "packed": v.Packed, "facts": []byte(v.Facts),
+		"created_at": v.CreatedAt,
+	})
 	if err != nil {
 		return nil, false, fmt.Errorf("insert a version of a model: %w", err)
 	}
@@ -57,7 +52,7 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 
 // ByDigest returns the version of a model with this digest, or nil if there is none.
 func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string) (*Version, error) {
-	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND digest = $2`,
+	v, err := pg.One[Version](q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND digest = $2`,
 		modelID, digest))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // nil means no such version
@@ -70,7 +65,7 @@ func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string)
 
 // Version returns one version.
 func (Store) Version(ctx context.Context, q pg.Querier, modelID string, number int32) (*Version, error) {
-	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND version = $2`,
+	v, err := pg.One[Version](q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND version = $2`,
 		modelID, number))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(VersionKind, strconv.Itoa(int(number)))
@@ -103,7 +98,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, modelID string, p reque
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a model: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Version, error) { return scanVersion(row) })
+	found, err := pg.All[Version](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a model: %w", err)
 	}

@@ -35,7 +35,7 @@ type Card struct {
 	Version   int32
 	Revision  int32
 	Content   string
-	Front     json.RawMessage // nil if there is no front matter
+	Front     json.RawMessage `db:"front_matter"` // nil if there is no front matter
 	BodyAt    int
 	Digest    string
 	Author    string

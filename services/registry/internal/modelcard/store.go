@@ -23,18 +23,14 @@ const columns = `model_id, version, revision, content, front_matter, body_at, di
 
 // Get returns a revision of a card; revision 0 means the newest.
 func (Store) Get(ctx context.Context, q pg.Querier, modelID string, version, revision int32) (*Card, error) {
-	c := &Card{}
-	var front []byte
-	err := q.QueryRow(ctx, `SELECT `+columns+` FROM model_card WHERE model_id = $1 AND version = $2 AND ($3 = 0 OR revision = $3)
-		ORDER BY revision DESC LIMIT 1`, modelID, version, revision).
-		Scan(&c.ModelID, &c.Version, &c.Revision, &c.Content, &front, &c.BodyAt, &c.Digest, &c.Author, &c.CreatedAt)
+	c, err := pg.One[Card](q.Query(ctx, `SELECT `+columns+` FROM model_card WHERE model_id = $1 AND version = $2 AND ($3 = 0 OR revision = $3)
+		ORDER BY revision DESC LIMIT 1`, modelID, version, revision))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(Kind, strconv.Itoa(int(version)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load a model card: %w", err)
 	}
-	c.Front = front
 	return c, nil
 }
 
@@ -58,8 +54,11 @@ func (s Store) Put(ctx context.Context, tx pgx.Tx, c *Card) (kept *Card, fresh b
 		return nil, false, fault.New(fault.Conflict, "card_revisions", "a model card can have at most %d revisions", maxRevisions)
 	}
 	c.Revision++
-	_, err = tx.Exec(ctx, `INSERT INTO model_card (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		c.ModelID, c.Version, c.Revision, c.Content, []byte(c.Front), c.BodyAt, c.Digest, c.Author, c.CreatedAt)
+	_, err = tx.Exec(ctx, `INSERT INTO model_card (`+columns+`)
+		VALUES (@model_id, @version, @revision, @content, @front_matter, @body_at, @digest, @author, @created_at)`, pgx.StrictNamedArgs{
+		"model_id": c.ModelID, "version": c.Version, "revision": c.Revision, "content": c.Content, "front_matter": []byte(c.Front),
+		"body_at": c.BodyAt, "digest": c.Digest, "author": c.Author, "created_at": c.CreatedAt,
+	})
 	if err != nil {
 		return nil, false, fmt.Errorf("insert a model card: %w", err)
 	}

@@ -1,7 +1,6 @@
 package modelfile
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -10,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/signalbox-dev/signalbox/platform/canon"
 )
 
 const (
@@ -74,42 +75,30 @@ func (s *shards) add(r io.Reader, size int64) error {
 // entries reads the header entry by entry, at most most of them. Decoding all of it into a map would take many times its
 // size in memory.
 func (s *shards) entries(raw []byte, most int) ([]span, error) {
-	in := json.NewDecoder(bytes.NewReader(raw))
-	if start, err := in.Token(); err != nil || start != json.Delim('{') {
-		return nil, noObject()
-	}
 	var spans []span
-	names := map[string]struct{}{}
-	for in.More() {
-		key, err := in.Token()
-		name, ok := key.(string)
-		if err != nil || !ok {
-			return nil, noObject()
-		}
-		if _, twice := names[name]; twice {
-			return nil, malformed("duplicate tensor %.80q", name)
-		}
-		if names[name] = struct{}{}; len(names) > most {
-			return nil, malformed("the header has more than %d tensors", most)
-		}
-		var entry json.RawMessage
-		if err := in.Decode(&entry); err != nil {
-			return nil, noObject()
-		}
-		if name == metadataName {
-			continue
-		}
-		at, err := s.tensor(name, entry)
-		if err != nil {
-			return nil, err
-		}
-		spans = append(spans, at)
-	}
-	if _, err := in.Token(); err != nil {
+	names := 0
+	err := canon.Read(raw, canon.Rules{Depth: 1}, func(r *canon.Reader) error {
+		return r.Object(func(name string) error {
+			if names++; names > most {
+				return malformed("the header has more than %d tensors", most)
+			}
+			entry, err := r.Raw()
+			if err != nil || name == metadataName {
+				return err
+			}
+			at, err := s.tensor(name, entry)
+			spans = append(spans, at)
+			return err
+		})
+	})
+	twice, ok := errors.AsType[*canon.DuplicateError](err)
+	switch {
+	case ok:
+		return nil, malformed("duplicate tensor %.80q", twice.Name)
+	case err != nil && !errors.Is(err, ErrMalformed):
 		return nil, noObject()
-	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return nil, noObject()
+	case err != nil:
+		return nil, err
 	}
 	return spans, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/event"
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/pg"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deployment"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/model"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
@@ -188,8 +189,5 @@ func (b *Book) end(ctx context.Context, tx pgx.Tx, s *Session) error {
 
 func (b *Book) record(ctx context.Context, tx pgx.Tx, action, sessionID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, sessionID
-	if _, err := b.Events.Append(ctx, tx, e); err != nil {
-		return err
-	}
-	return b.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: sessionID, After: after})
+	return db.RecordChange(ctx, tx, b.Events, b.Audit, action, e, after)
 }

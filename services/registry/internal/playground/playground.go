@@ -56,10 +56,10 @@ type Session struct {
 	Title        string
 	State        string
 	Reason       string
-	Idle         time.Duration
+	Idle         time.Duration `db:"-"`
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
-	LastActivity time.Time
+	LastActivity time.Time `db:"last_activity_at"`
 	EndedAt      *time.Time
 }
 

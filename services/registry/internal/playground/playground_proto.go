@@ -5,6 +5,7 @@ import (
 
 	registrypeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/peer/v1"
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
@@ -17,9 +18,7 @@ func toProto(s *Session, targets []*revision.Revision) *registryv1.PlaygroundSes
 	if s.Reason != "" {
 		out.Reason = &s.Reason
 	}
-	if s.EndedAt != nil {
-		out.EndedAt = timestamppb.New(*s.EndedAt)
-	}
+	out.EndedAt = request.OptionalTime(s.EndedAt)
 	for _, r := range targets {
 		shown := revision.ToProto(r)
 		out.Targets = append(out.Targets, &registryv1.PlaygroundTarget{

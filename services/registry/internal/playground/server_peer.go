@@ -34,7 +34,7 @@ func caller(ctx context.Context) (*authn.Caller, error) {
 		return nil, err
 	}
 	if c.PasswordDrawn {
-		return nil, fault.New(fault.Forbidden, rpc.CodePasswordChange, "this is a temporary password; change it first with POST /api/profile/password")
+		return nil, fault.New(fault.Forbidden, rpc.CodePasswordChange, "your password is temporary; change it first with POST /api/profile/password")
 	}
 	return c, nil
 }

@@ -21,13 +21,16 @@ type Store struct{}
 const columns = `id, title, owner_id, owner_name, project_id, project, visibility, state, reason, idle_timeout_s, created_at, expires_at,
 	last_activity_at, ended_at`
 
-func scan(row pgx.Row) (*Session, error) {
-	s := &Session{}
-	var idle int32
-	err := row.Scan(&s.ID, &s.Title, &s.UserID, &s.UserName, &s.ProjectID, &s.Project, &s.Visibility, &s.State, &s.Reason, &idle,
-		&s.CreatedAt, &s.ExpiresAt, &s.LastActivity, &s.EndedAt)
-	s.Idle = time.Duration(idle) * time.Second
-	return s, err
+// row is a row of the table playground_session.
+type row struct {
+	Session
+
+	IdleTimeoutS int32
+}
+
+func (r *row) session() *Session {
+	r.Idle = time.Duration(r.IdleTimeoutS) * time.Second
+	return &r.Session
 }
 
 // Insert inserts a new session. It is a conflict if the owner has maxLive live sessions.
@@ -44,9 +47,13 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Session) error {
 		return fault.New(fault.Conflict, "sessions", "you already have %d playground sessions; end one first", live)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO playground_session (`+columns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		s.ID, s.Title, s.UserID, s.UserName, s.ProjectID, s.Project, s.Visibility, s.State, s.Reason, int32(s.Idle/time.Second),
-		s.CreatedAt, s.ExpiresAt, s.LastActivity, s.EndedAt, s.VisibilityVersion)
+		VALUES (@id, @title, @owner_id, @owner_name, @project_id, @project, @visibility, @state, @reason, @idle_timeout_s,
+			@created_at, @expires_at, @last_activity_at, @ended_at, @visibility_version)`, pgx.StrictNamedArgs{
+		"id": s.ID, "title": s.Title, "owner_id": s.UserID, "owner_name": s.UserName, "project_id": s.ProjectID,
+		"project": s.Project, "visibility": s.Visibility, "state": s.State, "reason": s.Reason,
+		"idle_timeout_s": int32(s.Idle / time.Second), "created_at": s.CreatedAt, "expires_at": s.ExpiresAt,
+		"last_activity_at": s.LastActivity, "ended_at": s.EndedAt, "visibility_version": s.VisibilityVersion,
+	})
 	if err != nil {
 		return fmt.Errorf("insert a playground session: %w", err)
 	}
@@ -55,37 +62,39 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Session) error {
 
 // Get returns a session that is visible in the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Session, error) {
-	return one(q.QueryRow(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...), id)
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...)
+	return one(id, rows, err)
 }
 
 // Lock returns a session and locks its row until the transaction ends.
 func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Session, error) {
-	return one(tx.QueryRow(ctx, `SELECT `+columns+` FROM playground_session WHERE id = $1 FOR UPDATE`, id), id)
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE id = $1 FOR UPDATE`, id)
+	return one(id, rows, err)
 }
 
-func one(row pgx.Row, id string) (*Session, error) {
-	s, err := scan(row)
+func one(id string, rows pgx.Rows, err error) (*Session, error) {
+	s, err := pg.One[row](rows, err)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load a playground session: %w", err)
 	}
-	return s, nil
+	return s.session(), nil
 }
 
 // List returns the sessions that are visible in the scope, newest first.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, p request.Page) ([]*Session, error) {
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+`
-		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...)
+	found, err := pg.All[row](q.Query(ctx, `SELECT `+columns+` FROM playground_session WHERE `+access.Visible+`
+		ORDER BY created_at DESC, id DESC LIMIT $4 OFFSET $5`, access.Args(scope, p.FetchLimit(), p.Offset)...))
 	if err != nil {
 		return nil, fmt.Errorf("list playground sessions: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Session, error) { return scan(row) })
-	if err != nil {
-		return nil, fmt.Errorf("list playground sessions: %w", err)
+	sessions := make([]*Session, len(found))
+	for i, r := range found {
+		sessions[i] = r.session()
 	}
-	return found, nil
+	return sessions, nil
 }
 
 // Touch records that a live session is in use.

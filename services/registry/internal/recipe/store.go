@@ -31,14 +31,18 @@ func scan(row pgx.CollectableRow) (*Version, error) {
 
 // Put stores a version. replaced reports whether the version existed with another digest.
 func (Store) Put(ctx context.Context, q pg.Querier, v *Version) (replaced bool, err error) {
-	err = q.QueryRow(ctx, `INSERT INTO recipe AS old (name, version, digest, manifest, requirements, state, tree_sha256, tree_bytes, locked_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+	err = q.QueryRow(ctx, `INSERT INTO recipe AS old (name, version, digest, manifest, requirements, state, tree_sha256,
+			tree_bytes, locked_at)
+		VALUES (@name, @version, @digest, @manifest, @requirements, @state, @tree_sha256, @tree_bytes, @locked_at)
 		ON CONFLICT (name, version) DO UPDATE SET digest = excluded.digest, manifest = excluded.manifest,
 			requirements = excluded.requirements, state = excluded.state, tree_sha256 = excluded.tree_sha256,
 			tree_bytes = excluded.tree_bytes, locked_at = excluded.locked_at
 		WHERE old.digest <> excluded.digest
-		RETURNING xmax <> 0`,
-		v.Name, v.Manifest.Version, v.Digest, string(v.Text), v.RequirementsText, v.State, v.TreeSHA256, v.TreeBytes, v.LockedAt).Scan(&replaced)
+		RETURNING xmax <> 0`, pgx.StrictNamedArgs{
+		"name": v.Name, "version": v.Manifest.Version, "digest": v.Digest, "manifest": string(v.Text),
+		"requirements": v.RequirementsText, "state": v.State, "tree_sha256": v.TreeSHA256, "tree_bytes": v.TreeBytes,
+		"locked_at": v.LockedAt,
+	}).Scan(&replaced)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

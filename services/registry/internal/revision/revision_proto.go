@@ -1,11 +1,10 @@
 package revision
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // ToProto returns the API form of a revision.
@@ -14,7 +13,7 @@ func ToProto(r *Revision) *registryv1.Revision {
 		Id: r.ID, DeploymentId: r.DeploymentID, Number: r.Number, State: string(r.State), Ready: r.State == Ready,
 		Source:  &registryv1.RevisionSource{ModelId: r.Source.ModelID, Version: r.Source.Version},
 		Serving: servingToProto(r.Serving), ServingDigest: r.ServingDigest, Replicas: replicasToProto(r),
-		ProbeReport: r.Probes, CreatedAt: timestamppb.New(r.CreatedAt), ReadyAt: timeTo(r.ReadyAt),
+		ProbeReport: r.Probes, CreatedAt: timestamppb.New(r.CreatedAt), ReadyAt: request.OptionalTime(r.ReadyAt),
 	}
 	if r.Reason != nil {
 		out.Reason = &registryv1.RevisionReason{
@@ -33,7 +32,7 @@ func replicasToProto(r *Revision) []*registryv1.Replica {
 	}
 	return []*registryv1.Replica{{
 		Id: r.ReplicaID(), NodeId: r.Engine.NodeID, State: string(r.State), EnginePid: r.Engine.PID,
-		StartedAt: timeTo(r.Engine.StartedAt), ReadyAt: timeTo(r.Engine.ReadyAt),
+		StartedAt: request.OptionalTime(r.Engine.StartedAt), ReadyAt: request.OptionalTime(r.Engine.ReadyAt),
 	}}
 }
 
@@ -49,11 +48,4 @@ func ServingFromProto(s *registryv1.Serving) Serving {
 		Engine: s.GetEngine(), Args: s.GetArgs(), Command: s.GetCommand(), Requirements: s.GetRequirements(),
 		Pool: s.GetPool(), GPUs: s.GetGpus(),
 	}
-}
-
-func timeTo(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
 }

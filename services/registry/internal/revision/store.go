@@ -75,9 +75,12 @@ func (s *Store) InsertNumbered(ctx context.Context, tx pgx.Tx, r *Revision) erro
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO revision (id, deployment_id, number, state, reason, model_id, model_version, serving,
 			serving_digest, plan, work_id, work_generation, desired, created_at, deadline)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'running', $13, $14)`,
-		r.ID, r.DeploymentID, r.Number, r.State, reason, r.Source.ModelID, r.Source.Version, serving, r.ServingDigest, plan,
-		r.WorkID, r.Generation, r.CreatedAt, r.Deadline)
+		VALUES (@id, @deployment_id, @number, @state, @reason, @model_id, @model_version, @serving, @serving_digest, @plan,
+			@work_id, @work_generation, 'running', @created_at, @deadline)`, pgx.StrictNamedArgs{
+		"id": r.ID, "deployment_id": r.DeploymentID, "number": r.Number, "state": r.State, "reason": reason,
+		"model_id": r.Source.ModelID, "model_version": r.Source.Version, "serving": serving, "serving_digest": r.ServingDigest,
+		"plan": plan, "work_id": r.WorkID, "work_generation": r.Generation, "created_at": r.CreatedAt, "deadline": r.Deadline,
+	})
 	if err != nil {
 		return fmt.Errorf("insert a revision: %w", err)
 	}

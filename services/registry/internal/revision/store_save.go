@@ -35,12 +35,14 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, r *Revision, from State) er
 	if r.Wanted {
 		desired = "running"
 	}
-	tag, err := tx.Exec(ctx, `UPDATE revision SET state = $3, reason = $4, work_generation = $5, desired = $6, fence = $7,
-			node_id = $8, pid = $9, address = $10, api_key = $11, started_at = $12, engine_ready_at = $13, probe_report = $14,
-			ready_at = $15
-		WHERE id = $1 AND state = $2`,
-		r.ID, from, r.State, reason, r.Generation, desired, r.Engine.Fence, r.Engine.NodeID, r.Engine.PID, r.Engine.Address,
-		sealed, r.Engine.StartedAt, r.Engine.ReadyAt, probes, r.ReadyAt)
+	tag, err := tx.Exec(ctx, `UPDATE revision SET state = @state, reason = @reason, work_generation = @work_generation,
+			desired = @desired, fence = @fence, node_id = @node_id, pid = @pid, address = @address, api_key = @api_key,
+			started_at = @started_at, engine_ready_at = @engine_ready_at, probe_report = @probe_report, ready_at = @ready_at
+		WHERE id = @id AND state = @from`, pgx.StrictNamedArgs{
+		"id": r.ID, "from": from, "state": r.State, "reason": reason, "work_generation": r.Generation, "desired": desired,
+		"fence": r.Engine.Fence, "node_id": r.Engine.NodeID, "pid": r.Engine.PID, "address": r.Engine.Address, "api_key": sealed,
+		"started_at": r.Engine.StartedAt, "engine_ready_at": r.Engine.ReadyAt, "probe_report": probes, "ready_at": r.ReadyAt,
+	})
 	if err != nil {
 		return fmt.Errorf("save a revision: %w", err)
 	}

@@ -43,7 +43,7 @@ type Rubric struct {
 	ID          string
 	Name        string
 	Description string
-	Current     *int32
+	Current     *int32 `db:"current_version"`
 	CreatedAt   time.Time
 }
 
@@ -51,7 +51,7 @@ type Rubric struct {
 type Version struct {
 	ID          string
 	RubricID    string
-	Number      int32
+	Number      int32 `db:"version"`
 	Status      Status
 	Digest      string
 	Content     Content

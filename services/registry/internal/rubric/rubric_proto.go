@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/signalbox-dev/signalbox/gen/signalbox/registry/v1"
+	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
 // ToProto converts a rubric for the API.
@@ -19,9 +20,7 @@ func versionToProto(r *Rubric, v *Version) *registryv1.RubricVersion {
 		Id: v.ID, RubricId: v.RubricID, Version: v.Number, Ref: r.Ref(v.Number), Status: string(v.Status), Digest: v.Digest,
 		Content: contentToProto(&v.Content), CreatedAt: timestamppb.New(v.CreatedAt),
 	}
-	if v.PublishedAt != nil {
-		out.PublishedAt = timestamppb.New(*v.PublishedAt)
-	}
+	out.PublishedAt = request.OptionalTime(v.PublishedAt)
 	return out
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -30,10 +29,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
 type projects struct{}
 
@@ -52,7 +50,7 @@ func open(t *testing.T) *fixture {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
-	clk := clock.NewFake(at())
+	clk := clock.NewFake(fixtures.Now())
 	ids := id.NewSource(clk, rand.Reader)
 	return &fixture{t: t, Server: &rubric.Server{
 		Pool: pool, Projects: projects{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Events: event.NewLog(clk, ids, "registry"),

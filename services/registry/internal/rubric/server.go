@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
 // Server implements RubricService.
@@ -55,10 +56,7 @@ func (s *Server) CreateRubric(ctx context.Context, in *registryv1.CreateRubricRe
 // record writes the event and the audit entry of a change.
 func (s *Server) record(ctx context.Context, tx pgx.Tx, action, rubricID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, rubricID
-	if _, err := s.Events.Append(ctx, tx, e); err != nil {
-		return err
-	}
-	return s.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: SubjectKind, TargetID: rubricID, After: after})
+	return db.RecordChange(ctx, tx, s.Events, s.Audit, action, e, after)
 }
 
 // ListRubrics lists the rubrics visible to the caller, newest first.

@@ -19,17 +19,15 @@ type Store struct{}
 
 const columns = `id, name, owner_id, owner_name, project_id, project, visibility, description, current_version, created_at`
 
-func scan(row pgx.Row) (*Rubric, error) {
-	r := &Rubric{}
-	err := row.Scan(&r.ID, &r.Name, &r.UserID, &r.UserName, &r.ProjectID, &r.Project, &r.Visibility, &r.Description, &r.Current, &r.CreatedAt)
-	return r, err
-}
-
 // Insert stores a new rubric. It returns a conflict if the project already has a rubric of that name.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, r *Rubric) error {
 	_, err := tx.Exec(ctx, `INSERT INTO rubric (`+columns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		r.ID, r.Name, r.UserID, r.UserName, r.ProjectID, r.Project, r.Visibility, r.Description, r.Current, r.CreatedAt, r.VisibilityVersion)
+		VALUES (@id, @name, @owner_id, @owner_name, @project_id, @project, @visibility, @description, @current_version,
+			@created_at, @visibility_version)`, pgx.StrictNamedArgs{
+		"id": r.ID, "name": r.Name, "owner_id": r.UserID, "owner_name": r.UserName, "project_id": r.ProjectID,
+		"project": r.Project, "visibility": r.Visibility, "description": r.Description, "current_version": r.Current,
+		"created_at": r.CreatedAt, "visibility_version": r.VisibilityVersion,
+	})
 	if pg.IsUnique(err, "rubric_name_key") {
 		return fault.New(fault.Conflict, "rubric_exists", "project %s already has a rubric %s", r.Project, r.Name)
 	}
@@ -41,7 +39,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, r *Rubric) error {
 
 // Get returns a rubric visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Rubric, error) {
-	r, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
+	r, err := pg.One[Rubric](q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -58,7 +56,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	if err != nil {
 		return nil, fmt.Errorf("list rubrics: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Rubric, error) { return scan(row) })
+	found, err := pg.All[Rubric](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list rubrics: %w", err)
 	}

@@ -2,7 +2,6 @@ package rubric
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,16 +19,6 @@ import (
 
 const versionColumns = `id, rubric_id, version, status, digest, content, created_at, published_at`
 
-func scanVersion(row pgx.Row) (*Version, error) {
-	v := &Version{}
-	var raw []byte
-	err := row.Scan(&v.ID, &v.RubricID, &v.Number, &v.Status, &v.Digest, &raw, &v.CreatedAt, &v.PublishedAt)
-	if err == nil {
-		err = json.Unmarshal(raw, &v.Content)
-	}
-	return v, err
-}
-
 // InsertVersion stores a new draft under the next number. If the rubric already has a version with the same digest, it
 // returns that version and fresh is false.
 func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, content []byte) (kept *Version, fresh bool, err error) {
@@ -38,7 +27,7 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, content
 	if err != nil {
 		return nil, false, fmt.Errorf("read the next version number of a rubric: %w", err)
 	}
-	existing, err := scanVersion(tx.QueryRow(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND digest = $2`, v.RubricID, v.Digest))
+	existing, err := pg.One[Version](tx.Query(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND digest = $2`, v.RubricID, v.Digest))
 	if err == nil {
 		return existing, false, nil
 	}
@@ -75,7 +64,7 @@ func (Store) Publish(ctx context.Context, tx pgx.Tx, v *Version, at time.Time) (
 
 // Version returns one version.
 func (Store) Version(ctx context.Context, q pg.Querier, rubricID string, number int32) (*Version, error) {
-	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND version = $2`, rubricID, number))
+	v, err := pg.One[Version](q.Query(ctx, `SELECT `+versionColumns+` FROM rubric_version WHERE rubric_id = $1 AND version = $2`, rubricID, number))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(VersionKind, strconv.Itoa(int(number)))
 	}
@@ -92,7 +81,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p requ
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a rubric: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Version, error) { return scanVersion(row) })
+	found, err := pg.All[Version](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list versions of a rubric: %w", err)
 	}
@@ -101,7 +90,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p requ
 
 // Resolve finds a published version by its reference. It returns nils if the scope sees none.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Rubric, *Version, error) {
-	rubric, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND project = $4 AND name = $5`,
+	rubric, err := pg.One[Rubric](q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/environment"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
 type request = registryv1.CreateSolutionApplicationRequest
@@ -35,7 +36,7 @@ func TestCreateSolutionApplication_snapshot(t *testing.T) {
 	require.Empty(t, status, "the route's default status is 201")
 	require.NoError(t, id.Check(id.SolutionApplication, a.GetId()))
 	require.Equal(t, []string{"prj_team", "team", "support@1.0"}, []string{a.GetProject(), a.GetProjectKey(), a.GetSolution()})
-	require.True(t, at().Equal(a.GetCreatedAt().AsTime()))
+	require.True(t, fixtures.Now().Equal(a.GetCreatedAt().AsTime()))
 	s := a.GetSnapshot()
 	require.JSONEq(t, manifest, string(s.GetManifest()))
 	require.Equal(t, "ds/team/train@v1", s.GetBindings().GetTrainDataset(), "the snapshot has the exact version")

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -33,10 +32,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/recipe"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
+	"github.com/signalbox-dev/signalbox/test/fixtures"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
-
-func at() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
 // projects knows every project but "nowhere". The id is derived from the key, and "closed" is archived.
 type projects struct{}
@@ -77,7 +75,7 @@ func open(t *testing.T) *fixture {
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	pool := pgtest.New(t, pgtest.Schema{Name: "registry", Migrations: files}).Pool("registry")
-	clk := clock.NewFake(at())
+	clk := clock.NewFake(fixtures.Now())
 	ids := id.NewSource(clk, rand.Reader)
 	seeder := &recipe.Seeder{
 		Pool: pool, Blobs: discard{}, Files: fstest.MapFS{"sft/tiny/recipe.json": {Data: []byte(recipeText)}}, ManifestName: "recipe.json", Clock: clk,
@@ -104,7 +102,7 @@ func (d *fixture) recipe(version, state, digest string) {
 	d.t.Helper()
 	text := fmt.Sprintf(`{"api":"service/v1","name":"sft/tiny","version":%q,"state":%q}`, version, state)
 	_, err := recipe.Store{}.Put(d.t.Context(), d.Pool, &recipe.Version{
-		Manifest: recipe.Manifest{Name: "sft/tiny", Version: version, State: state}, Text: []byte(text), Digest: digest, LockedAt: at(),
+		Manifest: recipe.Manifest{Name: "sft/tiny", Version: version, State: state}, Text: []byte(text), Digest: digest, LockedAt: fixtures.Now(),
 	})
 	require.NoError(d.t, err)
 }
@@ -120,9 +118,9 @@ func (d *fixture) tx(fn func(ctx context.Context, tx pgx.Tx) error) {
 
 func (d *fixture) dataset(name, version string, protected bool, bytes ...string) {
 	d.t.Helper()
-	s := &dataset.Dataset{Owner: team(), ID: "ds_" + name, Name: name, Format: "jsonl", Protected: protected, CreatedAt: at()}
+	s := &dataset.Dataset{Owner: team(), ID: "ds_" + name, Name: name, Format: "jsonl", Protected: protected, CreatedAt: fixtures.Now()}
 	v := &dataset.Version{
-		ID: "dsv_" + name + version, DatasetID: s.ID, Version: version, State: dataset.StateUploading, CreatorID: "usr_1", CreatedAt: at(), UploadUntil: at(),
+		ID: "dsv_" + name + version, DatasetID: s.ID, Version: version, State: dataset.StateUploading, CreatorID: "usr_1", CreatedAt: fixtures.Now(), UploadUntil: fixtures.Now(),
 	}
 	v.Digest = "sha256:" + name + version
 	for i, b := range bytes {
@@ -137,7 +135,7 @@ func (d *fixture) dataset(name, version string, protected bool, bytes ...string)
 		if _, err := d.Catalog.Datasets.InsertVersion(ctx, tx, v); err != nil {
 			return err
 		}
-		v.CommittedAt = new(at())
+		v.CommittedAt = new(fixtures.Now())
 		_, err := d.Catalog.Datasets.Commit(ctx, tx, v)
 		return err
 	})
@@ -146,12 +144,12 @@ func (d *fixture) dataset(name, version string, protected bool, bytes ...string)
 func (d *fixture) model(name string) {
 	d.t.Helper()
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
-		if err := d.Catalog.Models.Insert(ctx, tx, &model.Model{Owner: team(), ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: at()}); err != nil {
+		if err := d.Catalog.Models.Insert(ctx, tx, &model.Model{Owner: team(), ID: "mdl_" + name, Name: name, Task: "chat", CreatedAt: fixtures.Now()}); err != nil {
 			return err
 		}
 		_, _, err := d.Catalog.Models.InsertVersion(ctx, tx, &model.Version{
 			ID: "mv_" + name, ModelID: "mdl_" + name, Status: model.StatusReady, Lifecycle: "candidate", Format: "gguf", Digest: "sha256:" + name,
-			Facts: json.RawMessage(`{}`), CreatedAt: at(),
+			Facts: json.RawMessage(`{}`), CreatedAt: fixtures.Now(),
 		})
 		return err
 	})
@@ -163,20 +161,20 @@ func (d *fixture) environment(name, version string, t environment.Taskset) {
 	require.NoError(d.t, err)
 	v := &environment.Version{
 		ID: "envv_" + name + version, EnvironmentID: "env_" + name, Version: version, State: environment.StateValidating, Digest: "sha256:" + name + version,
-		Manifest: manifest, CreatorID: "usr_1", CreatedAt: at(),
+		Manifest: manifest, CreatorID: "usr_1", CreatedAt: fixtures.Now(),
 	}
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
 		s := d.Catalog.Environments
-		e := &environment.Environment{Owner: team(), ID: "env_" + name, Name: name, CreatedAt: at()}
+		e := &environment.Environment{Owner: team(), ID: "env_" + name, Name: name, CreatedAt: fixtures.Now()}
 		if _, err := s.Get(ctx, tx, access.ServiceScope().WithNeed(authn.NeedRead), e.ID); err != nil {
 			if err := s.Insert(ctx, tx, e); err != nil {
 				return err
 			}
 		}
-		if _, err := s.InsertVersion(ctx, tx, v, "tasks", at()); err != nil {
+		if _, err := s.InsertVersion(ctx, tx, v, "tasks", fixtures.Now()); err != nil {
 			return err
 		}
-		_, err := s.Settle(ctx, tx, v, environment.StateReady, "", at())
+		_, err := s.Settle(ctx, tx, v, environment.StateReady, "", fixtures.Now())
 		return err
 	})
 }
@@ -185,16 +183,16 @@ func (d *fixture) rubric(name string, versions int) {
 	d.t.Helper()
 	d.tx(func(ctx context.Context, tx pgx.Tx) error {
 		s := d.Catalog.Rubrics
-		if err := s.Insert(ctx, tx, &rubric.Rubric{Owner: team(), ID: "rub_" + name, Name: name, CreatedAt: at()}); err != nil {
+		if err := s.Insert(ctx, tx, &rubric.Rubric{Owner: team(), ID: "rub_" + name, Name: name, CreatedAt: fixtures.Now()}); err != nil {
 			return err
 		}
 		for n := range versions {
-			v := &rubric.Version{ID: fmt.Sprint("rubv_", name, n), RubricID: "rub_" + name, Status: rubric.StatusDraft, Digest: fmt.Sprint("sha256:", name, n+1), CreatedAt: at()}
+			v := &rubric.Version{ID: fmt.Sprint("rubv_", name, n), RubricID: "rub_" + name, Status: rubric.StatusDraft, Digest: fmt.Sprint("sha256:", name, n+1), CreatedAt: fixtures.Now()}
 			kept, _, err := s.InsertVersion(ctx, tx, v, []byte(`{}`))
 			if err != nil {
 				return err
 			}
-			if _, err := s.Publish(ctx, tx, kept, at()); err != nil {
+			if _, err := s.Publish(ctx, tx, kept, fixtures.Now()); err != nil {
 				return err
 			}
 		}

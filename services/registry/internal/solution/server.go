@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 	"github.com/signalbox-dev/signalbox/platform/request"
+	"github.com/signalbox-dev/signalbox/services/registry/internal/db"
 )
 
 // Deps holds the dependencies shared by Server and Applications.
@@ -83,10 +84,8 @@ func (d *Deps) keep(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution
 
 // record writes the event and the audit entry of a creation.
 func (d *Deps) record(ctx context.Context, tx pgx.Tx, action, kind, id string, after any) error {
-	if _, err := d.Events.Append(ctx, tx, event.Event{SubjectKind: kind, SubjectID: id, Type: "created"}); err != nil {
-		return err
-	}
-	return d.Audit.Record(ctx, tx, audit.Entry{Action: action, TargetKind: kind, TargetID: id, After: after})
+	e := event.Event{SubjectKind: kind, SubjectID: id, Type: "created"}
+	return db.RecordChange(ctx, tx, d.Events, d.Audit, action, e, after)
 }
 
 // ListSolutions lists the solutions visible to the caller, newest first.

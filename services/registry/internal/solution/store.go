@@ -19,27 +19,23 @@ type Store struct{}
 
 const columns = `id, name, version, owner_id, owner_name, project_id, project, visibility, digest, manifest, created_at`
 
-func scan(row pgx.Row) (*Solution, error) {
-	s := &Solution{}
-	var manifest []byte
-	err := row.Scan(&s.ID, &s.Name, &s.Version, &s.UserID, &s.UserName, &s.ProjectID, &s.Project, &s.Visibility, &s.Digest, &manifest, &s.CreatedAt)
-	s.Manifest = manifest
-	return s, err
-}
-
 // Put stores a solution. If the project already has the same manifest under that name and version, Put returns that
 // solution and fresh is false. Another manifest under the same name and version is a conflict.
 func (Store) Put(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, fresh bool, err error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO solution (`+columns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT ON CONSTRAINT solution_version_key DO NOTHING`,
-		s.ID, s.Name, s.Version, s.UserID, s.UserName, s.ProjectID, s.Project, s.Visibility, s.Digest, []byte(s.Manifest), s.CreatedAt, s.VisibilityVersion)
+		VALUES (@id, @name, @version, @owner_id, @owner_name, @project_id, @project, @visibility, @digest, @manifest, @created_at,
+			@visibility_version) ON CONFLICT ON CONSTRAINT solution_version_key DO NOTHING`, pgx.StrictNamedArgs{
+		"id": s.ID, "name": s.Name, "version": s.Version, "owner_id": s.UserID, "owner_name": s.UserName,
+		"project_id": s.ProjectID, "project": s.Project, "visibility": s.Visibility, "digest": s.Digest,
+		"manifest": []byte(s.Manifest), "created_at": s.CreatedAt, "visibility_version": s.VisibilityVersion,
+	})
 	if err != nil {
 		return nil, false, fmt.Errorf("insert a solution: %w", err)
 	}
 	if tag.RowsAffected() == 1 {
 		return s, true, nil
 	}
-	kept, err = scan(tx.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE project_id = $1 AND name = $2 AND version = $3`,
+	kept, err = pg.One[Solution](tx.Query(ctx, `SELECT `+columns+` FROM solution WHERE project_id = $1 AND name = $2 AND version = $3`,
 		s.ProjectID, s.Name, s.Version))
 	if err != nil {
 		return nil, false, fmt.Errorf("load the existing solution: %w", err)
@@ -52,7 +48,7 @@ func (Store) Put(ctx context.Context, tx pgx.Tx, s *Solution) (kept *Solution, f
 
 // Get returns a solution visible to the scope.
 func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Solution, error) {
-	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
+	s, err := pg.One[Solution](q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND id = $4`, access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(SubjectKind, id)
 	}
@@ -64,7 +60,7 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 
 // Named returns the solution of a project with this name and version, or nil if the scope sees none.
 func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, projectID, name, version string) (*Solution, error) {
-	s, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND project_id = $4 AND name = $5 AND version = $6`,
+	s, err := pg.One[Solution](q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND project_id = $4 AND name = $5 AND version = $6`,
 		access.Args(scope, projectID, name, version)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // no match is not an error
@@ -82,7 +78,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	if err != nil {
 		return nil, fmt.Errorf("list solutions: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Solution, error) { return scan(row) })
+	found, err := pg.All[Solution](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list solutions: %w", err)
 	}

@@ -17,16 +17,6 @@ import (
 
 const applicationColumns = `id, owner_id, owner_name, project_id, project, visibility, solution, digest, snapshot, resolved, created_at`
 
-func scanApplication(row pgx.Row) (*Application, error) {
-	a := &Application{}
-	var snapshot, resolved []byte
-	err := row.Scan(&a.ID, &a.UserID, &a.UserName, &a.ProjectID, &a.Project, &a.Visibility, &a.Solution, &a.Digest, &snapshot, &resolved, &a.CreatedAt)
-	if err == nil {
-		err = errors.Join(json.Unmarshal(snapshot, &a.Snapshot), json.Unmarshal(resolved, &a.Resolved))
-	}
-	return a, err
-}
-
 // Apply stores an application. If the project already has an identical one, Apply returns it and fresh is false.
 func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []byte) (kept *Application, fresh bool, err error) {
 	resolved, err := json.Marshal(a.Resolved)
@@ -34,15 +24,19 @@ func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []by
 		return nil, false, fmt.Errorf("write the digests of an application: %w", err)
 	}
 	tag, err := tx.Exec(ctx, `INSERT INTO solution_application (`+applicationColumns+`, visibility_version)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT ON CONSTRAINT solution_application_digest_key DO NOTHING`,
-		a.ID, a.UserID, a.UserName, a.ProjectID, a.Project, a.Visibility, a.Solution, a.Digest, snapshot, resolved, a.CreatedAt, a.VisibilityVersion)
+		VALUES (@id, @owner_id, @owner_name, @project_id, @project, @visibility, @solution, @digest, @snapshot, @resolved,
+			@created_at, @visibility_version) ON CONFLICT ON CONSTRAINT solution_application_digest_key DO NOTHING`, pgx.StrictNamedArgs{
+		"id": a.ID, "owner_id": a.UserID, "owner_name": a.UserName, "project_id": a.ProjectID, "project": a.Project,
+		"visibility": a.Visibility, "solution": a.Solution, "digest": a.Digest, "snapshot": snapshot, "resolved": resolved,
+		"created_at": a.CreatedAt, "visibility_version": a.VisibilityVersion,
+	})
 	if err != nil {
 		return nil, false, fmt.Errorf("insert an application: %w", err)
 	}
 	if tag.RowsAffected() == 1 {
 		return a, true, nil
 	}
-	kept, err = scanApplication(tx.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE project_id = $1 AND digest = $2`,
+	kept, err = pg.One[Application](tx.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE project_id = $1 AND digest = $2`,
 		a.ProjectID, a.Digest))
 	if err != nil {
 		return nil, false, fmt.Errorf("load the existing application: %w", err)
@@ -52,7 +46,7 @@ func (Store) Apply(ctx context.Context, tx pgx.Tx, a *Application, snapshot []by
 
 // Application returns an application visible to the scope.
 func (Store) Application(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Application, error) {
-	a, err := scanApplication(q.QueryRow(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+` AND id = $4`,
+	a, err := pg.One[Application](q.Query(ctx, `SELECT `+applicationColumns+` FROM solution_application WHERE `+access.Visible+` AND id = $4`,
 		access.Args(scope, id)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fault.Absentf(ApplicationKind, id)
@@ -70,7 +64,7 @@ func (Store) Applications(ctx context.Context, q pg.Querier, scope authn.Scope, 
 	if err != nil {
 		return nil, fmt.Errorf("list applications: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Application, error) { return scanApplication(row) })
+	found, err := pg.All[Application](rows, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list applications: %w", err)
 	}

@@ -1,6 +1,5 @@
-// Package hold decides whether the shared test server is in use: each test process holds a
-// shared lock on one file, and the keeper stops the server only while it holds that lock
-// exclusively.
+// Package hold determines whether the shared test server is in use. Each test process holds a shared lock
+// on a file. The keeper stops the server only while it holds that lock exclusively.
 package hold
 
 import (
@@ -14,7 +13,7 @@ import (
 	"time"
 )
 
-// URLFile is the file with the admin URL while the server is up.
+// URLFile is the name of the file that contains the admin URL while the server is running.
 const URLFile = "url"
 
 const (
@@ -22,10 +21,10 @@ const (
 	keepFile = "keeper.lock"
 )
 
-// Use is a share in the server.
+// Use is a shared lock that keeps the server running.
 type Use struct{ file *os.File }
 
-// Share takes a share; it waits while a keeper stops its server.
+// Share takes a shared lock. It waits while a keeper stops its server.
 func Share(ctx context.Context, dir string) (*Use, error) {
 	f, err := lock(ctx, filepath.Join(dir, useFile), syscall.LOCK_SH)
 	if err != nil {
@@ -36,14 +35,15 @@ func Share(ctx context.Context, dir string) (*Use, error) {
 	return u, nil
 }
 
-// Release gives the share back and sets the file's time, which is when the last share ended.
+// Release releases the lock and sets the file's modification time to the current time, which is the end of
+// the last use.
 func (u *Use) Release() {
 	u.mark()
 	free(u.file)
 }
 
-// free unlocks the file explicitly: closing alone does not unlock it while a child that is
-// being started still has a copy of the descriptor.
+// free unlocks the file explicitly. Closing the file does not unlock it while a child that is being started
+// has a copy of the descriptor.
 func free(f *os.File) {
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	_ = f.Close()
@@ -51,8 +51,8 @@ func free(f *os.File) {
 
 func (u *Use) mark() { _, _ = u.file.WriteAt([]byte{'.'}, 0) }
 
-// Idle takes the lock exclusively if no share has been held for d. The caller stops the
-// server and then calls done.
+// Idle takes the lock exclusively if no shared lock has been held for d. The caller stops the server and
+// then calls done.
 func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, useFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -69,7 +69,7 @@ func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
 	return func() { free(f) }, true, nil
 }
 
-// Keep makes the caller the only keeper until done is called; the file holds its process id.
+// Keep makes the caller the only keeper until it calls done. The lock file contains its process id.
 func Keep(dir string) (done func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, keepFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -89,8 +89,8 @@ func write(f *os.File, text string) error {
 	return err
 }
 
-// Kept reports whether a keeper is running. Only the holder of the start lock may
-// call it, because it takes the keeper's lock for a moment.
+// Kept reports whether a keeper is running. The caller must hold the start lock, because Kept takes the
+// keeper's lock for a moment.
 func Kept(dir string) bool {
 	done, err := Keep(dir)
 	if err == nil {
@@ -99,7 +99,7 @@ func Kept(dir string) bool {
 	return err != nil
 }
 
-// Exclusive takes a lock that only one process can hold.
+// Exclusive takes a lock that only one process at a time can hold.
 func Exclusive(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := lock(ctx, path, syscall.LOCK_EX)
 	if err != nil {

@@ -21,7 +21,7 @@ func idle(t *testing.T, dir string, d time.Duration) (done func(), ok bool) {
 	return done, ok
 }
 
-// over returns a canceled context, for a caller that does not wait.
+// over returns a canceled context, so that a call does not wait.
 func over(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func TestIdle_onlyWithoutRecentShares(t *testing.T) {
 	a, err := hold.Share(t.Context(), dir)
 	require.NoError(t, err)
 	b, err := hold.Share(t.Context(), dir)
-	require.NoError(t, err, "several shares at once are allowed")
+	require.NoError(t, err, "several shared locks must be allowed")
 	_, ok := idle(t, dir, 0)
 	require.False(t, ok)
 	a.Release()
@@ -43,12 +43,12 @@ func TestIdle_onlyWithoutRecentShares(t *testing.T) {
 	require.False(t, ok)
 	b.Release()
 	_, ok = idle(t, dir, time.Hour)
-	require.False(t, ok, "the last share ended too recently")
+	require.False(t, ok, "the last shared lock was released too recently")
 	done, ok := idle(t, dir, 0)
 	require.True(t, ok)
 
 	_, err = hold.Share(over(t), dir)
-	require.ErrorIs(t, err, context.Canceled, "no share may be taken while the server is stopped")
+	require.ErrorIs(t, err, context.Canceled, "no shared lock may be taken while the server is being stopped")
 	done()
 	c, err := hold.Share(t.Context(), dir)
 	require.NoError(t, err)

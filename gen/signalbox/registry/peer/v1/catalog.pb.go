@@ -27,6 +27,129 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ResolveSubmissionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the recipe.
+	Recipe string `protobuf:"bytes,1,opt,name=recipe,proto3" json:"recipe,omitempty"`
+	// Empty for none.
+	PackageId     string                  `protobuf:"bytes,2,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
+	Bindings      *ResolveBindingsRequest `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveSubmissionRequest) Reset() {
+	*x = ResolveSubmissionRequest{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveSubmissionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveSubmissionRequest) ProtoMessage() {}
+
+func (x *ResolveSubmissionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveSubmissionRequest.ProtoReflect.Descriptor instead.
+func (*ResolveSubmissionRequest) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ResolveSubmissionRequest) GetRecipe() string {
+	if x != nil {
+		return x.Recipe
+	}
+	return ""
+}
+
+func (x *ResolveSubmissionRequest) GetPackageId() string {
+	if x != nil {
+		return x.PackageId
+	}
+	return ""
+}
+
+func (x *ResolveSubmissionRequest) GetBindings() *ResolveBindingsRequest {
+	if x != nil {
+		return x.Bindings
+	}
+	return nil
+}
+
+type ResolveSubmissionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Every version of the recipe; none if the catalog does not have the recipe.
+	Versions      []*CatalogRecipe         `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	Package       *v1.ObjectRef            `protobuf:"bytes,2,opt,name=package,proto3" json:"package,omitempty"`
+	Bindings      *ResolveBindingsResponse `protobuf:"bytes,3,opt,name=bindings,proto3" json:"bindings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveSubmissionResponse) Reset() {
+	*x = ResolveSubmissionResponse{}
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveSubmissionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveSubmissionResponse) ProtoMessage() {}
+
+func (x *ResolveSubmissionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveSubmissionResponse.ProtoReflect.Descriptor instead.
+func (*ResolveSubmissionResponse) Descriptor() ([]byte, []int) {
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ResolveSubmissionResponse) GetVersions() []*CatalogRecipe {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+func (x *ResolveSubmissionResponse) GetPackage() *v1.ObjectRef {
+	if x != nil {
+		return x.Package
+	}
+	return nil
+}
+
+func (x *ResolveSubmissionResponse) GetBindings() *ResolveBindingsResponse {
+	if x != nil {
+		return x.Bindings
+	}
+	return nil
+}
+
 type ResolvePackageRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PackageId     string                 `protobuf:"bytes,1,opt,name=package_id,json=packageId,proto3" json:"package_id,omitempty"`
@@ -36,7 +159,7 @@ type ResolvePackageRequest struct {
 
 func (x *ResolvePackageRequest) Reset() {
 	*x = ResolvePackageRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -48,7 +171,7 @@ func (x *ResolvePackageRequest) String() string {
 func (*ResolvePackageRequest) ProtoMessage() {}
 
 func (x *ResolvePackageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[0]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -61,7 +184,7 @@ func (x *ResolvePackageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePackageRequest.ProtoReflect.Descriptor instead.
 func (*ResolvePackageRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{0}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ResolvePackageRequest) GetPackageId() string {
@@ -80,7 +203,7 @@ type ResolvePackageResponse struct {
 
 func (x *ResolvePackageResponse) Reset() {
 	*x = ResolvePackageResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -92,7 +215,7 @@ func (x *ResolvePackageResponse) String() string {
 func (*ResolvePackageResponse) ProtoMessage() {}
 
 func (x *ResolvePackageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[1]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -105,7 +228,7 @@ func (x *ResolvePackageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePackageResponse.ProtoReflect.Descriptor instead.
 func (*ResolvePackageResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{1}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ResolvePackageResponse) GetObject() *v1.ObjectRef {
@@ -124,7 +247,7 @@ type FindProtectedRequest struct {
 
 func (x *FindProtectedRequest) Reset() {
 	*x = FindProtectedRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +259,7 @@ func (x *FindProtectedRequest) String() string {
 func (*FindProtectedRequest) ProtoMessage() {}
 
 func (x *FindProtectedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[2]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +272,7 @@ func (x *FindProtectedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindProtectedRequest.ProtoReflect.Descriptor instead.
 func (*FindProtectedRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{2}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FindProtectedRequest) GetRefs() []string {
@@ -168,7 +291,7 @@ type FindProtectedResponse struct {
 
 func (x *FindProtectedResponse) Reset() {
 	*x = FindProtectedResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -180,7 +303,7 @@ func (x *FindProtectedResponse) String() string {
 func (*FindProtectedResponse) ProtoMessage() {}
 
 func (x *FindProtectedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[3]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -193,7 +316,7 @@ func (x *FindProtectedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindProtectedResponse.ProtoReflect.Descriptor instead.
 func (*FindProtectedResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{3}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FindProtectedResponse) GetRefs() []string {
@@ -212,7 +335,7 @@ type GetCatalogRecipeRequest struct {
 
 func (x *GetCatalogRecipeRequest) Reset() {
 	*x = GetCatalogRecipeRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -224,7 +347,7 @@ func (x *GetCatalogRecipeRequest) String() string {
 func (*GetCatalogRecipeRequest) ProtoMessage() {}
 
 func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[4]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -237,7 +360,7 @@ func (x *GetCatalogRecipeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeRequest.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{4}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetCatalogRecipeRequest) GetName() string {
@@ -256,7 +379,7 @@ type GetCatalogRecipeResponse struct {
 
 func (x *GetCatalogRecipeResponse) Reset() {
 	*x = GetCatalogRecipeResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -268,7 +391,7 @@ func (x *GetCatalogRecipeResponse) String() string {
 func (*GetCatalogRecipeResponse) ProtoMessage() {}
 
 func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[5]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -281,7 +404,7 @@ func (x *GetCatalogRecipeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCatalogRecipeResponse.ProtoReflect.Descriptor instead.
 func (*GetCatalogRecipeResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{5}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetCatalogRecipeResponse) GetVersions() []*CatalogRecipe {
@@ -306,7 +429,7 @@ type CatalogRecipe struct {
 
 func (x *CatalogRecipe) Reset() {
 	*x = CatalogRecipe{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -318,7 +441,7 @@ func (x *CatalogRecipe) String() string {
 func (*CatalogRecipe) ProtoMessage() {}
 
 func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[6]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -331,7 +454,7 @@ func (x *CatalogRecipe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRecipe.ProtoReflect.Descriptor instead.
 func (*CatalogRecipe) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{6}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CatalogRecipe) GetRecipe() *v11.Recipe {
@@ -380,7 +503,7 @@ type ResolveBindingsRequest struct {
 
 func (x *ResolveBindingsRequest) Reset() {
 	*x = ResolveBindingsRequest{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +515,7 @@ func (x *ResolveBindingsRequest) String() string {
 func (*ResolveBindingsRequest) ProtoMessage() {}
 
 func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[7]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +528,7 @@ func (x *ResolveBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{7}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResolveBindingsRequest) GetDatasets() map[string]string {
@@ -438,7 +561,7 @@ type ResolveBindingsResponse struct {
 
 func (x *ResolveBindingsResponse) Reset() {
 	*x = ResolveBindingsResponse{}
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +573,7 @@ func (x *ResolveBindingsResponse) String() string {
 func (*ResolveBindingsResponse) ProtoMessage() {}
 
 func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[8]
+	mi := &file_signalbox_registry_peer_v1_catalog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +586,7 @@ func (x *ResolveBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ResolveBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{8}
+	return file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResolveBindingsResponse) GetDatasets() []*v1.DatasetInput {
@@ -505,7 +628,16 @@ var File_signalbox_registry_peer_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"B\n" +
+	"(signalbox/registry/peer/v1/catalog.proto\x12\x1asignalbox.registry.peer.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1dsignalbox/jobs/v1/agent.proto\x1a\"signalbox/options/v1/options.proto\x1a\"signalbox/registry/v1/recipe.proto\"\xb4\x01\n" +
+	"\x18ResolveSubmissionRequest\x12\x1f\n" +
+	"\x06recipe\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06recipe\x12'\n" +
+	"\n" +
+	"package_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\tpackageId\x12N\n" +
+	"\bbindings\x18\x03 \x01(\v22.signalbox.registry.peer.v1.ResolveBindingsRequestR\bbindings\"\xeb\x01\n" +
+	"\x19ResolveSubmissionResponse\x12E\n" +
+	"\bversions\x18\x01 \x03(\v2).signalbox.registry.peer.v1.CatalogRecipeR\bversions\x126\n" +
+	"\apackage\x18\x02 \x01(\v2\x1c.signalbox.jobs.v1.ObjectRefR\apackage\x12O\n" +
+	"\bbindings\x18\x03 \x01(\v23.signalbox.registry.peer.v1.ResolveBindingsResponseR\bbindings\"B\n" +
 	"\x15ResolvePackageRequest\x12)\n" +
 	"\n" +
 	"package_id\x18\x01 \x01(\tB\n" +
@@ -541,8 +673,9 @@ const file_signalbox_registry_peer_v1_catalog_proto_rawDesc = "" +
 	"\n" +
 	"unreadable\x18\x04 \x03(\tR\n" +
 	"unreadable\x12\x1c\n" +
-	"\tprotected\x18\x05 \x01(\bR\tprotected2\xbe\x04\n" +
-	"\x12CatalogPeerService\x12\x8c\x01\n" +
+	"\tprotected\x18\x05 \x01(\bR\tprotected2\xd0\x05\n" +
+	"\x12CatalogPeerService\x12\x8f\x01\n" +
+	"\x11ResolveSubmission\x124.signalbox.registry.peer.v1.ResolveSubmissionRequest\x1a5.signalbox.registry.peer.v1.ResolveSubmissionResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x8c\x01\n" +
 	"\x10GetCatalogRecipe\x123.signalbox.registry.peer.v1.GetCatalogRecipeRequest\x1a4.signalbox.registry.peer.v1.GetCatalogRecipeResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x89\x01\n" +
 	"\x0fResolveBindings\x122.signalbox.registry.peer.v1.ResolveBindingsRequest\x1a3.signalbox.registry.peer.v1.ResolveBindingsResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x83\x01\n" +
 	"\rFindProtected\x120.signalbox.registry.peer.v1.FindProtectedRequest\x1a1.signalbox.registry.peer.v1.FindProtectedResponse\"\r\xea\xc7\x18\x06\x1a\x04jobs\x90\x02\x01\x12\x86\x01\n" +
@@ -560,46 +693,54 @@ func file_signalbox_registry_peer_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_signalbox_registry_peer_v1_catalog_proto_rawDescData
 }
 
-var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_signalbox_registry_peer_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_signalbox_registry_peer_v1_catalog_proto_goTypes = []any{
-	(*ResolvePackageRequest)(nil),    // 0: signalbox.registry.peer.v1.ResolvePackageRequest
-	(*ResolvePackageResponse)(nil),   // 1: signalbox.registry.peer.v1.ResolvePackageResponse
-	(*FindProtectedRequest)(nil),     // 2: signalbox.registry.peer.v1.FindProtectedRequest
-	(*FindProtectedResponse)(nil),    // 3: signalbox.registry.peer.v1.FindProtectedResponse
-	(*GetCatalogRecipeRequest)(nil),  // 4: signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	(*GetCatalogRecipeResponse)(nil), // 5: signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	(*CatalogRecipe)(nil),            // 6: signalbox.registry.peer.v1.CatalogRecipe
-	(*ResolveBindingsRequest)(nil),   // 7: signalbox.registry.peer.v1.ResolveBindingsRequest
-	(*ResolveBindingsResponse)(nil),  // 8: signalbox.registry.peer.v1.ResolveBindingsResponse
-	nil,                              // 9: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	(*v1.ObjectRef)(nil),             // 10: signalbox.jobs.v1.ObjectRef
-	(*v11.Recipe)(nil),               // 11: signalbox.registry.v1.Recipe
-	(*v1.EnvironmentSpec)(nil),       // 12: signalbox.jobs.v1.EnvironmentSpec
-	(*v1.DatasetInput)(nil),          // 13: signalbox.jobs.v1.DatasetInput
-	(*v1.ModelInput)(nil),            // 14: signalbox.jobs.v1.ModelInput
+	(*ResolveSubmissionRequest)(nil),  // 0: signalbox.registry.peer.v1.ResolveSubmissionRequest
+	(*ResolveSubmissionResponse)(nil), // 1: signalbox.registry.peer.v1.ResolveSubmissionResponse
+	(*ResolvePackageRequest)(nil),     // 2: signalbox.registry.peer.v1.ResolvePackageRequest
+	(*ResolvePackageResponse)(nil),    // 3: signalbox.registry.peer.v1.ResolvePackageResponse
+	(*FindProtectedRequest)(nil),      // 4: signalbox.registry.peer.v1.FindProtectedRequest
+	(*FindProtectedResponse)(nil),     // 5: signalbox.registry.peer.v1.FindProtectedResponse
+	(*GetCatalogRecipeRequest)(nil),   // 6: signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	(*GetCatalogRecipeResponse)(nil),  // 7: signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	(*CatalogRecipe)(nil),             // 8: signalbox.registry.peer.v1.CatalogRecipe
+	(*ResolveBindingsRequest)(nil),    // 9: signalbox.registry.peer.v1.ResolveBindingsRequest
+	(*ResolveBindingsResponse)(nil),   // 10: signalbox.registry.peer.v1.ResolveBindingsResponse
+	nil,                               // 11: signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	(*v1.ObjectRef)(nil),              // 12: signalbox.jobs.v1.ObjectRef
+	(*v11.Recipe)(nil),                // 13: signalbox.registry.v1.Recipe
+	(*v1.EnvironmentSpec)(nil),        // 14: signalbox.jobs.v1.EnvironmentSpec
+	(*v1.DatasetInput)(nil),           // 15: signalbox.jobs.v1.DatasetInput
+	(*v1.ModelInput)(nil),             // 16: signalbox.jobs.v1.ModelInput
 }
 var file_signalbox_registry_peer_v1_catalog_proto_depIdxs = []int32{
-	10, // 0: signalbox.registry.peer.v1.ResolvePackageResponse.object:type_name -> signalbox.jobs.v1.ObjectRef
-	6,  // 1: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
-	11, // 2: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
-	10, // 3: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
-	12, // 4: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
-	9,  // 5: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
-	13, // 6: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
-	14, // 7: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
-	4,  // 8: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
-	7,  // 9: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
-	2,  // 10: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:input_type -> signalbox.registry.peer.v1.FindProtectedRequest
-	0,  // 11: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:input_type -> signalbox.registry.peer.v1.ResolvePackageRequest
-	5,  // 12: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
-	8,  // 13: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
-	3,  // 14: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:output_type -> signalbox.registry.peer.v1.FindProtectedResponse
-	1,  // 15: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:output_type -> signalbox.registry.peer.v1.ResolvePackageResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	9,  // 0: signalbox.registry.peer.v1.ResolveSubmissionRequest.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest
+	8,  // 1: signalbox.registry.peer.v1.ResolveSubmissionResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
+	12, // 2: signalbox.registry.peer.v1.ResolveSubmissionResponse.package:type_name -> signalbox.jobs.v1.ObjectRef
+	10, // 3: signalbox.registry.peer.v1.ResolveSubmissionResponse.bindings:type_name -> signalbox.registry.peer.v1.ResolveBindingsResponse
+	12, // 4: signalbox.registry.peer.v1.ResolvePackageResponse.object:type_name -> signalbox.jobs.v1.ObjectRef
+	8,  // 5: signalbox.registry.peer.v1.GetCatalogRecipeResponse.versions:type_name -> signalbox.registry.peer.v1.CatalogRecipe
+	13, // 6: signalbox.registry.peer.v1.CatalogRecipe.recipe:type_name -> signalbox.registry.v1.Recipe
+	12, // 7: signalbox.registry.peer.v1.CatalogRecipe.package:type_name -> signalbox.jobs.v1.ObjectRef
+	14, // 8: signalbox.registry.peer.v1.CatalogRecipe.environment:type_name -> signalbox.jobs.v1.EnvironmentSpec
+	11, // 9: signalbox.registry.peer.v1.ResolveBindingsRequest.datasets:type_name -> signalbox.registry.peer.v1.ResolveBindingsRequest.DatasetsEntry
+	15, // 10: signalbox.registry.peer.v1.ResolveBindingsResponse.datasets:type_name -> signalbox.jobs.v1.DatasetInput
+	16, // 11: signalbox.registry.peer.v1.ResolveBindingsResponse.model:type_name -> signalbox.jobs.v1.ModelInput
+	0,  // 12: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:input_type -> signalbox.registry.peer.v1.ResolveSubmissionRequest
+	6,  // 13: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:input_type -> signalbox.registry.peer.v1.GetCatalogRecipeRequest
+	9,  // 14: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:input_type -> signalbox.registry.peer.v1.ResolveBindingsRequest
+	4,  // 15: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:input_type -> signalbox.registry.peer.v1.FindProtectedRequest
+	2,  // 16: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:input_type -> signalbox.registry.peer.v1.ResolvePackageRequest
+	1,  // 17: signalbox.registry.peer.v1.CatalogPeerService.ResolveSubmission:output_type -> signalbox.registry.peer.v1.ResolveSubmissionResponse
+	7,  // 18: signalbox.registry.peer.v1.CatalogPeerService.GetCatalogRecipe:output_type -> signalbox.registry.peer.v1.GetCatalogRecipeResponse
+	10, // 19: signalbox.registry.peer.v1.CatalogPeerService.ResolveBindings:output_type -> signalbox.registry.peer.v1.ResolveBindingsResponse
+	5,  // 20: signalbox.registry.peer.v1.CatalogPeerService.FindProtected:output_type -> signalbox.registry.peer.v1.FindProtectedResponse
+	3,  // 21: signalbox.registry.peer.v1.CatalogPeerService.ResolvePackage:output_type -> signalbox.registry.peer.v1.ResolvePackageResponse
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_signalbox_registry_peer_v1_catalog_proto_init() }
@@ -613,7 +754,7 @@ func file_signalbox_registry_peer_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_signalbox_registry_peer_v1_catalog_proto_rawDesc), len(file_signalbox_registry_peer_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,10 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	CatalogPeerService_GetCatalogRecipe_FullMethodName = "/signalbox.registry.peer.v1.CatalogPeerService/GetCatalogRecipe"
-	CatalogPeerService_ResolveBindings_FullMethodName  = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveBindings"
-	CatalogPeerService_FindProtected_FullMethodName    = "/signalbox.registry.peer.v1.CatalogPeerService/FindProtected"
-	CatalogPeerService_ResolvePackage_FullMethodName   = "/signalbox.registry.peer.v1.CatalogPeerService/ResolvePackage"
+	CatalogPeerService_ResolveSubmission_FullMethodName = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveSubmission"
+	CatalogPeerService_GetCatalogRecipe_FullMethodName  = "/signalbox.registry.peer.v1.CatalogPeerService/GetCatalogRecipe"
+	CatalogPeerService_ResolveBindings_FullMethodName   = "/signalbox.registry.peer.v1.CatalogPeerService/ResolveBindings"
+	CatalogPeerService_FindProtected_FullMethodName     = "/signalbox.registry.peer.v1.CatalogPeerService/FindProtected"
+	CatalogPeerService_ResolvePackage_FullMethodName    = "/signalbox.registry.peer.v1.CatalogPeerService/ResolvePackage"
 )
 
 // CatalogPeerServiceClient is the client API for CatalogPeerService service.
@@ -33,15 +34,22 @@ const (
 //
 // CatalogPeerService resolves the references of a submission.
 type CatalogPeerServiceClient interface {
-	// GetCatalogRecipe returns every version of a recipe; none if the catalog does not have the recipe.
+	// ResolveSubmission returns everything in the registry that a submission refers to, with the access rights of the
+	// caller of the request. It writes nothing, so a submission that is refused leaves no trace. A package that is not
+	// accepted is refused as by ResolvePackage.
+	ResolveSubmission(ctx context.Context, in *ResolveSubmissionRequest, opts ...grpc.CallOption) (*ResolveSubmissionResponse, error)
+	// GetCatalogRecipe returns every version of a recipe. ResolveSubmission includes it; during an upgrade, jobs of the
+	// previous version still calls it.
 	GetCatalogRecipe(ctx context.Context, in *GetCatalogRecipeRequest, opts ...grpc.CallOption) (*GetCatalogRecipeResponse, error)
-	// ResolveBindings resolves references with the access rights of the caller of the request.
+	// ResolveBindings resolves references with the access rights of the caller of the request, and writes an audit entry
+	// for each protected dataset that a job is about to read.
 	ResolveBindings(ctx context.Context, in *ResolveBindingsRequest, opts ...grpc.CallOption) (*ResolveBindingsResponse, error)
 	// FindProtected returns the references to datasets that are protected or do not exist. What was made from them is
 	// not shown to the public.
 	FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
 	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
+	// ResolveSubmission includes it; during an upgrade, jobs of the previous version still calls it.
 	ResolvePackage(ctx context.Context, in *ResolvePackageRequest, opts ...grpc.CallOption) (*ResolvePackageResponse, error)
 }
 
@@ -51,6 +59,16 @@ type catalogPeerServiceClient struct {
 
 func NewCatalogPeerServiceClient(cc grpc.ClientConnInterface) CatalogPeerServiceClient {
 	return &catalogPeerServiceClient{cc}
+}
+
+func (c *catalogPeerServiceClient) ResolveSubmission(ctx context.Context, in *ResolveSubmissionRequest, opts ...grpc.CallOption) (*ResolveSubmissionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResolveSubmissionResponse)
+	err := c.cc.Invoke(ctx, CatalogPeerService_ResolveSubmission_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *catalogPeerServiceClient) GetCatalogRecipe(ctx context.Context, in *GetCatalogRecipeRequest, opts ...grpc.CallOption) (*GetCatalogRecipeResponse, error) {
@@ -99,15 +117,22 @@ func (c *catalogPeerServiceClient) ResolvePackage(ctx context.Context, in *Resol
 //
 // CatalogPeerService resolves the references of a submission.
 type CatalogPeerServiceServer interface {
-	// GetCatalogRecipe returns every version of a recipe; none if the catalog does not have the recipe.
+	// ResolveSubmission returns everything in the registry that a submission refers to, with the access rights of the
+	// caller of the request. It writes nothing, so a submission that is refused leaves no trace. A package that is not
+	// accepted is refused as by ResolvePackage.
+	ResolveSubmission(context.Context, *ResolveSubmissionRequest) (*ResolveSubmissionResponse, error)
+	// GetCatalogRecipe returns every version of a recipe. ResolveSubmission includes it; during an upgrade, jobs of the
+	// previous version still calls it.
 	GetCatalogRecipe(context.Context, *GetCatalogRecipeRequest) (*GetCatalogRecipeResponse, error)
-	// ResolveBindings resolves references with the access rights of the caller of the request.
+	// ResolveBindings resolves references with the access rights of the caller of the request, and writes an audit entry
+	// for each protected dataset that a job is about to read.
 	ResolveBindings(context.Context, *ResolveBindingsRequest) (*ResolveBindingsResponse, error)
 	// FindProtected returns the references to datasets that are protected or do not exist. What was made from them is
 	// not shown to the public.
 	FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
 	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
+	// ResolveSubmission includes it; during an upgrade, jobs of the previous version still calls it.
 	ResolvePackage(context.Context, *ResolvePackageRequest) (*ResolvePackageResponse, error)
 	mustEmbedUnimplementedCatalogPeerServiceServer()
 }
@@ -119,6 +144,9 @@ type CatalogPeerServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedCatalogPeerServiceServer struct{}
 
+func (UnimplementedCatalogPeerServiceServer) ResolveSubmission(context.Context, *ResolveSubmissionRequest) (*ResolveSubmissionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResolveSubmission not implemented")
+}
 func (UnimplementedCatalogPeerServiceServer) GetCatalogRecipe(context.Context, *GetCatalogRecipeRequest) (*GetCatalogRecipeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetCatalogRecipe not implemented")
 }
@@ -150,6 +178,24 @@ func RegisterCatalogPeerServiceServer(s grpc.ServiceRegistrar, srv CatalogPeerSe
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&CatalogPeerService_ServiceDesc, srv)
+}
+
+func _CatalogPeerService_ResolveSubmission_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResolveSubmissionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogPeerServiceServer).ResolveSubmission(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogPeerService_ResolveSubmission_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogPeerServiceServer).ResolveSubmission(ctx, req.(*ResolveSubmissionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _CatalogPeerService_GetCatalogRecipe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -231,6 +277,10 @@ var CatalogPeerService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "signalbox.registry.peer.v1.CatalogPeerService",
 	HandlerType: (*CatalogPeerServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ResolveSubmission",
+			Handler:    _CatalogPeerService_ResolveSubmission_Handler,
+		},
 		{
 			MethodName: "GetCatalogRecipe",
 			Handler:    _CatalogPeerService_GetCatalogRecipe_Handler,

@@ -1,0 +1,42 @@
+package bearer
+
+import (
+	"sync"
+	"time"
+
+	"github.com/signalbox-dev/signalbox/platform/authn"
+)
+
+// maxKept bounds the identities that are kept. A full map is emptied; it fills again within authn.AnonymousLife.
+const maxKept = 1024
+
+// identity is what auth signed for an anonymous caller.
+type identity struct {
+	token string
+	// sent is when auth was called, which is before auth read the mode of the installation.
+	sent time.Time
+}
+
+// identities are those of anonymous callers, by claim.
+type identities struct {
+	mu   sync.Mutex
+	kept map[Claim]identity
+}
+
+// find returns the identity for a claim if it may still be used. After the system's clock was set back, its age is unknown.
+func (s *identities) find(c Claim, now time.Time) (identity, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, ok := s.kept[c]
+	age := now.Sub(i.sent)
+	return i, ok && age >= 0 && age < authn.AnonymousLife
+}
+
+func (s *identities) keep(c Claim, i identity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.kept) >= maxKept {
+		clear(s.kept)
+	}
+	s.kept[c] = i
+}

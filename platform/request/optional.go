@@ -1,0 +1,59 @@
+package request
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// OptionalTime returns the timestamp of t, or nil if t is nil.
+func OptionalTime(t *time.Time) *timestamppb.Timestamp {
+	if t == nil {
+		return nil
+	}
+	return timestamppb.New(*t)
+}
+
+// NonZeroTime returns the timestamp of t, or nil if t is the zero time.
+func NonZeroTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// TimeOf returns the time of a timestamp, or nil if there is none.
+func TimeOf(ts *timestamppb.Timestamp) *time.Time {
+	if ts == nil {
+		return nil
+	}
+	t := ts.AsTime()
+	return &t
+}
+
+// TimeOrZero returns the time of a timestamp, or the zero time if there is none.
+func TimeOrZero(ts *timestamppb.Timestamp) time.Time {
+	if ts == nil {
+		return time.Time{}
+	}
+	return ts.AsTime()
+}
+
+// StorableTime returns the time of a timestamp without what Postgres cannot store: the precision below a microsecond.
+// A value that is compared with the stored one would otherwise look changed each time. It returns nil if the timestamp
+// is missing or invalid.
+func StorableTime(ts *timestamppb.Timestamp) *time.Time {
+	if !ts.IsValid() {
+		return nil
+	}
+	t := ts.AsTime().Truncate(time.Microsecond)
+	return &t
+}
+
+// NonEmpty returns a pointer to s, or nil if s is empty.
+func NonEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,34 @@
+// Command sqlcover checks that every SQL statement in the source ran in a test. It compares the string literals of the
+// Go files with the statements that test/pgtest collected in the folder RAN, prints each statement that none of them
+// contains as file:line and exits with status 1 if there is one.
+//
+//	sqlcover [-allow FILE] ROOT RAN
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	allow := flag.String("allow", "sqlcover/allow.txt", "file of exceptions, one `PATH: BEGINNING` a line")
+	flag.Parse()
+	if flag.NArg() != 2 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	all, findings, err := check(flag.Arg(0), flag.Arg(1), *allow)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sqlcover:", err)
+		os.Exit(2)
+	}
+	for _, f := range findings {
+		fmt.Println(f)
+	}
+	if len(findings) > 0 {
+		fmt.Fprintf(os.Stderr, "sqlcover: %d of %d statements ran in no test; write a test that runs them\n", len(findings), all)
+		os.Exit(1)
+	}
+	fmt.Println("sqlcover:", all, "statements, and each ran in a test")
+}
