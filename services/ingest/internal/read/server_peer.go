@@ -22,13 +22,14 @@ type PeerServer struct {
 	Runs      *run.Runs
 	Store     *groupcommit.Committer
 	Artifacts *artifact.Store
-	// The calling service has already checked that its reader may see the data of these stores.
+	// The calling service has already checked that its user may see the data of these stores.
 	Metrics     *metric.Store
 	Hparams     *run.HParamStore
 	Validations *evaluation.ValidationStore
 }
 
-// CloseRun implements RunDataPeerService. It ends open lines and sets eof, once, even if the run never reported.
+// CloseRun implements RunDataPeerService. It finishes unfinished lines and ends the streams with eof. It does so only
+// once, and even if the run never reported.
 func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequest) (*ingestpeerv1.CloseRunResponse, error) {
 	o, err := s.Runs.Find(ctx, in.GetRunId())
 	if err != nil {
