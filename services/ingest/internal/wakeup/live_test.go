@@ -125,7 +125,7 @@ func TestLive_publish_pausesAfterFailures(t *testing.T) {
 	soon(t, func() bool { l.Tell([]string{"run_1"}); return len(notes) > 0 })
 	require.Contains(t, <-notes, "redis calls paused after repeated failures")
 	s.set(false, false)
-	for _, run := range []string{"run_2", "behind"} { // Tell drops the first run before publish takes the second one
+	for _, run := range []string{"run_2", "behind"} { // publish takes each run, and drops it because calls are paused
 		l.Tell([]string{run})
 		soon(t, func() bool {
 			l.mu.Lock()

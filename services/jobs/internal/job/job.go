@@ -83,7 +83,7 @@ const (
 	WaitBackoff      = "backoff"
 )
 
-// Pool is a part of a job's gang: nodes of one pool with one role.
+// Pool is one part of a job's gang: nodes with the same role from one pool.
 type Pool struct {
 	Pool        string `json:"pool"`
 	Role        string `json:"role"`
@@ -120,7 +120,7 @@ func (r Room) Holds(need Room) bool {
 	return r.GPUs >= need.GPUs && r.Slots >= need.Slots && r.CPUs >= need.CPUs && r.Memory >= need.Memory
 }
 
-// Queue describes why and since when a job waits.
+// Queue describes why a job waits and since when.
 type Queue struct {
 	Position int       `json:"position"`
 	Reason   string    `json:"reason"`
