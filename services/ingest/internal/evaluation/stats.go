@@ -37,7 +37,7 @@ func meanOf(values []float64) *Mean {
 // confidence is the upper quantile of a 95 % interval.
 const confidence = 0.975
 
-// chance returns pass@k of one task with n rollouts, of which c passed.
+// chance returns pass@k of one task with n rollouts and c passed ones.
 func chance(n, c, k int) float64 {
 	if n-c < k {
 		return 1

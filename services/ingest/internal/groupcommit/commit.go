@@ -62,7 +62,7 @@ type Run struct {
 	Now               time.Time
 	// Memo passes values between the writes of one group.
 	Memo map[any]any
-	// Fresh must be set by a write of which followers must be notified.
+	// Fresh must be set by a write if followers must be notified of the data.
 	Fresh bool
 
 	committed []func()

@@ -38,7 +38,7 @@ type listing interface {
 	GetId() string
 }
 
-// begin returns the id of the run and the page that a list request asks for. It returns an error if the caller may not
+// begin returns the id of the run and the page of a list request. It returns an error if the caller may not
 // read the run.
 func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (string, request.Page, error) {
 	p, err := request.ReadPage(limit, offset)

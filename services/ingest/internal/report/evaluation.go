@@ -40,7 +40,7 @@ type shape struct {
 	want string
 }
 
-// made returns a shape of low to high characters, all of which occur in chars.
+// made returns the shape of a string that has low to high characters, each from chars.
 func made(low, high int, chars, want string) shape {
 	return shape{func(s string) bool {
 		return len(s) >= low && len(s) <= high && strings.Trim(s, chars) == ""

@@ -35,7 +35,7 @@ type NextSignal func(ctx context.Context, runID string, attempt int32) (Signal, 
 const (
 	maxWaits   = 4096
 	maxPerRun  = 8
-	lookAgain  = 10 * time.Second // the interval at which a wait asks jobs for the signal, in case a wake-up was lost
+	lookAgain  = 10 * time.Second // the interval at which a wait fetches the signal from jobs, in case a wake-up was lost
 	retryAfter = 5 * time.Second
 )
 

@@ -1,6 +1,6 @@
 // Package job owns jobs and their attempts: the state machine, the outcome of an attempt, and the event of
-// every change. Package gang combines the states of a job's nodes, package watch streams a job's changes, and
-// package desk serves the API.
+// every change. Package gang combines the states of a job's nodes, and package jobapi serves the API and
+// streams the changes of jobs.
 //
 // The domain files (job.go, attempt.go, outcome.go, lifecycle.go, stop.go, pause.go, reason.go) are pure: they
 // change values and get times, rows and messages as arguments. Only store*.go use SQL, and they check every
