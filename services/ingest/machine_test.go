@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// sampled is a hardware point at the given number of seconds after 09:00. Node, gpu and value are raw JSON.
+// sampled returns a hardware point at the given number of seconds after 09:00. node, gpu and value are raw JSON.
 func sampled(at int, node, gpu, key string, value any) string {
 	moment := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC).Add(time.Duration(at) * time.Second).Format(time.RFC3339)
 	return fmt.Sprintf(`{"ts":%q,"node":%s,"gpu":%s,"key":%q,"value":%v}`, moment, node, gpu, key, value)
 }
 
-// hardware returns the run's series as "node/gpu/key: values".
+// hardware returns the run's series. Each has the format "node/gpu/key: values".
 func (t *training) hardware(in *ingestv1.ListHardwareRequest) []string {
 	t.r.h.t.Helper()
 	in.Id = t.job

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// nulCases returns, for each route, bodies with NUL in a field that names something. The word NUL is a placeholder
-// for the character.
+// nulCases returns, for each route, bodies that have a NUL character in a field for a name. The word NUL stands for the
+// character.
 func nulCases() []struct{ route, rest, want string } {
 	const point, validation, artifact = `"points":[{"ts":` + ts + `,"value":1,`, `"step":1,"samples":[],`, `"kind":"checkpoint",`
 	return []struct{ route, rest, want string }{
@@ -71,7 +71,7 @@ func TestNUL_inContentKept(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	run := h.replica(ingest.Config{}).train()
-	// Output, samples and error messages are content and may hold any character.
+	// Output, samples and error messages are content, so they may contain any character.
 	nul := `\u0000\ud800`
 	for route, rest := range map[string]string{
 		"hparams": `"params":{"note":"` + nul + `"}`, "logs": `"chunks":["` + nul + `\n"]`,

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/redistest"
 )
 
-// server is a real redis-server on a free port.
+// server is a redis-server process on a free port.
 type server struct {
 	t    *testing.T
 	addr string
@@ -48,7 +48,7 @@ func (s *server) start() {
 
 func (s *server) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
-// stat returns how often the server has run a command, or -1 if the server does not respond.
+// stat returns how often the server has run a command, or -1 if the server does not reply.
 func (s *server) stat(name string) int {
 	c, err := redis.DialContext(s.t.Context(), "tcp", s.addr)
 	if err != nil {
@@ -79,8 +79,8 @@ func TestRedis_usedButOptional(t *testing.T) {
 	stream, err := reader.public.FollowLogs(t.Context(), &ingestv1.FollowLogsRequest{Id: run.run})
 	require.NoError(t, err)
 	n := 0
-	// send posts lines and waits for each on the other replica. If anything waited for a frozen Redis, send would
-	// block forever.
+	// send posts log lines and waits until a follower on the other replica has received each. If ingest waited for
+	// Redis while Redis is stopped, send would block forever.
 	send := func(times int) {
 		for range times {
 			n++

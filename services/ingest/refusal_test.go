@@ -41,7 +41,7 @@ func problems(t *testing.T, a response) []string {
 	return out
 }
 
-// wrong maps each route to invalid bodies without run_id and to the expected errors; nil accepts any error.
+// wrong contains, for each route, invalid bodies without run_id and the errors that they cause; nil accepts any error.
 var wrong = map[string]map[string][]string{
 	"lifecycle": {
 		`"event":"paused","ts":` + ts:                  {"body.event enum"},
@@ -240,7 +240,7 @@ func TestReports_afterRunEnd(t *testing.T) {
 		require.Equal(t, c.want, a.status, "%s: %s", name, a.body)
 		a = run.call(http.MethodGet, "artifact/upload-url?kind=checkpoint&path=x&size_bytes=1&sha256="+strings.Repeat("a", 64)+"&run_id="+run.run, "", "")
 		require.Equal(t, c.want, a.status, "%s: %s", name, a.body)
-		// Only jobs judges lifecycle events: a repeated terminal event is always accepted.
+		// Jobs decides whether a lifecycle event is valid; ingest therefore accepts it even after the run has ended.
 		require.Equal(t, 200, run.call(http.MethodPost, "lifecycle", "", run.body(`"event":"failed","ts":`+ts)).status)
 	}
 	run := r.train()
@@ -262,7 +262,8 @@ func TestReplacedAttempt_storesNothing(t *testing.T) {
 	run.attempt(2)
 	run.grant.Current = true
 	run.post("logs", "b:1", `"chunks":["second\n"]`)
-	// The grant of the replaced attempt is still cached, but the run's row fences it.
+	// The grant of the replaced attempt is still cached. The request is rejected because the run's row has a newer
+	// attempt.
 	a := old.call(http.MethodPost, "logs", "a:2", old.body(`"chunks":["zombie\n"]`))
 	require.Equal(t, 409, a.status, string(a.body))
 	require.Equal(t, []string{"1 first", "1 open", "2 second"}, run.lines())

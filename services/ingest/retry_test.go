@@ -64,7 +64,7 @@ func TestReplacedAttempt_rejectedOnceNewAttemptReports(t *testing.T) {
 	run := h.replica(ingest.Config{}).train()
 	one := run.body(points(point("a", 1, 1)))
 	require.Equal(t, http.StatusOK, run.call(http.MethodPost, "metrics", "", one).status)
-	old := *run // the grant of its token stays cached for a while
+	old := *run // the grant of the old token remains cached for a while
 	run.attempt(2)
 	run.post("lifecycle", "", `"event":"running","ts":`+ts)
 	a := old.call(http.MethodPost, "metrics", "", one)
@@ -93,7 +93,7 @@ func TestWatermarkStopsBeforeGaps(t *testing.T) {
 	require.EqualValues(t, 1, run.watermark()["benchmark"]["w:1"])
 }
 
-// callAndDisconnect sends a request whose client disconnects before the response.
+// callAndDisconnect sends a request whose client disconnects before it gets the response.
 func (t *training) callAndDisconnect(path, key, body string) {
 	ctx, cut := context.WithCancel(t.r.h.t.Context())
 	req := httptest.NewRequest(http.MethodPost, "/api/ingest/"+path, strings.NewReader(body)).WithContext(ctx)
@@ -110,7 +110,7 @@ func TestRetryAfterLostResponse(t *testing.T) {
 	for n := 1; n <= 40; n++ {
 		key, body := fmt.Sprintf("w:%d", n), run.body(points(point("a", n, n), point("a", n, n)))
 		run.callAndDisconnect("metrics", key, body)
-		if n%10 == 0 { // the process restarts, too
+		if n%10 == 0 { // the process also restarts
 			run.r.stop()
 			run.r = h.replica(ingest.Config{})
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// mutate returns a damaged copy of body: it deletes, repeats, inserts or replaces pieces.
+// mutate returns a damaged copy of body, in which pieces are deleted, repeated, inserted or replaced.
 func mutate(draw *rand.Rand, body string) string {
 	pieces := []string{
 		`\u0000`, "\x00", "\xff", `"`, `\`, "{", "}", "[", "]", ",", ":", "null", "NaN", "-Infinity", "1e999", "-1", "99999999999999999999", `"\ud800"`, `{"a":{"a":1}}`,
@@ -58,7 +58,7 @@ func TestMutatedBodies_neverInternalError(t *testing.T) {
 			}
 		})
 	}
-	// Accepted data can also be read back.
+	// Data that was accepted can be read.
 	_, err := run.r.public.ListLogs(t.Context(), &ingestv1.ListLogsRequest{Id: run.run})
 	require.NoError(t, err)
 	_, err = run.r.public.ListMetrics(t.Context(), &ingestv1.ListMetricsRequest{Id: run.run})
@@ -84,7 +84,7 @@ func TestConcurrentRequests_storedWholeOrNotAtAll(t *testing.T) {
 		bodies := map[string]string{
 			"metrics": points(point("a", i, 1), point("b", i, 1)), "logs": fmt.Sprintf(`"chunks":["%d\n"]`, i), "hparams": fmt.Sprintf(`"params":{"k%d":1}`, i),
 			"validation": fmt.Sprintf(`"step":%d,"samples":[{},{}]`, i), "benchmark": `"name":"n","metric":"m","value":1`,
-			"hardware": `"points":[{}]`, // invalid, sent among the valid requests
+			"hardware": `"points":[{}]`, // an invalid request among the valid ones
 		}
 		for path, body := range bodies {
 			a := run.call(http.MethodPost, path, key, run.body(body))
@@ -114,7 +114,7 @@ func TestGracePeriod_checkedPerRequest(t *testing.T) {
 	run.grant.EndedAt = timestamppb.New(h.clock.Now().Add(-14 * time.Minute))
 	h.jobs.mu.Unlock()
 	late := *run
-	late.attempt(1) // another token of the same attempt, so its grant is not cached yet
+	late.attempt(1) // another token of the same attempt, whose grant is not cached yet
 	late.grant.EndedAt = timestamppb.New(h.clock.Now().Add(-14 * time.Minute))
 	require.InDelta(t, 1, late.post("metrics", "w:1", points(point("a", 1, 1)))["inserted"], 0)
 	late.post("logs", "w:1", `"chunks":["late\n"]`)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// program uses every method of the Python reporter.
+// program is a Python program that calls every method of the SDK's reporter.
 const program = `
 import os, pathlib
 import signalbox

@@ -32,7 +32,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/wakeup"
 )
 
-// Name is the service's name. Its database schema, its identity and its settings use the same name.
+// Name is the service's name, which is also the name of its database schema, of its identity and of its group of
+// settings.
 const Name = "ingest"
 
 // Deps holds the dependencies of the service.
@@ -79,8 +80,8 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	return s, nil
 }
 
-// changed wakes the followers on this replica at once. With Redis it also wakes those on other replicas, which
-// otherwise wait for the database notification.
+// changed wakes the followers on this replica at once. If Redis is configured, it also wakes the followers on other
+// replicas, which otherwise wait for the database notification.
 func (s *Service) changed(runs []string) {
 	s.hub.Wake(runs)
 	if s.live != nil {
@@ -102,7 +103,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Handler returns the handler for /api/ingest.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Bounds of the backoff between attempts to reopen a lost connection or stream.
+// Bounds of the backoff before a lost connection or stream is opened again.
 const (
 	listenLeast = 100 * time.Millisecond
 	listenMost  = 5 * time.Second
@@ -124,8 +125,8 @@ func (s *Service) Workers() []process.Worker {
 	return workers
 }
 
-// listen receives notifications about the commits of other replicas. It reconnects after a lost connection;
-// followers poll in the meantime.
+// listen receives notifications of the commits of other replicas. After a lost connection it connects again; until
+// then, followers poll.
 func (s *Service) listen(ctx context.Context) error {
 	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {

@@ -10,7 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// A run that reads a protected dataset may report the dataset's records, so the contents of its samples are dropped.
+// The reports of a run that reads a protected dataset may contain its records, so the content of each sample is
+// removed.
 func TestValidation_protectedDatasetKeepsLengthsAndRewards(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})
@@ -27,7 +28,7 @@ func TestValidation_protectedDatasetKeepsLengthsAndRewards(t *testing.T) {
 	require.JSONEq(t, `{"withheld":{"user":6,"assistant":10,"env":null}}`, string(s.GetExtra()))
 }
 
-// Jobs reads run data for shared links without a signed-in user. No other service may do so.
+// Jobs reads run data for share links, whose readers are not signed in. No other service may do so.
 func TestPeer_jobsReadsSharedRunData(t *testing.T) {
 	t.Parallel()
 	r := open(t).replica(ingest.Config{})

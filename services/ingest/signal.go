@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// EndWaits ends every wait for a signal. The process calls it when it shuts down, so that clients repeat the
-// request on another replica.
+// EndWaits ends every wait for a signal. The process calls it at shutdown, so that clients send the request again to
+// another replica.
 func (s *Service) EndWaits() { s.signals.Close() }
 
 // nextSignal fetches the current signal of an attempt from jobs.
@@ -50,8 +50,8 @@ func (s *Service) checkpoint(ctx context.Context, g *ingesttoken.Grant, a *artif
 	return err
 }
 
-// watchSignals receives the signals of all runs from jobs. It reopens the stream after it is lost; waiting
-// requests poll in the meantime.
+// watchSignals receives the signals of all runs from jobs. If the stream is lost it is opened again; until then,
+// waiting requests poll.
 func (s *Service) watchSignals(ctx context.Context) error {
 	backoff := process.Backoff{Min: listenLeast, Max: listenMost, Jitter: 0.5}
 	for try := 0; ; try++ {

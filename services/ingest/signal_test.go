@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest"
 )
 
-// control holds the signals that the fake jobs service sends and what it received.
+// control holds the signals that the fake jobs service sends, and records the calls that it receives.
 type control struct {
-	signals map[string]*jobspeerv1.Signal // by run
+	signals map[string]*jobspeerv1.Signal // by run id
 	watches []chan struct{}
 	acked   []string
 	saved   []*jobspeerv1.RecordCheckpointRequest
-	refuses error // returned by RecordCheckpoint
-	cut     bool  // WatchSignals fails
+	refuses error // the error that RecordCheckpoint returns, if any
+	cut     bool  // true if WatchSignals must fail
 }
 
 func (j *jobs) NextSignal(_ context.Context, in *jobspeerv1.NextSignalRequest, _ ...grpc.CallOption) (*jobspeerv1.Signal, error) {
@@ -138,7 +138,7 @@ func TestSignals_deliverAndAcknowledge(t *testing.T) {
 	require.Equal(t, []string{"sig_1"}, h.jobs.control.acked)
 }
 
-// Each waiting request returns as soon as its own run gets a signal, and only then.
+// Each waiting request returns when its own run gets a signal, and not when another run gets one.
 func TestSignals_waitEndsWithNewSignal(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -214,7 +214,7 @@ func TestSignals_rejections(t *testing.T) {
 	require.Equal(t, http.StatusConflict, a.status, "a replaced attempt gets no signals: %s", a.body)
 }
 
-// A checkpoint is recorded with jobs before its registration succeeds. Registering it again records it again.
+// A checkpoint is recorded with jobs before its registration returns. A repeated registration records it again.
 func TestRegisterArtifact_recordsCheckpointWithJobs(t *testing.T) {
 	t.Parallel()
 	h := open(t)

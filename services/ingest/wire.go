@@ -67,7 +67,8 @@ func ownerOf(o *jobspeerv1.RunOwner) *ingestrun.Owner {
 	}
 }
 
-// grant resolves an ingest token through jobs. It also stores the run's row, which all reported data refers to.
+// grant fetches from jobs the grant of an ingest token. It also stores the run's row, to which all reported data
+// refers.
 func (s *Service) grant(ctx context.Context, hash []byte) (*ingesttoken.Grant, error) {
 	g, err := s.deps.Runs.ResolveIngestToken(ctx, &jobspeerv1.ResolveIngestTokenRequest{TokenHash: hash})
 	if err != nil {
@@ -89,7 +90,7 @@ func (s *Service) lifecycle(ctx context.Context, g *ingesttoken.Grant, event *re
 	return err
 }
 
-// marks reads the stored state of numbered requests.
+// marks reads which numbered requests are stored.
 type marks struct{ q pg.Querier }
 
 // Claim implements httpapi.Marks.

@@ -11,7 +11,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// agent is a scripted agent of a node: it sends what the test reports and records what it receives.
+// agent is a fake agent of a node. It sends the reports that the test chooses and records what it receives.
 type agent struct {
 	w      *world
 	nodeID string
@@ -89,7 +89,7 @@ func (a *agent) receive(stream jobsv1.AgentService_ConnectClient, changed chan s
 	}
 }
 
-// wait waits until the desired work satisfies ok, and returns it.
+// wait waits until ok returns true for the desired works, and returns these.
 func (a *agent) wait(what string, ok func(works []*jobsv1.Work) bool) []*jobsv1.Work {
 	a.w.t.Helper()
 	deadline := time.After(patience)
@@ -144,11 +144,11 @@ func (a *agent) report() {
 }
 
 func (a *agent) beat() {
-	// The receiver notices a stream that has ended.
+	// The server sees that the stream has ended when it receives the next message.
 	_ = a.stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Heartbeat{Heartbeat: &jobsv1.Heartbeat{}}})
 }
 
-// see reports a work item in a phase.
+// see records that the work item is in a phase, and reports it.
 func (a *agent) see(w *jobsv1.Work, phase jobsv1.Phase, change ...func(*jobsv1.ObservedWork)) {
 	a.w.t.Helper()
 	o := &jobsv1.ObservedWork{WorkId: w.GetWorkId(), Generation: w.GetGeneration(), Fence: w.GetFence(), Phase: phase}
@@ -173,7 +173,7 @@ func (a *agent) exit(w *jobsv1.Work, code int32, reason, message string) {
 	})
 }
 
-// forget drops a work item, as an agent does when its desired state is gone.
+// forget removes a work item from the agent, as an agent does when the item is no longer desired.
 func (a *agent) forget(w *jobsv1.Work) {
 	a.w.t.Helper()
 	delete(a.works, w.GetWorkId())

@@ -24,7 +24,7 @@ func (w *world) drain(nodeID string, mode jobsv1.DrainMode, deadline *int32) *jo
 	return n
 }
 
-// awaitNode waits until a node is shown in a state.
+// awaitNode waits until the API returns a node in the given state.
 func (w *world) awaitNode(nodeID, state string) *jobsv1.Node {
 	w.t.Helper()
 	var n *jobsv1.Node
@@ -127,7 +127,7 @@ func TestDrainNodeKill(t *testing.T) {
 	}
 }
 
-// A job that can save a checkpoint is paused and continues on another node; a job that cannot keeps running.
+// A job that can save a checkpoint is paused and continues on another node. Any other job keeps running.
 func TestDrainNodeCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +142,7 @@ func TestDrainNodeCheckpoint(t *testing.T) {
 		require.NoError(t, err)
 		return s
 	}
-	signal() // this job polls for signals, the other never does
+	signal() // this job polls for signals; the other job never does
 	n := w.drain(a.nodeID, jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT, nil)
 	require.Equal(t, jobsv1.DrainMode_DRAIN_MODE_CHECKPOINT, n.GetDrain().GetMode())
 	w.await(saves.GetId(), jobsv1.JobState_JOB_STATE_PAUSING)
@@ -371,7 +371,7 @@ func TestListAndRevokeJoinTokens(t *testing.T) {
 	require.Equal(t, 2, w.count(`node`), "nodes that joined with the token stay")
 }
 
-// A cordoned node that is lost and returns is still cordoned.
+// A cordoned node remains cordoned after it was lost and has returned.
 func TestCordonSurvivesNodeLoss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// Config are the service's own settings.
+// Config holds the settings of the jobs service.
 type Config struct {
 	// ImageRegistries are the registry hosts allowed for job images.
 	ImageRegistries []string `env:"SERVICE_JOBS_IMAGE_REGISTRIES" doc:"registries allowed for job images, as host or host:port, separated by commas; none by default"`
@@ -16,11 +16,12 @@ type Config struct {
 	DefaultGPULimit int `env:"SERVICE_JOBS_DEFAULT_GPU_LIMIT, default=8" doc:"GPUs that an account may hold at once unless it has its own limit"`
 	// DefaultTeamGPULimit is the number of GPUs that a team without its own limit may hold.
 	DefaultTeamGPULimit int `env:"SERVICE_JOBS_DEFAULT_TEAM_GPU_LIMIT, default=64" doc:"GPUs that the jobs in a team's projects may hold at once unless the team has its own limit"`
-	// NodeSlots is how many work items without a GPU a node runs at once.
+	// NodeSlots is how many work items without a GPU may run on a node at the same time; 0 derives it from the node's
+	// CPUs.
 	NodeSlots int `env:"SERVICE_JOBS_NODE_SLOTS, default=0" doc:"attempts and engines without a GPU that a node runs at once; 0 means eight per CPU, at least sixteen"`
-	// NodeLease is how long a silent node counts as ready.
+	// NodeLease is how long a node remains ready after its last message.
 	NodeLease time.Duration `env:"SERVICE_JOBS_NODE_LEASE, default=30s" doc:"a node that is silent for this long is lost and gets no new work"`
-	// FenceTimeout is how long a silent node keeps its work items.
+	// FenceTimeout is how long after a node's last message its work items are given up.
 	FenceTimeout time.Duration `env:"SERVICE_JOBS_FENCE_TIMEOUT, default=120s" doc:"after this much silence, a node's attempts and engines are given up and run on other nodes"`
 	// SchedulerInterval is the pause between two scheduler passes without a wake-up.
 	SchedulerInterval time.Duration `env:"SERVICE_JOBS_SCHEDULER_INTERVAL, default=2s" doc:"pause between two scheduler passes if no change wakes the scheduler earlier"`
@@ -57,5 +58,5 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// heartbeat is the interval of heartbeats in both directions: three per lease, but at least one second.
+// heartbeat returns the interval of heartbeats in both directions: a third of the lease, but at least one second.
 func (c *Config) heartbeat() time.Duration { return max(time.Second, c.NodeLease/3) }

@@ -21,7 +21,7 @@ func engineOrder(generation int64, desired jobsv1.Desired) *jobspeerv1.PutWorkRe
 	}
 }
 
-// watchEngines opens the registry's watch and returns a function that waits for a status.
+// watchEngines opens the registry's watch of engines. The returned function waits for a status for which ok is true.
 func (w *world) watchEngines() func(what string, ok func(*jobspeerv1.WorkStatus) bool) *jobspeerv1.WorkStatus {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*patience)
@@ -100,7 +100,7 @@ func TestEngineRestartedAfterAgentStop(t *testing.T) {
 	a.wait("the engine under a new fence", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetFence() > first.GetFence() && works[0].GetDesired() == jobsv1.Desired_DESIRED_RUNNING
 	})
-	// An engine that exited by itself is not restarted: the registry decides about its revision.
+	// An engine that exited by itself is not started again, because the registry decides about its revision.
 	second := a.wait("the engine", func(works []*jobsv1.Work) bool { return len(works) == 1 })[0]
 	a.exit(second, 1, "", "cannot load the model")
 	next := w.watchEngines()
@@ -112,7 +112,7 @@ func TestEngineRestartedAfterAgentStop(t *testing.T) {
 	a.wait("the new generation", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetGeneration() == 2 && works[0].GetEngine().GetRevisionNumber() == 2
 	})
-	// Stopping frees the capacity; running again takes it again.
+	// Stopping the engine frees its capacity. Starting it again takes capacity again.
 	third := a.wait("the engine", func(works []*jobsv1.Work) bool { return len(works) == 1 })[0]
 	_, err = w.works().PutWork(t.Context(), engineOrder(2, jobsv1.Desired_DESIRED_STOPPED))
 	require.NoError(t, err)

@@ -166,6 +166,6 @@ func TestRenewCertificateOnlyOwn(t *testing.T) {
 	}
 	require.Equal(t, 1, w.count(`audit WHERE action = 'node.renew'`), "refused renewals leave no audit row")
 	require.Equal(t, 1, w.count("node"))
-	// The stream stays open meanwhile.
+	// The stream remains open while the fleet is deleted.
 	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 }

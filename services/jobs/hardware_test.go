@@ -39,7 +39,8 @@ func config(profiles ...*jobsv1.HardwareProfile) *jobsv1.PutHardwareConfigReques
 	return &jobsv1.PutHardwareConfigRequest{Series: []*jobsv1.HardwareSeries{series("h100")}, Profiles: profiles}
 }
 
-// put replaces the configuration and returns the response headers. confirm and match are request headers, "" for none.
+// put replaces the configuration and returns the response headers. confirm and match are the values of request headers;
+// an empty one is not sent.
 func (w *world) put(as authn.Caller, in *jobsv1.PutHardwareConfigRequest, confirm, match string) (metadata.MD, error) {
 	w.t.Helper()
 	var header metadata.MD
@@ -53,7 +54,7 @@ func (w *world) put(as authn.Caller, in *jobsv1.PutHardwareConfigRequest, confir
 	return header, err
 }
 
-// profiled requests a profile in the pool gpu.
+// profiled returns a change that requests a profile in the pool gpu.
 func profiled(key string, change ...func(*jobsv1.PoolRequest)) func(*jobsv1.SubmitJobRequest) {
 	return func(r *jobsv1.SubmitJobRequest) {
 		p := r.GetSpec().GetResources().GetPools()[0]
@@ -204,7 +205,7 @@ func TestPutHardwareConfigImpactConfirmation(t *testing.T) {
 	require.Equal(t, 3, w.count(`audit WHERE action = 'hardware.replace'`))
 }
 
-// roomy raises the limits so that the jobs of these tests pass the quota gate.
+// roomy raises the GPU limits, so that the jobs of these tests pass the quota gate.
 func roomy(c *jobs.Config) { c.DefaultGPULimit, c.DefaultTeamGPULimit = 64, 64 }
 
 func TestHardwareGateProfiles(t *testing.T) {
@@ -260,8 +261,8 @@ func TestHardwareGateProfiles(t *testing.T) {
 	require.Equal(t, []string{"big", "crew-only"}, shown(admin()))
 }
 
-// If a configuration change runs between the gates and the commit of a submission, either the submission sees the
-// change or the change sees the job.
+// A configuration change may run between the gates and the commit of a submission. Then either the submission is
+// checked against the new configuration, or the impact of the change includes the job.
 func TestSubmitRacesProfileRemoval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roomy)

@@ -39,7 +39,8 @@ func (fakeProjects) GetProject(
 	return nil, fault.Absentf("project", req.GetProject())
 }
 
-// fakeAccounts knows every user and team: the id of ann is usr_ann, that of the team crew is team_crew.
+// fakeAccounts contains the users and teams of a test. The id of ann is usr_ann, and the id of the team crew is
+// team_crew.
 type fakeAccounts struct {
 	authpeerv1.AccountPeerServiceClient
 
@@ -116,7 +117,7 @@ type fakeCatalog struct {
 	mu                  sync.Mutex
 	versions            map[string][]*registrypeerv1.CatalogRecipe
 	unknown, unreadable map[string]bool
-	shielded            map[string]bool // protected datasets
+	shielded            map[string]bool // ids of protected datasets
 	calls               []string        // the calls that a submission makes
 }
 

@@ -29,10 +29,10 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// patience is how long a test waits before it fails.
+// patience is the longest time for which a test waits before it fails.
 const patience = 2 * time.Minute
 
-// world is the service with a real database, a real bus and fakes of its peers.
+// world is the service with a real database, real notifications, and fakes of the other services.
 type world struct {
 	t      *testing.T
 	bus    *rpc.Bus
@@ -97,7 +97,7 @@ func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, nil))
 }
 
-// start runs the service. stop ends it; from outside it looks like a crash of the process.
+// start runs the service. stop ends it without a shutdown, like a crash of the process.
 func (w *world) start() {
 	w.t.Helper()
 	svc, err := jobs.New(w.t.Context(), w.cfg, w.deps)
@@ -132,7 +132,7 @@ func (w *world) dial(as string) *grpc.ClientConn {
 	return conn
 }
 
-// as returns a context with the token of a caller.
+// as returns a context in which calls are authenticated as c.
 func (w *world) as(c authn.Caller) context.Context {
 	w.t.Helper()
 	token, expires, err := w.signer.Sign(&c)
@@ -204,7 +204,7 @@ func (w *world) get(jobID string) *jobsv1.Job {
 	return j
 }
 
-// await watches a job until it is in a state.
+// await watches a job until it reaches the given state.
 func (w *world) await(jobID string, state jobsv1.JobState) *jobsv1.Job {
 	w.t.Helper()
 	return w.awaitJob(jobID, state.String(), func(j *jobsv1.Job) bool { return j.GetState() == state })

@@ -14,7 +14,7 @@ import (
 
 func nobody() authn.Caller { return authn.Caller{Kind: authn.KindNone} }
 
-// reports sends a lifecycle event, as ingest does.
+// reports reports a lifecycle event, as ingest does.
 func (w *world) reports(j *jobsv1.Job, attempt int32, event string) (*jobspeerv1.ReportLifecycleResponse, error) {
 	return w.runPeer().ReportLifecycle(w.t.Context(), &jobspeerv1.ReportLifecycleRequest{
 		RunId: j.GetRunId(), Attempt: attempt, Event: event, Ts: timestamppb.Now(),

@@ -154,7 +154,7 @@ func TestForcedStopReachesAgent(t *testing.T) {
 	require.Equal(t, []string{"job.stop", "job.stop", "job.submit"}, w.audited(), "only the stops that changed something")
 }
 
-// A watch opened after a signal was sent receives the signal, and later its end.
+// A watch that is opened after a signal was sent receives the signal, and later receives that it has ended.
 func TestWatchSignalsSendsWholeState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -24,8 +24,8 @@ func (w *world) held() (held, limit int) {
 	return held, limit
 }
 
-// TestQuotaConcurrentSubmissionsTwoReplicas submits 50 jobs at once with two replicas, ends them as they are placed,
-// and reads the ledger all the time.
+// TestQuotaConcurrentSubmissionsTwoReplicas submits 50 jobs at once to two replicas and ends each job when it is
+// placed. Meanwhile it reads the ledger.
 func TestQuotaConcurrentSubmissionsTwoReplicas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *jobs.Config) { c.DefaultGPULimit = 4 })

@@ -88,7 +88,7 @@ func TestShortNodeSilenceKeepsAttempt(t *testing.T) {
 	require.Len(t, w.attempts(j.GetId()), 1)
 }
 
-// nodeState waits until a node is shown in a state.
+// nodeState waits until the API returns a node in the given state.
 func (w *world) nodeState(nodeID, state string) {
 	w.t.Helper()
 	client := w.fleets()
@@ -99,7 +99,7 @@ func (w *world) nodeState(nodeID, state string) {
 	}, patience, 50*time.Millisecond, state)
 }
 
-// fence silences an agent for longer than the fence timeout, until its work is given up.
+// fence ends the stream of an agent for longer than the fence timeout, and waits until the agent's work is given up.
 func (w *world) fence(a *agent) {
 	w.t.Helper()
 	a.cancel()
@@ -134,7 +134,7 @@ func TestFencedNodeWorkMoves(t *testing.T) {
 	require.NotNil(t, attempts[0].GetRunningAt(), "an attempt keeps its own times")
 	require.Nil(t, w.get(j.GetId()).GetRunningAt())
 
-	// The first node returns with live processes: they must go, and its reports are ignored.
+	// The first node returns with running processes. It must stop them, and its reports are ignored.
 	a.connect()
 	a.wait("the fenced work desired gone", func(works []*jobsv1.Work) bool {
 		return len(works) == 1 && works[0].GetWorkId() == first.GetWorkId() && works[0].GetDesired() == jobsv1.Desired_DESIRED_GONE

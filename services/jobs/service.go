@@ -39,7 +39,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/transfer"
 )
 
-// Name is the service's name. Its database schema, its identity and its settings use it.
+// Name is the service's name, which is also the name of its database schema, of its identity and of its group of
+// settings.
 const Name = "jobs"
 
 // NodeCA signs the certificates of nodes with the internal CA.
@@ -62,9 +63,9 @@ type Deps struct {
 	IDs     *id.Source
 	Rand    io.Reader
 	Log     *slog.Logger
-	// PublicURL is the address that users and training processes reach. AgentAddress is host:port of the agents'
-	// listener, empty if only an agent in this process can connect. Both are functions because they are known only
-	// once the listeners are open.
+	// PublicURL is the address at which users and training processes reach the platform. AgentAddress is the host:port
+	// of the agents' listener; it is empty if only an agent in this process can connect. Both are functions, because
+	// the addresses are known only after the listeners are open.
 	PublicURL    func() string
 	AgentAddress func() string
 }
@@ -103,7 +104,7 @@ type Service struct {
 // Migrations are the goose files of the jobs schema.
 func Migrations() fs.FS { return db.Migrations }
 
-// New wires the service. It starts nothing.
+// New assembles the service. It starts no goroutine.
 func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	s := &Service{cfg: cfg, deps: d, hub: pg.NewNotifyHub(), keys: idempotency.New(d.Clock)}
 	workers := river.NewWorkers()

@@ -46,7 +46,7 @@ func (w *world) shareOf(targets []string, change ...func(*jobsv1.CreateShareRequ
 	return s
 }
 
-// views returns the public calls for every field of a link, "" being the link itself.
+// views returns, for each field, the public call that reads it; the field "" is the link itself.
 func (w *world) views(token string) map[string]func() (proto.Message, error) {
 	ctx, c := w.as(nobody()), w.shared()
 	return map[string]func() (proto.Message, error){
@@ -63,7 +63,7 @@ func (w *world) views(token string) map[string]func() (proto.Message, error) {
 	}
 }
 
-// gone requires that every call with a token gives the same 404.
+// gone requires that every call with the token returns the same 404.
 func (w *world) gone(why, token string) {
 	w.t.Helper()
 	for name, view := range w.views(token) {

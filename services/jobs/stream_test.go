@@ -207,7 +207,7 @@ func TestWatchJobResume(t *testing.T) {
 	require.Empty(t, w.watch(j.GetId(), int64(len(whole))), "a watch after the last change of an ended job ends at once")
 }
 
-// A cursor beyond the job's last change belongs to another stream. Waiting there would miss every change.
+// A position beyond the job's last change belongs to another stream. A watch that waited there would miss every change.
 func TestWatchJobAfterLastChangeRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -245,7 +245,7 @@ func TestWatchJobSendsHeaderBeforeChange(t *testing.T) {
 		defer cancel()
 		stream, err := w.jobs().WatchJob(ctx, &jobsv1.WatchJobRequest{Id: job, After: 1})
 		require.NoError(t, err)
-		header, _ := stream.Header() // without a header the stream has ended
+		header, _ := stream.Header() // if there is no header, the stream has ended
 		return header != nil
 	}
 	require.True(t, opened(j.GetId()))

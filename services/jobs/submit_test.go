@@ -130,7 +130,7 @@ func TestSubmitRepeated(t *testing.T) {
 	ctx := keyed(w.as(alice()), "once")
 	first, err := w.jobs().SubmitJob(ctx, w.request())
 	require.NoError(t, err)
-	// The repeat gets the stored response even if the gates would refuse it now.
+	// The repeated request gets the stored response, even if the gates would now refuse it.
 	w.catalog.mu.Lock()
 	delete(w.catalog.versions, "demo/chat-tiny")
 	w.catalog.mu.Unlock()

@@ -89,9 +89,9 @@ func TestTeamQuotaRefusal(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 }
 
-// TestLimitsHoldWhileLimitsChange submits 40 jobs of two users of one team at once, with two replicas, ends them as
-// they are placed and keeps changing every limit. A trigger records every increase above the limit in force, and the
-// ledger always equals a recount.
+// TestLimitsHoldWhileLimitsChange submits 40 jobs of two users of one team at once to two replicas, and ends each job
+// when it is placed. Meanwhile it changes every limit again and again. A trigger records every increase above the limit
+// in force, and the ledger is always equal to a recount.
 func TestLimitsHoldWhileLimitsChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *jobs.Config) { c.DefaultGPULimit, c.DefaultTeamGPULimit = 3, 4 })

@@ -24,7 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/transfer"
 )
 
-// wire connects the areas from the lowest to the highest.
+// wire creates the packages' objects, from the lowest layer to the highest.
 func (s *Service) wire() {
 	d := s.deps
 	events := event.NewLog(d.Clock, d.IDs, Name)

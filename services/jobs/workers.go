@@ -16,9 +16,9 @@ const (
 	beatEvery = time.Second
 	// listenAgain is the pause before the wake-up listener or the leader loop is retried.
 	listenAgain = time.Second
-	// electEvery is how soon another replica takes over after the leader is gone.
+	// electEvery is the interval at which a replica tries to become the leader.
 	electEvery = 2 * time.Second
-	// sooner is the shortest pause between two passes of the leader, however often it is woken.
+	// sooner is the shortest pause between two passes of the leader, even if it receives many notifications.
 	sooner = 20 * time.Millisecond
 )
 
@@ -41,8 +41,8 @@ func (s *Service) Workers() []process.Worker {
 	}
 }
 
-// lead reconciles and schedules whenever the queue changes and at the latest after the scheduler interval, for as
-// long as this replica is the leader.
+// lead reconciles and schedules while this replica is the leader: on every change of the queue, and at least once per
+// scheduler interval.
 func (s *Service) lead(ctx context.Context) error {
 	since := s.deps.Clock.Now()
 	changed := s.hub.Wait(db.QueueTopic)

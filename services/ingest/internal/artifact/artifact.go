@@ -146,7 +146,7 @@ func (r *Registrar) Inspect(ctx context.Context, p *report.Artifact, container b
 func local(p string) error {
 	for part := range strings.SplitSeq(strings.ReplaceAll(p, `\`, "/"), "/") {
 		if part == ".." {
-			return refused("path", "artifact: path must not contain an element that leads out of its folder")
+			return refused("path", "artifact: path must not contain a .. element")
 		}
 	}
 	return nil

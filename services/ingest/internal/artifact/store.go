@@ -16,7 +16,7 @@ import (
 const columns = `id, run_id, attempt, kind, format, step, path, size_bytes, coalesce(sha256, '') AS sha256, created_at`
 
 // Write registers an artifact under a new id. If the run already has an artifact with the same kind, path and step,
-// that one is kept.
+// Write leaves that artifact unchanged.
 func Write(a *Artifact, newID string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		_, err := tx.Exec(ctx, `INSERT INTO artifact (id, run_id, attempt, kind, format, step, path, size_bytes, sha256, created_at)
@@ -41,7 +41,7 @@ func (s *Store) Find(ctx context.Context, a *Artifact) (*Artifact, error) {
 		a.RunID, a.Kind, a.Path, a.Step)
 }
 
-// Get returns an artifact of a run.
+// Get returns an artifact of a run. It is an Absent fault if the run has no such artifact.
 func (s *Store) Get(ctx context.Context, runID, id string) (*Artifact, error) {
 	return s.one(ctx, id, ` WHERE run_id = $1 AND id = $2`, runID, id)
 }

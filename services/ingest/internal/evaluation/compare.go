@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Comparison compares two runs over the tasks that both scored.
+// Comparison compares two runs over the tasks that have scored rollouts in both.
 type Comparison struct {
 	Tasks              int
 	Delta              *float64 // nil if the runs have no scored task in common
@@ -14,8 +14,8 @@ type Comparison struct {
 	Wins, Losses, Ties int
 }
 
-// Compare pairs the tasks of two runs. The rollouts are sorted by task. With the same seed, the bootstrap draws the same
-// samples, so that comparing two runs again gives the same result.
+// Compare pairs the tasks of two runs. Both slices must be sorted by task. The same seed gives the same bootstrap
+// samples, so a repeated comparison has the same result.
 func Compare(ours, theirs []Rollout, seed string) *Comparison {
 	var h Head
 	base := map[string]float64{}
@@ -51,14 +51,14 @@ func Compare(ours, theirs []Rollout, seed string) *Comparison {
 	return c
 }
 
-// Limits of a bootstrap: the number of its samples, and the number of values drawn in all of them.
+// Limits of a bootstrap: the number of samples, and the number of values drawn for all samples together.
 const (
 	mostDraws   = 10_000
 	leastDraws  = 1_000
 	mostDrawnOf = 20_000_000
 )
 
-// bootstrap returns the percentiles 2.5 and 97.5 of the means of samples that are drawn from values with replacement.
+// bootstrap draws samples from values with replacement. It returns the percentiles 2.5 and 97.5 of the samples' means.
 func bootstrap(values []float64, seed string) *Interval {
 	h := fnv.New128a()
 	_, _ = h.Write([]byte(seed)) // Write of a hash never fails

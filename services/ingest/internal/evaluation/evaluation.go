@@ -1,7 +1,7 @@
-// Package evaluation owns the evaluations of agents that runs report: the rollouts of tasks and the statistics
-// computed from them. It promises that a rollout lost to an infrastructure error is excluded from every statistic of
-// rewards and never scored 0; that tasks are stored as opaque keys only; and that the same rollouts always give the
-// same statistics, by these formulas.
+// Package evaluation owns the evaluations of agents that runs report: the rollouts of tasks and the statistics computed
+// from them. It promises that a rollout that failed because of the infrastructure is never scored 0, but excluded from
+// every statistic of rewards; that tasks are stored only as opaque keys; and that the same rollouts always give the
+// same statistics. The formulas are as follows.
 //
 // An evaluation is a sample of tasks, so every mean is a mean over tasks: the mean of the tasks' means, where a task's
 // mean is that of its scored rollouts. The standard error is the standard deviation of the tasks' means divided by the
@@ -26,16 +26,16 @@ import (
 	"time"
 )
 
-// Head is what a run reported about its evaluation as a whole.
+// Head describes a run's evaluation, apart from its rollouts.
 type Head struct {
 	Name, Version               string
-	Parts                       []byte // JSON object with the parts that are shown as reported
+	Parts                       []byte // JSON object; its members are returned as reported
 	TasksTotal, RolloutsPerTask *int32
 	PassReward                  *float64
 	StartedAt                   time.Time
 }
 
-// Rollout is one try at a task, as stored.
+// Rollout is one stored attempt of an agent at a task.
 type Rollout struct {
 	Task                           string
 	Number, Attempt                int32
@@ -50,7 +50,7 @@ type Rollout struct {
 	At                             time.Time
 }
 
-// passReward is the lowest reward that solves a task if the run reported no other.
+// passReward is the lowest reward that solves a task, unless the run reported another one.
 const passReward = 1.0
 
 // passes reports whether a scored rollout solved its task.
@@ -134,7 +134,7 @@ type Usage struct {
 	Tokens, Turns, Time                       int // number of rollouts that hit each limit
 }
 
-// Group holds the statistics of the tasks with one group name.
+// Group holds the statistics of the tasks that have the same group name.
 type Group struct {
 	Name   string
 	Tasks  int
@@ -144,7 +144,7 @@ type Group struct {
 	Passed *Mean
 }
 
-// Summarise computes the summary of rollouts, which are sorted by task and number.
+// Summarise computes the statistics of rollouts, which must be sorted by task and number.
 func (h *Head) Summarise(rollouts []Rollout) *Summary {
 	tasks := h.tasks(rollouts)
 	s := &Summary{PassAt: map[int]Mean{}, Reward: rewardOf(tasks), Groups: groups(tasks), Parts: partsOf(rollouts)}
@@ -181,7 +181,7 @@ func (h *Head) Summarise(rollouts []Rollout) *Summary {
 	return s
 }
 
-// measure adds the statistics over rollouts: usage and distributions.
+// measure adds the usage and the distributions of rollouts to s.
 func (s *Summary) measure(rollouts []Rollout) {
 	var rewards, turns, seconds []float64
 	for i := range rollouts {
@@ -218,7 +218,8 @@ func (u *Usage) add(r *Rollout) {
 	}
 }
 
-// powers returns the values of k for pass@k: the powers of two below most, and most, the number of rollouts per task.
+// powers returns the values of k for which pass@k is computed: the powers of two below most, and most itself. most is
+// the largest number of rollouts per task.
 func powers(most int) []int {
 	var ks []int
 	for k := 1; k < most; k *= 2 {

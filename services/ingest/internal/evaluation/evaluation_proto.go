@@ -14,10 +14,10 @@ import (
 // itemsURL returns the URL of the rollouts of a run.
 func itemsURL(runID string) string { return "/api/agent-evaluations/" + runID + "/items" }
 
-// maxShown is the number of groups, and of reward parts, that one response holds.
+// maxShown is the maximum number of groups, and of reward parts, in one response.
 const maxShown = 200
 
-// none returns the empty evaluation of a run that reported no evaluation.
+// none returns the response for a run that reported no evaluation.
 func none(runID string) *ingestv1.AgentEvaluation {
 	return &ingestv1.AgentEvaluation{
 		RunId: runID, State: ingestv1.EvaluationState_EVALUATION_STATE_NONE, Reward: &ingestv1.RewardSummary{},

@@ -76,7 +76,8 @@ func (s *Server) assemble(
 	return out, err
 }
 
-// compare compares a run with a baseline. It rejects a baseline with another taskset: their rewards are not comparable.
+// compare compares a run with a baseline. It rejects a baseline with another taskset, because rewards of different
+// tasks cannot be compared.
 func (s *Server) compare(ctx context.Context, runID, baseline string, head *Head, ours []Rollout) (*ingestv1.EvaluationComparison, error) {
 	other, err := s.Store.Head(ctx, baseline)
 	if err != nil {

@@ -18,7 +18,8 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// meanOf returns the mean of the tasks' means with its error and interval, or nil if there are no values.
+// meanOf returns the mean of values, one per task, with its standard error and interval. It returns nil if values is
+// empty.
 func meanOf(values []float64) *Mean {
 	n := float64(len(values))
 	if n == 0 {
@@ -36,7 +37,7 @@ func meanOf(values []float64) *Mean {
 // confidence is the upper quantile of a 95 % interval.
 const confidence = 0.975
 
-// chance returns pass@k of one task with n rollouts, c of them passed.
+// chance returns pass@k of one task with n rollouts and c passed ones.
 func chance(n, c, k int) float64 {
 	if n-c < k {
 		return 1
@@ -90,8 +91,8 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
 }
 
-// histogram counts sorted values in bins of equal width. If all values are the same, the range is the value plus and
-// minus one half.
+// histogram counts sorted values in bins of equal width. If all values are equal, the bins range from value - 0.5 to
+// value + 0.5.
 func histogram(sorted []float64) []Bin {
 	low, high := sorted[0], sorted[len(sorted)-1]
 	if low == high {

@@ -23,7 +23,8 @@ func TestStudentT_matchesTables(t *testing.T) {
 
 func TestMeanOf_workedExample(t *testing.T) {
 	t.Parallel()
-	// The tasks' means are 2, 4, 6: mean 4, deviation 2, error 2/sqrt(3), t with two degrees of freedom 4.302653.
+	// The tasks' means are 2, 4 and 6. Their mean is 4, the deviation 2, and the error 2/sqrt(3). Student's t is
+	// 4.302653 for two degrees of freedom.
 	m := meanOf([]float64{2, 4, 6})
 	require.InDelta(t, 4, m.Value, 0)
 	require.InDelta(t, 2/math.Sqrt(3), *m.Stderr, 1e-15)
@@ -56,7 +57,7 @@ func TestChance_workedExamples(t *testing.T) {
 	}
 }
 
-// TestChance_equalsShareOfDraws compares chance with a count over every way to draw k of n rollouts.
+// TestChance_equalsShareOfDraws compares chance with the share of passing draws among all draws of k of n rollouts.
 func TestChance_equalsShareOfDraws(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 8; n++ {

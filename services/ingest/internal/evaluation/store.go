@@ -15,11 +15,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// maxRollouts is the number of rollouts that a run may have. One response is computed from all of them.
+// maxRollouts is the maximum number of rollouts of a run. Each response is computed from all of them.
 const maxRollouts = 100_000
 
-// Write stores the evaluation data of a benchmark payload. Later values replace earlier ones. A run has only one
-// evaluation, of one benchmark.
+// Write stores the evaluation and the rollouts of a benchmark payload. Later values replace earlier ones. A run
+// evaluates only one benchmark; a payload with another name is rejected.
 func Write(b *report.Benchmark) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		if b.Evaluation == nil && b.Rollouts == nil {
@@ -77,7 +77,8 @@ func storeHead(ctx context.Context, tx pgx.Tx, b *report.Benchmark, r *groupcomm
 	return nil
 }
 
-// merge adds parts to a JSON object, replacing parts with the same name. The text of each part is not changed.
+// merge adds parts to a JSON object. A part replaces an existing part with the same name. The text of each part is
+// stored unchanged.
 func merge(object []byte, parts map[string][]byte) (string, error) {
 	all := map[string]json.RawMessage{}
 	if len(object) > 0 {
@@ -116,7 +117,7 @@ const rolloutSQL = `INSERT INTO rollout AS o (run_id, attempt, reported_at, task
 		seconds = excluded.seconds, stop = excluded.stop, error = excluded.error, trace = excluded.trace
 	WHERE o.attempt <= excluded.attempt`
 
-// storeRollouts writes all rollouts of a request in one statement, one slice per column.
+// storeRollouts writes all rollouts of a request in one statement. Each parameter holds one column as a slice.
 func storeRollouts(ctx context.Context, tx pgx.Tx, rollouts []report.Rollout, r *groupcommit.Run) error {
 	n := len(rollouts)
 	var c struct {

@@ -73,7 +73,7 @@ func (s *ScoreStore) List(ctx context.Context, runID string, p request.Page) ([]
 	return found, more, nil
 }
 
-// maxNamed is the maximum number of metrics that Of returns.
+// maxNamed is the maximum number of metrics that Newest returns.
 const maxNamed = 100
 
 // Newest returns the newest score of each metric of a benchmark, ordered by metric name.

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// WriteValidation stores one chunk of a round. A repeated chunk replaces the earlier one. The first chunk fixes the number of
-// chunks of the round; chunks with another total are rejected.
+// WriteValidation stores one chunk of a round. A repeated chunk replaces the earlier one. The first chunk determines
+// the number of chunks in the round; later chunks with another total are rejected.
 func WriteValidation(v *report.Validation) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		var total int32
@@ -60,7 +60,8 @@ type Round struct {
 	At                     time.Time
 }
 
-// Sample is one conversation with its index in the round. User, Assistant, Env and Extra are JSON, nil if missing.
+// Sample is one conversation with its index in the round. User, Assistant, Env and Extra are JSON, or nil if not
+// reported.
 type Sample struct {
 	Step                        int64
 	Index                       int32
@@ -71,7 +72,7 @@ type Sample struct {
 // ValidationStore reads rounds.
 type ValidationStore struct{ Pool pg.Querier }
 
-// visible excludes the rounds that a newer attempt superseded by reporting a round of the same or an earlier step.
+// visible excludes a round if a newer attempt reported a round of the same or an earlier step.
 const visible = ` FROM validation_round v WHERE v.run_id = $1 AND NOT EXISTS (SELECT 1 FROM validation_round n
 	WHERE n.run_id = $1 AND n.attempt > v.attempt AND n.step <= v.step)`
 
@@ -95,7 +96,7 @@ func (s *ValidationStore) Rounds(ctx context.Context, runID string, p request.Pa
 	return rounds, more, nil
 }
 
-// Samples returns a page of a round's samples in order. If step is nil, it reads the last round.
+// Samples returns a page of a round's samples, in order. If step is nil, the samples are those of the last round.
 func (s *ValidationStore) Samples(ctx context.Context, runID string, step *int64, p request.Page) ([]Sample, bool, error) {
 	var attempt int32
 	var at int64

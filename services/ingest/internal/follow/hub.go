@@ -1,8 +1,8 @@
-// Package follow owns live reading. Followers read a run's stream from the store and wait at its current end. The
-// package promises that a follower receives every event once and in order, whatever wakes it; that all followers of a
-// stream at the same place share one read per wake-up; that every page, and so at least one every pollEvery, states the
-// run's current owner; and that a slow follower occupies no memory except its own place, from which it continues
-// to read the store.
+// Package follow owns live reading. A follower reads a run's stream from the store and waits at its current end. The
+// package promises that a follower receives every event once and in order, no matter how often it is woken. All
+// followers at the same position of a stream share one read per wake-up. A page with the current owner of the run is
+// sent at least once every pollEvery. A slow follower needs no buffer: only its position is stored, and it later
+// continues to read from there.
 package follow
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// pollEvery is the interval after which followers read without a wake-up.
+// pollEvery is the longest time between two reads of a follower that is not woken.
 const pollEvery = 800 * time.Millisecond
 
 // Hub wakes the followers of runs.
@@ -31,7 +31,7 @@ type topic struct {
 	next      chan struct{}
 }
 
-// NewHub returns a hub without followers.
+// NewHub returns a hub without followers. Run and Listen wake the followers, so both must be called.
 func NewHub(clk clock.Clock) *Hub { return &Hub{clock: clk, topics: map[string]*topic{}} }
 
 // Wake begins a new round of each run. It does not block.
@@ -45,7 +45,7 @@ func (h *Hub) Wake(runs []string) {
 	}
 }
 
-// WakeAll begins a new round of every run. It is for cases in which a notification may have been lost.
+// WakeAll begins a new round of every run. It is called when a notification may have been lost.
 func (h *Hub) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *topic) begin() {
 	t.next = make(chan struct{})
 }
 
-// Run wakes all followers every pollEvery, which bounds the delay after a lost wake-up.
+// Run wakes all followers every pollEvery, so that a lost notification delays them by no more than that.
 func (h *Hub) Run(ctx context.Context) error {
 	tick := h.clock.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -94,7 +94,7 @@ func (h *Hub) leave(runID string) {
 	}
 }
 
-// round returns the current round of a run and the channel that closes when the next one begins.
+// round returns the current round of a run, and a channel that is closed when the next round begins.
 func (h *Hub) round(runID string) (uint64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

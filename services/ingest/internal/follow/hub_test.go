@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// begun reports whether the channel of a round has been closed.
+// begun reports whether next, the channel of a round, has been closed.
 func begun(next <-chan struct{}) bool {
 	select {
 	case <-next:
@@ -70,7 +70,7 @@ func TestStreams_Follow_slowFollowerDelaysNoOther(t *testing.T) {
 		var seen []int64
 		waits := true
 		err := s.Follow(t.Context(), "run", 0, func(p Page[int64]) error {
-			if waits { // blocked in its first page until the others are done
+			if waits { // this follower's first read blocks until the others are done
 				<-gate
 				waits = false
 			}
@@ -96,7 +96,7 @@ func TestStreams_Follow_slowFollowerDelaysNoOther(t *testing.T) {
 		b.write(1, i == events-1)
 		hub.Wake([]string{"run"})
 	}
-	quick.Wait() // while the slow follower is still blocked
+	quick.Wait() // the other followers finish while the slow one is blocked
 	close(gate)
 	seen := <-got
 	require.Len(t, seen, events)
@@ -129,7 +129,7 @@ func TestStreams_Follow_resumesAfterPlace(t *testing.T) {
 
 func TestStreams_Follow_commitDuringRead(t *testing.T) {
 	t.Parallel()
-	// The wake-up comes during a read. The follower must read again in the new round.
+	// The wake-up arrives while the follower reads. The follower must read again in the new round.
 	hub, b := NewHub(clock.Real()), &book{}
 	reading, gate := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -157,7 +157,7 @@ func TestStreams_Follow_panicInReadLeavesNoState(t *testing.T) {
 	require.Empty(t, s.hub.topics)
 }
 
-// listening waits until exactly n sessions listen.
+// listening waits until exactly n database sessions listen for notifications.
 func listening(t *testing.T, admin *pgxpool.Pool, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -8,8 +8,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// Page holds events of a stream that follow a place, in order. Owner is the owner of the run, read before the events.
-// Last is the place of the last event. End reports that no event will follow; State is then the final state of the run.
+// Page holds the events that follow a position of a stream, in order. Owner is the owner of the run, read before the
+// events. Last is the position of the last event. End reports that no more events will follow; State is then the final
+// state of the run.
 type Page[E any] struct {
 	Owner  run.Owner
 	Events []E
@@ -18,10 +19,10 @@ type Page[E any] struct {
 	State  string
 }
 
-// Read reads a page from the store.
+// Read reads from the store the page that follows the position after.
 type Read[E any] func(ctx context.Context, runID string, after int64) (Page[E], error)
 
-// Streams holds the streams of one kind for all runs. Followers share their reads.
+// Streams serves the followers of one kind of stream, for all runs. Followers at the same position share reads.
 type Streams[E any] struct {
 	hub  *Hub
 	read Read[E]
@@ -35,7 +36,7 @@ type place struct {
 	after int64
 }
 
-// shared is a read that the followers at one place share during one round.
+// shared is a read of one page, which the followers at the same position share during one round.
 type shared[E any] struct {
 	round uint64
 	users int
@@ -49,9 +50,9 @@ func NewStreams[E any](hub *Hub, read Read[E]) *Streams[E] {
 	return &Streams[E]{hub: hub, read: read, reads: map[place]*shared[E]{}}
 }
 
-// Follow calls send with every page after a place, until the stream ends, ctx ends or send fails. It sends the first
-// page at once and then one at every wake-up, even an empty one: the page shows that the place can be followed and who
-// owns the run now. send may be slow.
+// Follow calls send with every page after a position, until the stream ends, ctx ends or send fails. It sends a page at
+// once and then one after every wake-up. A page may be empty: it confirms that the position is valid and states who
+// owns the run now. send may block.
 func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send func(Page[E]) error) error {
 	s.hub.join(runID)
 	defer s.hub.leave(runID)
@@ -76,7 +77,8 @@ func (s *Streams[E]) Follow(ctx context.Context, runID string, after int64, send
 	}
 }
 
-// page reads the page after a place, or waits for the follower that reads it in the same round.
+// page returns the page that follows at. If another follower is already reading that page in this round, page waits for
+// its result.
 func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E], error) {
 	r, mine := s.enter(at, round)
 	defer s.leave(at, r)
@@ -94,15 +96,15 @@ func (s *Streams[E]) page(ctx context.Context, at place, round uint64) (Page[E],
 	if r.err == nil {
 		return r.page, nil
 	}
-	// The other follower's context may have ended: read here instead.
+	// The shared read failed, perhaps only because the other follower's context ended: read here instead.
 	return s.read(ctx, at.run, at.after)
 }
 
-// errUnread is the error of a shared read until it is done. It remains if read panics.
+// errUnread is the error of a shared read until the read is done. It stays set if read panics.
 var errUnread = errors.New("the page was not read")
 
-// enter joins a read of the place that began in this round or a later one. Without one it starts a new read, and mine
-// is true.
+// enter joins a read at the position at that began in this round or a later one. If there is none, enter registers a
+// new read, which the caller must perform: mine is then true.
 func (s *Streams[E]) enter(at place, round uint64) (r *shared[E], mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +117,7 @@ func (s *Streams[E]) enter(at place, round uint64) (r *shared[E], mine bool) {
 	return r, true
 }
 
-// leave removes a read when its last user leaves.
+// leave removes a shared read when its last user leaves.
 func (s *Streams[E]) leave(at place, r *shared[E]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

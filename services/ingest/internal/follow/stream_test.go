@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// book is a stream that tests write to. An event is equal to its place.
+// book is a stream that tests write to. The value of each event is its position in the stream.
 type book struct {
 	mu    sync.Mutex
 	last  int64
@@ -67,7 +67,7 @@ func TestStreams_Follow_manyFollowersMissNoEvent(t *testing.T) {
 				}
 			}
 			if len(seen) != events-f%3 {
-				t.Errorf("follower %d saw %d", f, len(seen))
+				t.Errorf("follower %d received %d events", f, len(seen))
 			}
 		})
 	}

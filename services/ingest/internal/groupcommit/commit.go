@@ -1,7 +1,8 @@
-// Package groupcommit owns how reports become durable. Requests queue, a flusher stores all queued requests in one
-// transaction, and each request gets its response after the commit. It promises that a writer's numbered request is
-// stored once, in one transaction with its data; that a reused number with another body is rejected; that the rows of
-// a run are written by one group at a time; and that a faulty request fails alone.
+// Package groupcommit makes reports durable. Requests wait in a queue; a flusher stores all waiting requests in one
+// transaction, and each request gets its response after the commit. The package promises that a numbered request of a
+// writer is stored once, in one transaction with its data; that a request that reuses a number with another body is
+// rejected; that only one group at a time writes the rows of a run; and that an invalid request does not make other
+// requests fail.
 package groupcommit
 
 import (
@@ -17,14 +18,14 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Key is the number of a request among those of its writer. The zero Key is that of a request without a number.
+// Key is the number of a request among the requests of its writer. The zero Key means that the request has no number.
 type Key struct {
 	Writer string
 	Seq    int64
 }
 
-// Write stores one request. It runs while the run's row is locked, and may run more than once, each time in another
-// transaction. Statements whose results it does not need go into the batch, which is sent last.
+// Write stores one request while the run's row is locked. It may be called again in another transaction. Statements
+// whose results it does not need should be added to batch, which is sent last.
 type Write func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error
 
 // All combines several writes into one.
@@ -45,10 +46,10 @@ type Item struct {
 	Attempt int32
 	Stream  string
 	Key     Key
-	// Digest is that of the body. It is ignored if Key is zero.
+	// Digest is the digest of the body. It is ignored if Key is zero.
 	Digest Digest
 	Write  Write
-	// Unfenced items are stored even if their attempt has been replaced.
+	// Unfenced items are stored even if a newer attempt has replaced theirs.
 	Unfenced bool
 }
 
@@ -61,7 +62,7 @@ type Run struct {
 	Now               time.Time
 	// Memo passes values between the writes of one group.
 	Memo map[any]any
-	// Fresh is set by writes that followers must be notified of.
+	// Fresh must be set by a write if followers must be notified of the data.
 	Fresh bool
 
 	committed []func()
@@ -70,7 +71,7 @@ type Run struct {
 // Committed registers a function that is called after the group's commit.
 func (r *Run) Committed(fn func()) { r.committed = append(r.committed, fn) }
 
-// Limits of a group and of the queue in front of each flusher.
+// Limits of a group, and of the queue of each flusher.
 const (
 	maxGroup     = 256
 	maxQueue     = 1024
@@ -102,8 +103,8 @@ type result struct {
 // lanes is the number of flushers. All items of a run go to the same flusher.
 const lanes = 2
 
-// New returns a committer. After each commit it calls changed with the runs that have news for followers; changed must
-// not block.
+// New returns a committer. After each commit, the committer calls changed with the runs that followers must be notified
+// of. changed must not block.
 func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Committer {
 	c := &Committer{
 		pool: pool, clock: clk, changed: changed, seed: maphash.MakeSeed(),
@@ -115,8 +116,8 @@ func New(pool *pgxpool.Pool, clk clock.Clock, changed func(runs []string)) *Comm
 	return c
 }
 
-// Store stores an item and returns after its commit; repeated reports whether it was stored before. If ctx ends first,
-// the item may or may not be stored; sending the same request again is safe.
+// Store stores an item and returns after the commit. repeated reports whether an earlier request had already stored the
+// item. If ctx ends first, the item may or may not be stored; the caller can safely send it again.
 func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err error) {
 	w := &waiting{Item: item, result: make(chan result, 1)}
 	lane := c.lanes[maphash.String(c.seed, item.RunID)%uint64(len(c.lanes))]
@@ -137,7 +138,7 @@ func (c *Committer) Store(ctx context.Context, item Item) (repeated bool, err er
 
 func stopping() error { return fault.New(fault.Unavailable, "draining", "the server is shutting down") }
 
-// Run stores queued items until ctx ends. It finishes a group that has begun.
+// Run stores queued items until ctx ends. A group that has begun is finished.
 func (c *Committer) Run(ctx context.Context) error {
 	defer c.stopOnce.Do(func() { close(c.stopped) })
 	var flushers sync.WaitGroup
@@ -159,7 +160,7 @@ func (c *Committer) flush(ctx context.Context, lane chan *waiting) {
 	}
 }
 
-// gather returns first and the items queued behind it, up to maxGroup items.
+// gather returns first and the items that are queued behind it, maxGroup items at most.
 func gather(first *waiting, lane chan *waiting) []*waiting {
 	group := []*waiting{first}
 	for len(group) < maxGroup {
@@ -173,7 +174,7 @@ func gather(first *waiting, lane chan *waiting) []*waiting {
 	return group
 }
 
-// group stores items together. If that fails it stores them one by one, so that each gets its own error.
+// group stores items in one transaction. If that fails, it stores them one by one, so that each gets its own error.
 func (c *Committer) group(ctx context.Context, items []*waiting) {
 	results, err := c.attempt(ctx, items)
 	if err == nil {

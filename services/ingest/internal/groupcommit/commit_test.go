@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a committer and a database that holds some runs.
+// bench is a committer with a database that contains some runs.
 type bench struct {
 	*Committer
 
@@ -61,7 +61,8 @@ func (b *bench) start() (stop func()) {
 	return stop
 }
 
-// noted returns an item that adds a row to hparam_history each time it is stored.
+// noted returns an item that inserts a row into hparam_history whenever it is stored, so that the rows count the
+// writes.
 func noted(run, stream string, key Key, attempt int32) Item {
 	return Item{RunID: run, Stream: stream, Key: key, Attempt: attempt, Write: func(_ context.Context, _ pgx.Tx, batch *pgx.Batch, r *Run) error {
 		r.LineSeq++
@@ -83,7 +84,7 @@ func TestCommitter_Store_anyOrderStoresOnce(t *testing.T) {
 	b := open(t, "run_1")
 	b.start()
 	const requests = 60
-	order := rand.New(rand.NewPCG(1, 2)).Perm(2 * requests) // each request twice
+	order := rand.New(rand.NewPCG(1, 2)).Perm(2 * requests) // each request occurs twice
 	repeats, have := 0, map[int64]bool{}
 	for _, n := range order {
 		key := Key{Writer: "w", Seq: int64(n%requests) + 1}

@@ -15,12 +15,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// fixed is a clock that does not move.
+// fixed is a clock that always returns the same time.
 type fixed struct{ clock.Clock }
 
 func (fixed) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// killed returns an item whose connection the server closes during its first tries.
+// killed returns an item whose database connection is terminated during its first writes, times in total.
 func killed(b *bench, item Item, times int) Item {
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
@@ -35,7 +35,7 @@ func killed(b *bench, item Item, times int) Item {
 	return item
 }
 
-// endSession kills the backend of a transaction, like a crash of the database.
+// endSession terminates the database session of a transaction, as a crash of the database would.
 func (b *bench) endSession(ctx context.Context, tx pgx.Tx) error {
 	_, err := b.admin.Exec(ctx, `SELECT pg_terminate_backend($1)`, tx.Conn().PgConn().PID())
 	return err
@@ -69,11 +69,11 @@ func TestCommitter_Store_canceledCallerStoredOnce(t *testing.T) {
 		item := numbered(Key{"w", seq}, "a")
 		write := item.Write
 		item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
-			leave() // the caller is gone before the commit
+			leave() // the caller stops waiting before the commit
 			return write(ctx, tx, batch, r)
 		}
 		_, err := b.Store(ctx, item)
-		if err != nil { // the result may also have arrived in time
+		if err != nil { // the result may have arrived before the cancellation
 			require.True(t, fault.HasCode(err, fault.CodeCanceled), "%v", err)
 		}
 		repeated, err := b.Store(t.Context(), item)
@@ -104,7 +104,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	go func() { _, err := b.Store(t.Context(), numbered(Key{"w", 2}, "b")); second <- err }()
 	close(gate)
 	<-stopped
-	// Both calls return: with a result, or with the error of a server that shuts down.
+	// Both calls return, either with a result or because the committer is shutting down.
 	for _, ch := range []chan error{first, second} {
 		if err := <-ch; err != nil {
 			require.True(t, fault.HasCode(err, "draining"), "%v", err)
@@ -155,7 +155,7 @@ func TestCommitter_Store_sharedRunsHaveNoGaps(t *testing.T) {
 	var all sync.WaitGroup
 	const each = 40
 	for i := range 3 * each {
-		for r := range 3 { // each request goes to every committer, with the runs in different orders
+		for r := range 3 { // each request goes to every committer, and each goroutine uses another order of runs
 			all.Go(func() {
 				item := noted(fmt.Sprintf("run_%d", (i+r)%3+1), "s", Key{"w", int64(i/3) + 1}, 1)
 				if _, err := committers[r].Store(t.Context(), item); err != nil {

@@ -50,7 +50,7 @@ func TestDigestOf_differentBodiesDiffer(t *testing.T) {
 		require.Equal(t, d, DigestOf([]byte(body)), "the same bytes have the same digest")
 		seen[d] = body
 	}
-	// Digests are stored in databases: the function must never change.
+	// Databases contain digests, so DigestOf must never change.
 	require.Equal(t, "e3b0c44298fc1c149afbf4c8996fb924", fmt.Sprintf("%x", DigestOf(nil)))
 }
 

@@ -28,7 +28,7 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 		for i, w := range items {
 			repeated, err := g.known(w)
 			if results[i] = (result{repeated, err}); repeated || err != nil {
-				continue // it has written nothing, so the rest of the group is not affected
+				continue // the item has written nothing, so the rest of the group is not affected
 			}
 			if err := g.stage(ctx, tx, batch, w, c); err != nil {
 				return err
@@ -47,18 +47,19 @@ func (c *Committer) attempt(ctx context.Context, items []*waiting) ([]result, er
 	return results, nil
 }
 
-// group is the work of one transaction.
+// group is the state of one transaction.
 type group struct {
 	runs  map[string]*Run
 	marks map[markKey]*mark
-	// digests holds the known digests of the group's numbered requests; noted lists the new ones.
+	// digests holds the known digests of the group's numbered requests; noted lists the requests whose digests are new.
 	digests map[request]Digest
 	noted   []request
 }
 
 const lockSQL = `SELECT id, attempt, line_seq, batch_seq, key_count FROM run WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`
 
-// load locks the runs and reads the marks of the writers. It locks in the order of the ids, which prevents deadlocks.
+// load locks the runs and reads the marks of the writers. It locks in the order of the run ids, which prevents
+// deadlocks.
 func (g *group) load(ctx context.Context, tx pgx.Tx, items []*waiting) error {
 	ids := make([]string, 0, len(items))
 	for _, w := range items {
@@ -92,7 +93,7 @@ func (g *group) scanRuns(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// stage writes one item that is not stored yet.
+// stage writes an item, unless it is already stored.
 func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiting, c *Committer) error {
 	r := g.runs[w.RunID]
 	if r == nil {
@@ -115,7 +116,7 @@ func (g *group) stage(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, w *waiti
 	return nil
 }
 
-// finish writes the rows of the runs and the marks, and notifies the followers at every replica.
+// finish updates the rows of the runs and the marks. It notifies the followers on all replicas.
 func (g *group) finish(batch *pgx.Batch) {
 	for _, r := range g.runs {
 		batch.Queue(`UPDATE run SET attempt = $2, line_seq = $3, batch_seq = $4, key_count = $5 WHERE id = $1`,
@@ -158,7 +159,7 @@ func (g *group) committed(changed func([]string)) {
 	}
 }
 
-// Flush sends the batch, for a write that reads what other writes of its group stored.
+// Flush sends the batch now, so that a write can read what other writes of its group stored.
 func (r *Run) Flush(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
 	if batch.Len() > 0 {
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Digest is the first half of the SHA-256 of a body. Bytes are compared, not their meaning, because every writer
-// keeps the bytes of a request and sends them again in a retry.
+// Digest is the first half of the SHA-256 of a body. It depends on the exact bytes, because every writer stores the
+// bytes of a request and repeats exactly these.
 type Digest [16]byte
 
 // DigestOf returns the digest of a body.
@@ -53,7 +53,7 @@ func (g *group) scanDigests(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// known reports whether a numbered request is stored. A reused number with another body is a Conflict.
+// known reports whether a numbered request is stored. It returns a Conflict if the number was used with another body.
 func (g *group) known(w *waiting) (bool, error) {
 	if w.Key.Seq == 0 {
 		return false, nil
@@ -73,8 +73,8 @@ func (g *group) note(w *waiting) {
 	}
 }
 
-// finishDigests writes the digests of the group's new requests. The primary key of the table is the last guard: if two
-// transactions write the same number, the later one fails and its items are stored one by one.
+// finishDigests writes the digests of the group's new requests. If two transactions write the same number, the primary
+// key of the table makes the later one fail, and its items are then stored one by one.
 func (g *group) finishDigests(batch *pgx.Batch) {
 	if len(g.noted) == 0 {
 		return
@@ -94,16 +94,17 @@ func (g *group) finishDigests(batch *pgx.Batch) {
 const storedSQL = `(EXISTS (SELECT 1 FROM mark WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq >= $4)
 	OR EXISTS (SELECT 1 FROM ahead WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4))`
 
-// Claim binds a number to a body before an action outside the transaction that stores the request: if two bodies race
-// for one number, only one proceeds. It reports whether the request is stored; a reused number with another body is a
-// Conflict. After a failed action, the same body may claim the number again.
+// Claim binds a number to a body. Call it before an action outside the transaction that stores the request, so that of
+// two concurrent requests with the same number and different bodies only one proceeds. It reports whether the request
+// is already stored, and returns a Conflict if the number was used with another body. After a failed action, the same
+// body may claim the number again.
 func Claim(ctx context.Context, q pg.Querier, runID, stream string, key Key, digest Digest) (stored bool, err error) {
 	_, err = q.Exec(ctx, `INSERT INTO request_digest (run_id, stream, writer, seq, digest) SELECT $1, $2, $3, $4, $5
 		WHERE NOT `+storedSQL+` ON CONFLICT DO NOTHING`, runID, stream, key.Writer, key.Seq, digest[:])
 	if err != nil {
 		return false, fmt.Errorf("claim a request's number: %w", err)
 	}
-	var bound []byte // nil for a request that is older than the table of digests
+	var bound []byte // nil if the request was stored before the table of digests existed
 	err = q.QueryRow(ctx, `SELECT `+storedSQL+`,
 		(SELECT digest FROM request_digest WHERE run_id = $1 AND stream = $2 AND writer = $3 AND seq = $4)`,
 		runID, stream, key.Writer, key.Seq).Scan(&stored, &bound)

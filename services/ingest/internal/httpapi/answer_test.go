@@ -75,7 +75,7 @@ func TestHandler_acceptsBodyOfUnknownLength(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, p.send(http.MethodPost, "logs", "").Code, "an empty body is not JSON")
 }
 
-// slowly returns one byte per read.
+// slowly is a reader that returns at most one byte per read.
 type slowly struct{ io.Reader }
 
 func (s slowly) Read(b []byte) (int, error) { return s.Reader.Read(b[:1]) }

@@ -31,7 +31,7 @@ type registered struct {
 	CreatedAt instant `json:"created_at"`
 }
 
-// instant is a time in the API's format: UTC with microseconds and the offset +00:00.
+// instant is a time that is encoded in the API's format: UTC with microseconds and the offset +00:00.
 type instant time.Time
 
 // MarshalText implements encoding.TextMarshaler.
@@ -59,7 +59,7 @@ func (h *Handler) artifact(ctx context.Context, r *request) (any, error) {
 	}
 	if a.Kind == report.KindCheckpoint && a.URI() != "" {
 		if err := h.Checkpoint(ctx, r.grant, a); err != nil {
-			return nil, err // the artifact is registered; a retry of the request reports the checkpoint
+			return nil, err // the artifact is registered; a retry sends the checkpoint to jobs again
 		}
 	}
 	return registered{
@@ -104,7 +104,7 @@ func (h *Handler) uploadURL(ctx context.Context, r *request) (any, error) {
 	}, nil
 }
 
-// upload checks the values of a query. All names are present.
+// upload checks the query parameters. q must contain all names.
 func upload(q map[string]string) (*artifact.Upload, error) {
 	u := &artifact.Upload{RunID: q["run_id"], Kind: q["kind"], Path: q["path"], SHA256: q["sha256"]}
 	var faults []fault.Field
@@ -145,7 +145,8 @@ func (h *Handler) watermark(ctx context.Context, r *request) (any, error) {
 	return h.Marks.Watermark(ctx, q["run_id"])
 }
 
-// readQuery reads a query that has exactly these names, each once. A name that ends in ? is optional.
+// readQuery reads a query. It must contain each of names exactly once and no other name. A name that ends in ? is
+// optional.
 func readQuery(u *url.URL, names ...string) (map[string]string, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

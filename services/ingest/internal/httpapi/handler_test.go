@@ -29,7 +29,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// plane is a handler with fakes of its dependencies, which record their calls.
+// plane is a handler whose dependencies are fakes that record their calls.
 type plane struct {
 	t       *testing.T
 	clock   *clock.Fake
@@ -120,7 +120,7 @@ func (p *plane) lifecycle(_ context.Context, _ *ingesttoken.Grant, event *report
 	return err
 }
 
-// send sends a request with the run's token, after the changes.
+// send sends a request with the run's token. Each change modifies the request first.
 func (p *plane) send(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(p.t.Context(), method, "/api/ingest/"+path, strings.NewReader(body))
 	r.Header.Set("X-Service-Token", p.token)
@@ -136,7 +136,7 @@ func header(name, value string) func(r *http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// unread is a body that fails the test when it is read.
+// unread is a body that makes the test fail if it is read.
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
@@ -212,7 +212,7 @@ func TestHandler_endedAttemptReportsLifecycleOnly(t *testing.T) {
 	started := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		current bool
-		ended   time.Duration // how long ago the run ended; 0 if it has not
+		ended   time.Duration // how long ago the run ended, or 0 if it has not ended
 		code    string
 	}{
 		"running": {true, 0, ""}, "just ended": {true, 15 * time.Minute, ""}, "ended long ago": {true, 15*time.Minute + time.Microsecond, "run_closed"},

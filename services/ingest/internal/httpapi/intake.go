@@ -1,7 +1,7 @@
-// Package httpapi owns the HTTP side of ingest: every route under /api/ingest, from the token to the response. It
-// promises that the response to an invalid body lists the faults with their paths and is never an internal error; that
-// data is stored only for the token's own run; that 200 means committed; and that an Idempotency-Key is bound to one body of
-// a route: the same bytes again get the same response as the first time, other bytes get 409.
+// Package httpapi serves every route under /api/ingest, from the check of the token to the response. It promises that
+// an invalid body is never an internal error: the response lists the faults with their paths. Data is stored only for
+// the run of the token, and status 200 means that it is committed. An Idempotency-Key belongs to one body of one route:
+// the same bytes get the same response again, other bytes get 409.
 package httpapi
 
 import (
@@ -29,10 +29,10 @@ import (
 // Prefix is the path under which Handler is mounted.
 const Prefix = "/api/ingest/"
 
-// timeout bounds one request, from its first byte to its response.
+// timeout limits a request, from its first byte to its response.
 const timeout = 20 * time.Second
 
-// Storer makes items durable.
+// Storer stores items durably.
 type Storer interface {
 	Store(ctx context.Context, item groupcommit.Item) (repeated bool, err error)
 }
@@ -64,7 +64,7 @@ type Handler struct {
 	Signals    Signals
 	// Ack sends the acknowledgement of a signal to jobs and returns the next signal.
 	Ack func(ctx context.Context, g *ingesttoken.Grant, signalID string) (run.Signal, error)
-	// Classify wraps a library's error in a fault of the right kind.
+	// Classify converts the error of a library to a fault of the matching kind.
 	Classify func(error) error
 	Clock    clock.Clock
 	IDs      *id.Source
@@ -137,7 +137,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set(fault.HeaderRequestID, requestID)
-	_, _ = w.Write(append(body, '\n')) // a client that is gone retries
+	_, _ = w.Write(append(body, '\n')) // a client that has disconnected sends the request again
 }
 
 func (h *Handler) fail(ctx context.Context, w http.ResponseWriter, r *http.Request, err error, requestID string) {

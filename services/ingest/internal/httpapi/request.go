@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// largest bounds the bodies of the routes for bulk data, usual those of the other routes. maxInFlight bounds all bodies
-	// together that are being read or stored.
+	// largest is the maximum size of a body of the routes for bulk data; usual is that of the other routes. maxInFlight
+	// is the maximum total size of all bodies that are being read or stored.
 	largest     = 8 << 20
 	usual       = 1 << 20
 	maxInFlight = 128 << 20
-	// maxKept is the size of the largest buffer that is reused for another request.
+	// maxKept is the capacity of the largest buffer that is reused for another request.
 	maxKept = 1 << 20
 	maxKey  = 255
 )
@@ -29,7 +29,7 @@ type request struct {
 	grant *ingesttoken.Grant
 	http  *http.Request
 	key   groupcommit.Key
-	// digest is that of the body. It is set only if there is a key.
+	// digest is the digest of the body. It is set only if the request has an Idempotency-Key.
 	digest groupcommit.Digest
 	body   []byte
 }
@@ -40,8 +40,8 @@ func (r *request) item(stream string, write groupcommit.Write) groupcommit.Item 
 	}
 }
 
-// maxBody returns the maximum size of a body of a route. It is lower for reports that are stored as received, because
-// they must fit into a response, and for log lines, which are sent in small pieces.
+// maxBody returns the maximum size of a body of a route. The limit is lower for reports that are stored as received,
+// because they must fit into a response, and for log lines, because writers send them in small pieces.
 func maxBody(path string) int64 {
 	switch path {
 	case "metrics", "validation", "hardware", "hparams", "benchmark":
@@ -84,7 +84,7 @@ func badKey() error {
 	return fault.InvalidFields(fault.At(fault.TypeStringPattern, "Input should be <writer>:<seq> with seq counted from 1", "header", "idempotency-key"))
 }
 
-// read reads the body within the limits. release frees its memory.
+// read reads a body of at most most bytes. release frees the memory of the body.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, most int64) (release func(), err error) {
 	if f := incoming.PlainJSON(r.Header); f != nil {
 		return nil, f
@@ -116,7 +116,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, req *request, mos
 		if _, over := errors.AsType[*http.MaxBytesError](err); over {
 			return nil, tooLarge(most)
 		}
-		return nil, fault.New(fault.Refused, "body_incomplete", "the body ended early").Wrap(err)
+		return nil, fault.New(fault.Refused, "body_incomplete", "the request ended before the whole body arrived; send it again").Wrap(err)
 	}
 	if req.body = buffer.Bytes(); req.key.Seq > 0 {
 		req.digest = groupcommit.DigestOf(req.body)

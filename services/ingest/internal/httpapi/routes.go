@@ -23,7 +23,7 @@ type inserted struct {
 	Inserted int  `json:"inserted"`
 }
 
-// may returns an error if the token is for another run or its attempt may no longer report.
+// may returns an error if the token belongs to another run or if its attempt may no longer report.
 func (h *Handler) may(r *request, runID string) error {
 	if err := r.grant.Run(runID); err != nil {
 		return err
@@ -31,7 +31,8 @@ func (h *Handler) may(r *request, runID string) error {
 	return r.grant.May(h.Clock.Now())
 }
 
-// lifecycle sends the event to jobs, which alone decides about it. The request is marked as stored only after that.
+// lifecycle sends the event to jobs, which decides whether the event is valid. Only then is the request marked as
+// stored.
 func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	event, err := report.ReadLifecycle(r.body)
 	if err != nil {
@@ -59,7 +60,8 @@ func (h *Handler) lifecycle(ctx context.Context, r *request) (any, error) {
 	return stored{true}, nil
 }
 
-// metrics responds with the number of points in the request. They are durable, now or since an earlier request.
+// metrics responds with the number of points in the request. This request or an earlier one with the same number stored
+// the points durably.
 func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 	c, _ := h.columns.Get().(*decode.Columns)
 	if c == nil {
@@ -74,7 +76,7 @@ func (h *Handler) metrics(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	if _, err := h.Store.Store(ctx, r.item("metrics", metric.Write(h.Keys, c))); err != nil {
-		return nil, err // c is not reused: the committer may still read it
+		return nil, err // c must not be reused, because the committer may still read it
 	}
 	n := c.Len()
 	h.columns.Put(c)

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// maxWait is how long one request may wait for a signal.
+// maxWait is the longest time that one request may wait for a signal.
 const maxWait = 60 * time.Second
 
 const signals = "signals"
@@ -84,7 +84,7 @@ func waitOf(q map[string]string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// ack acknowledges a signal: the training reports that it is done.
+// ack acknowledges a signal: the training reports that it has done what the signal requires.
 func (h *Handler) ack(ctx context.Context, r *request) (any, error) {
 	p, err := report.ReadAck(r.body)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Limits of the cache: how long a grant and a refusal are kept, the number of entries, and the time of one call of
-// resolve.
+// Limits of the cache: how long it stores a grant and a refusal, how many entries it has, and how long a call of
+// resolve may take.
 const (
 	rememberGood   = 5 * time.Second
 	rememberBad    = time.Second
@@ -26,7 +26,7 @@ type cache struct {
 	entries map[[32]byte]*entry
 }
 
-// entry is a result of resolve, or a call of resolve in progress. done is closed when the call returns; until is zero
+// entry is a result of resolve, or a call of resolve in progress. done is closed when the call returns. until is zero
 // before that.
 type entry struct {
 	done  chan struct{}
@@ -56,7 +56,7 @@ func (c *cache) get(ctx context.Context, hash [32]byte) (*Grant, error) {
 		if e.err == nil || fault.Is(e.err, fault.Unauthenticated) {
 			return e.grant, e.err
 		}
-		// The other caller got no result. If only its context was canceled, try again.
+		// The caller that called resolve got no result. If only that caller's context was canceled, try again.
 		if err := ctx.Err(); err != nil {
 			return nil, fault.FromContext(err)
 		}
@@ -81,8 +81,8 @@ func (c *cache) entry(hash [32]byte) (e *entry, mine bool) {
 	return e, true
 }
 
-// shrink makes room for an entry. It removes the expired entries, and if the cache is still full, any entry that is
-// not in progress.
+// shrink makes room for an entry. It removes the expired entries. If the cache is still full, it removes any entry
+// whose call of resolve has returned.
 func (c *cache) shrink() {
 	now := c.clock.Now()
 	for hash, e := range c.entries {

@@ -1,5 +1,5 @@
-// Package ingesttoken owns the permissions of ingest tokens. It finds the attempt that a token belongs to, caches the result
-// for a few seconds, and decides what the attempt may still report. It keeps only hashes of tokens.
+// Package ingesttoken owns the permissions of ingest tokens. It finds the attempt of a token, caches the result for a
+// few seconds, and decides what the attempt may still report. Only hashes of tokens are stored.
 package ingesttoken
 
 import (
@@ -25,10 +25,10 @@ type Grant struct {
 	ExpiresAt time.Time
 }
 
-// grace is the time after the end of a run in which its last attempt may still report.
+// grace is how long the last attempt of a run may report after the end of the run.
 const grace = 15 * time.Minute
 
-// May returns an error if the attempt may no longer report anything but its lifecycle.
+// May returns an error if the attempt may report only lifecycle events.
 func (g *Grant) May(now time.Time) error {
 	if !g.Current {
 		return fault.New(fault.Conflict, "attempt_replaced", "attempt %d was replaced; its reports are no longer accepted", g.Attempt)
@@ -53,7 +53,7 @@ type Checker struct {
 	clock clock.Clock
 }
 
-// NewChecker returns a checker. resolve gets the grant from jobs and stores the run's row before it returns.
+// NewChecker returns a checker. resolve must fetch the grant from jobs, and store the run's row before it returns.
 func NewChecker(clk clock.Clock, resolve func(ctx context.Context, hash []byte) (*Grant, error)) *Checker {
 	return &Checker{cache: newCache(clk, resolve), clock: clk}
 }
@@ -81,7 +81,7 @@ func (c *Checker) Check(ctx context.Context, h http.Header) (*Grant, error) {
 	return g, nil
 }
 
-// credential reads the token from either header. If both are present, their tokens must be the same.
+// credential reads the token from either header. If both headers are present, they must contain the same token.
 func credential(h http.Header) (string, error) {
 	own, bearer := h.Values(HeaderToken), h.Values("Authorization")
 	if len(own) > 1 || len(bearer) > 1 {

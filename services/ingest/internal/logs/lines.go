@@ -1,5 +1,5 @@
-// Package logs owns the log lines of runs. It splits pieces of output into lines, numbers them from 1 without gaps and
-// stores many lines per row. An unfinished line waits for the next piece of its writer, or is finished when the
+// Package logs owns the log lines of runs. It splits pieces of output into lines, numbers the lines from 1 without
+// gaps, and stores many lines per row. An unfinished line is stored until the next piece of its writer arrives or the
 // run is closed.
 package logs
 
@@ -12,8 +12,8 @@ import (
 // MaxLine is the maximum length of a line in bytes. Longer lines are split.
 const MaxLine = 64 << 10
 
-// Split splits output into lines. The first line begins with tail. rest is the text after the last newline, which is the
-// new tail.
+// Split splits output into lines. tail is the beginning of the first line. rest is the text after the last newline,
+// which is the tail of the next call.
 func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 	open := append([]byte{}, tail...)
 	for _, piece := range pieces {
@@ -35,7 +35,7 @@ func Split(tail []byte, pieces []string) (lines [][]byte, rest []byte) {
 	return lines, open
 }
 
-// whole returns the length of b without an incomplete character at its end.
+// whole returns the length of b without a character at its end that is incomplete.
 func whole(b []byte) int {
 	for n := len(b) - 1; n >= 0 && n > len(b)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(b[n]) {
@@ -48,13 +48,13 @@ func whole(b []byte) int {
 	return len(b)
 }
 
-// shown returns what a terminal shows of a line in which a progress bar overwrote text with carriage returns.
+// shown returns the text of a line that a terminal shows after a progress bar has overwritten it with carriage returns.
 func shown(line []byte) []byte {
 	line = bytes.TrimRight(line, "\r")
 	return bytes.Clone(line[bytes.LastIndexByte(line, '\r')+1:])
 }
 
-// maxChunk is the approximate number of bytes in a row.
+// maxChunk is the approximate maximum number of bytes in a row.
 const maxChunk = 256 << 10
 
 // chunk holds the lines of one row.

@@ -22,8 +22,8 @@ type tail struct {
 
 type memo struct{ writer string }
 
-// Write stores pieces of output. If the request has no writer, its last line is finished, because no later request could
-// continue it. A writer's first request finishes the open lines of older attempts.
+// Write stores pieces of output. If the request has no writer, its last line is finished, because no later request can
+// continue the line. The first request of a writer finishes the unfinished lines of older attempts.
 func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		writer := key.Writer
@@ -57,7 +57,7 @@ func Write(key groupcommit.Key, rank *int32, pieces []string) groupcommit.Write 
 	}
 }
 
-// load returns the writer's open line, including changes by earlier writes of this group.
+// load returns the unfinished line of a writer, including changes by earlier writes of this group.
 func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*tail, error) {
 	if t, ok := r.Memo[memo{writer}].(*tail); ok {
 		return t, nil
@@ -66,7 +66,7 @@ func load(ctx context.Context, tx pgx.Tx, r *groupcommit.Run, writer string) (*t
 	err := tx.QueryRow(ctx, `SELECT attempt, rank, data FROM log_tail WHERE run_id = $1 AND writer = $2`, r.ID, writer).
 		Scan(&t.attempt, &t.rank, &t.data)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("load an open line: %w", err)
+		return nil, fmt.Errorf("load an unfinished line: %w", err)
 	}
 	r.Memo[memo{writer}] = t
 	return t, nil
@@ -91,19 +91,19 @@ func insert(batch *pgx.Batch, r *groupcommit.Run, attempt int32, rank *int32, li
 	}
 }
 
-// End finishes all open lines of a run that is being closed.
+// End finishes all unfinished lines of a run that is being closed.
 func End(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 	return endUpTo(ctx, tx, batch, r, r.Attempt)
 }
 
-// endUpTo finishes the open lines of all attempts up to last, including those written by this group.
+// endUpTo finishes the unfinished lines of all attempts up to last, including lines that this group wrote.
 func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, last int32) error {
 	if err := r.Flush(ctx, tx, batch); err != nil {
 		return err
 	}
 	rows, err := tx.Query(ctx, `DELETE FROM log_tail WHERE run_id = $1 AND attempt <= $2 RETURNING attempt, rank, data`, r.ID, last)
 	if err != nil {
-		return fmt.Errorf("end open lines: %w", err)
+		return fmt.Errorf("finish unfinished lines: %w", err)
 	}
 	var t tail
 	_, err = pgx.ForEachRow(rows, []any{&t.attempt, &t.rank, &t.data}, func() error {
@@ -111,7 +111,7 @@ func endUpTo(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Ru
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("end open lines: %w", err)
+		return fmt.Errorf("finish unfinished lines: %w", err)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ type Line struct {
 // Store reads lines.
 type Store struct{ Pool pg.Querier }
 
-// maxRead is the approximate number of bytes that Range returns.
+// maxRead is the approximate maximum number of bytes that Range returns.
 const maxRead = 1 << 20
 
 // Range returns the lines after a line number, at most limit of them. It returns fewer if they exceed maxRead.

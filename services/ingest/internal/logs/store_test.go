@@ -58,7 +58,7 @@ func wrote(writer string, seq int64, pieces ...string) groupcommit.Write {
 	return Write(groupcommit.Key{Writer: writer, Seq: seq}, nil, pieces)
 }
 
-// lines returns all lines, each after its number and attempt.
+// lines returns all lines. Each begins with its number and attempt.
 func (b *bench) lines() []string {
 	b.t.Helper()
 	found, err := (&Store{Pool: b.pool}).Range(b.t.Context(), b.run.ID, 0, 500)
@@ -125,7 +125,7 @@ func TestWrite_newAttemptFinishesOlderLines(t *testing.T) {
 	}
 }
 
-// later returns a write of attempt 2 for a group that begins with attempt 1.
+// later returns w as a write of attempt 2, in a group whose other items belong to attempt 1.
 func later(w groupcommit.Write) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run) error {
 		r.Attempt = 2

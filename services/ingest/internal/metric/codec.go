@@ -1,5 +1,5 @@
-// Package metric owns the metric points of runs and the hardware samples of their machines. It encodes the points of a
-// request into one value of a row, decides which points a reader sees, and thins a long series for a response.
+// Package metric owns the metric points of runs and the hardware samples of their machines. It encodes all points of a
+// request into one column value, decides which points a reader sees, and thins long series for a response.
 package metric
 
 import (
@@ -95,7 +95,7 @@ func (r *reader) varint() int64 {
 	return v * int64(r.take(n))
 }
 
-// take skips n bytes and returns 1. If n is not positive it records a failure and returns 0.
+// take skips n bytes and returns 1. If n is not positive, take marks the reader as failed and returns 0.
 func (r *reader) take(n int) uint64 {
 	if n <= 0 {
 		r.failed = true

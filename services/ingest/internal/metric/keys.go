@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Keys caches the metric keys of reporting runs, so that most requests need not load them.
+// Keys caches the metric keys of runs that report, so that most requests need not load them.
 type Keys struct {
 	mu   sync.Mutex
 	runs map[string]*dictionary
@@ -30,10 +30,10 @@ func (d *dictionary) add(names []string) {
 	}
 }
 
-// maxRemembered is the number of runs in the cache.
+// maxRemembered is the maximum number of runs in the cache.
 const maxRemembered = 1024
 
-// get returns a copy, which the caller may change.
+// get returns a copy of the run's dictionary, which the caller may change.
 func (k *Keys) get(runID string) *dictionary {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func (k *Keys) put(runID string, d *dictionary) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.runs) >= maxRemembered && k.runs[runID] == nil {
-		for other := range k.runs { // any run: its keys are loaded again when it reports
+		for other := range k.runs { // any run may be removed: its keys are loaded again at its next report
 			delete(k.runs, other)
 			break
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Seen is a point as shown to readers.
+// Seen is a point as readers see it.
 type Seen struct {
 	Step    int64
 	Value   float64
@@ -27,8 +27,8 @@ func (h history) add(attempt int32, p Point) {
 	steps[p.Step] = Seen{Step: p.Step, Value: p.Value, Micros: p.Micros, Attempt: attempt}
 }
 
-// resolve returns the visible points, sorted by step. The first step of an attempt hides the points of older attempts
-// from that step on.
+// resolve returns the visible points, sorted by step. From the first step of an attempt on, the points of older
+// attempts are hidden.
 func (h history) resolve() []Seen {
 	attempts := make([]int32, 0, len(h))
 	for a := range h {
@@ -56,7 +56,7 @@ func (h history) resolve() []Seen {
 	return seen
 }
 
-// Thin returns at most so many points: the first, the last, and from each section between them the lowest, the highest
+// Thin returns at most most points: the first, the last, and, for each section between them, the lowest, the highest
 // and one NaN if there is one.
 func Thin(points []Seen, most int) []Seen {
 	if len(points) <= most {

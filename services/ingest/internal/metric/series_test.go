@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// naive is resolve by definition: a point is visible unless a newer attempt reported its step or an earlier one.
+// naive is a direct implementation of the definition of resolve: a point is visible unless a newer attempt reported the
+// same step or an earlier one.
 func naive(h history) map[int64]Seen {
 	out := map[int64]Seen{}
 	for attempt, steps := range h {

@@ -15,7 +15,7 @@ import (
 // MaxKeys is the number of metric keys that a run may have.
 const MaxKeys = 10_000
 
-// maxBatchText bounds the points of a row, so that they fit into a gRPC message with the names of their keys.
+// maxBatchText limits the points of a row, so that they fit into a gRPC message together with the names of their keys.
 const maxBatchText = 2 << 20
 
 // pointText is the size of a point in a message, without its key.
@@ -51,8 +51,8 @@ func insert(batch *pgx.Batch, r *groupcommit.Run, rank *int32, points []Point) {
 		r.ID, r.BatchSeq, r.Attempt, rank, len(points), Pack(points), r.Now)
 }
 
-// resolve returns the ids of names, and adds the names that are new. The run is locked, and ids have no gaps and never
-// change, so the cached keys are complete if their number is that of the run's row.
+// resolve returns the ids of names and adds the names that are new. The caller holds the lock on the run. Ids have no
+// gaps and never change, so the cached keys are complete if there are as many as the run's row counts.
 func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *groupcommit.Run, names []string) ([]int32, error) {
 	d, err := k.known(ctx, tx, r)
 	if err != nil {
@@ -86,8 +86,8 @@ func (k *Keys) resolve(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *grou
 
 type memo struct{}
 
-// known returns the run's keys, including those added by this group. They replace the cached keys when the group is
-// committed.
+// known returns the run's keys, including the ones that this group added. When the group is committed, they replace the
+// cached keys.
 func (k *Keys) known(ctx context.Context, tx pgx.Tx, r *groupcommit.Run) (*dictionary, error) {
 	if d, ok := r.Memo[memo{}].(*dictionary); ok {
 		return d, nil
@@ -112,7 +112,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// loadKeys returns the keys after an id, sorted by id.
+// loadKeys returns the keys whose ids are greater than after, sorted by id.
 func loadKeys(ctx context.Context, q querier, runID string, after int32, limit int) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT key FROM metric_key WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3`, runID, after, limit)
 	if err != nil {

@@ -21,11 +21,11 @@ type HardwareQuery struct {
 	Keys         []string
 	Node         *string
 	Since, Until time.Time
-	// Points is the number of points per series.
+	// Points is the maximum number of points per series.
 	Points int
 }
 
-// hardwareMaxPoints bounds the points of one response, so that it fits into a gRPC message.
+// hardwareMaxPoints limits the points of one response, so that it fits into a gRPC message.
 const hardwareMaxPoints = 90_000
 
 // List returns a page of a run's series, sorted by node, GPU and key. more reports whether another page follows.
@@ -72,7 +72,7 @@ func (s *HardwareStore) series(ctx context.Context, runID string, ask HardwareQu
 	return ids, found, nil
 }
 
-// read adds the points of the wanted series in the wanted time range.
+// read adds to wanted the points of its series that are in the requested time range.
 func (s *HardwareStore) read(ctx context.Context, runID string, ask HardwareQuery, wanted map[int32]*kept) error {
 	since, until := moment(ask.Since), moment(ask.Until)
 	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM hardware_batch WHERE run_id = $1
@@ -111,14 +111,14 @@ func within(micros int64, since, until *time.Time) bool {
 	return (since == nil || micros >= since.UnixMicro()) && (until == nil || micros < until.UnixMicro())
 }
 
-// kept collects the points of a series while it is read. It holds more points than are shown, but never all points of a
-// long series.
+// kept collects the points of a series while the series is read. Whenever it has too many points it thins them, so that
+// it never holds all points of a long series.
 type kept struct {
 	points []Seen
 	room   int
 }
 
-// spare is the ratio of the collected points to the shown ones.
+// spare is the number of collected points per returned point.
 const spare = 4
 
 func newKept(most int) *kept { return &kept{room: max(64, spare*most)} }
@@ -129,7 +129,7 @@ func (k *kept) add(p Seen) {
 	}
 }
 
-// thinned returns at most so many points, sorted by time.
+// thinned returns at most most points, sorted by time.
 func (k *kept) thinned(most int) []Seen {
 	slices.SortStableFunc(k.points, func(a, b Seen) int { return cmp.Compare(a.Micros, b.Micros) })
 	return Thin(k.points, most)

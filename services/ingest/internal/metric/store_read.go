@@ -19,11 +19,11 @@ type Series struct {
 	Points []Seen
 }
 
-// maxPoints bounds the points of one response, so that it fits into a gRPC message.
+// maxPoints limits the points of one response, so that it fits into a gRPC message.
 const maxPoints = 90_000
 
-// List returns a page of a run's series, sorted by key. If keys is not empty, only their series are returned. more
-// reports whether another page follows. Series that are too long for one response are thinned.
+// List returns a page of a run's series, sorted by key. If keys is not empty, it returns only the series with these
+// keys. more reports whether another page follows. Series that are too long for one response are thinned.
 func (s *Store) List(ctx context.Context, runID string, keys []string, p request.Page) (series []Series, more bool, err error) {
 	ids, series, err := s.keys(ctx, runID, keys, p)
 	if err != nil || len(series) == 0 {
@@ -70,7 +70,7 @@ func (s *Store) keys(ctx context.Context, runID string, keys []string, p request
 	return ids, series, rows.Err()
 }
 
-// read adds all stored points of the wanted keys, in the order of storage.
+// read adds the points of the wanted keys, in the order in which they were stored.
 func (s *Store) read(ctx context.Context, runID string, wanted map[int32]history) error {
 	rows, err := s.Pool.Query(ctx, `SELECT attempt, data FROM metric_batch WHERE run_id = $1 ORDER BY seq`, runID)
 	if err != nil {
@@ -108,7 +108,7 @@ type KeyedPoint struct {
 	Point
 }
 
-// followed is the number of batches that After returns.
+// followed is the maximum number of batches that After returns.
 const followed = 64
 
 // After returns the next batches after seq, in order.
@@ -135,7 +135,7 @@ func (s *Store) After(ctx context.Context, runID string, seq int64) ([]Batch, er
 	if err != nil || len(batches) == 0 {
 		return nil, err
 	}
-	// The keys are read after the batches, so that the keys of all batches are included.
+	// Load the keys after the batches, so that they include the keys of all batches.
 	names, err := loadKeys(ctx, s.Pool, runID, 0, MaxKeys)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// CloseRun implements RunDataPeerService. It ends open lines and sets eof, once, even if the run never reported.
+// CloseRun implements RunDataPeerService. It finishes unfinished lines and ends the streams with eof. It does so only
+// once, and even if the run never reported.
 func (s *PeerServer) CloseRun(ctx context.Context, in *ingestpeerv1.CloseRunRequest) (*ingestpeerv1.CloseRunResponse, error) {
 	o, err := s.Runs.Find(ctx, in.GetRunId())
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/metric"
 )
 
-// maxText is the approximate limit of text bytes in one response. gRPC limits a message to 4 MiB.
+// maxText is the approximate maximum number of text bytes in one response. gRPC limits a message to 4 MiB.
 const maxText = 3 << 20
 
 // cut marks shortened text.
 const cut = "…"
 
-// shorten cuts the longest lines of a list so that all of them fit in one response. Streams send lines uncut.
+// shorten cuts the longest lines of a list so that all lines fit into one response. Live streams send the full lines.
 func shorten(lines []logs.Line) []logs.Line {
 	total := 0
 	for _, l := range lines {
@@ -78,8 +78,8 @@ func roundProto(r *evaluation.Round) *ingestv1.ValidationRound {
 // maxExtra is the part of a response, in bytes, that is reserved for the extra fields of samples.
 const maxExtra = 2 << 20
 
-// sampleProtos converts the samples of one response. If they do not fit, texts are cut to their beginnings. The
-// service does not interpret extra, so it is kept whole unless the extra fields of all samples exceed maxExtra.
+// sampleProtos converts the samples of one response. If the samples do not fit, each text is cut at its end. The service
+// does not interpret extra, so it is cut only if the extra fields of all samples exceed maxExtra.
 func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	texts, extras := 0, 0
 	for _, s := range samples {
@@ -104,7 +104,7 @@ func sampleProtos(samples []evaluation.Sample) []*ingestv1.Sample {
 	return out
 }
 
-// shown returns raw, or its beginning as a JSON string if raw is longer than most bytes.
+// shown returns raw. If raw is longer than most bytes, shown returns its beginning as a JSON string.
 func shown(raw []byte, most int) []byte {
 	if len(raw) <= most {
 		return raw

@@ -1,5 +1,5 @@
-// Package read owns the read access of users and other services to run data: lists, live streams, and the close
-// that ends the streams. It promises that every request of a user first checks whether the user may see the run.
+// Package read owns the read access of users and other services to run data: lists, live streams, and the closing of a
+// run, which ends its streams. It promises that every request of a user first checks whether the user may see the run.
 package read
 
 import (
@@ -33,12 +33,13 @@ type Server struct {
 	MetricStreams *follow.Streams[*ingestv1.FollowMetricsResponse]
 }
 
-// listing is the common part of all list requests.
+// listing is implemented by all list requests.
 type listing interface {
 	GetId() string
 }
 
-// begin returns the run that a list request names, if the caller may read it, and the requested page.
+// begin returns the id of the run and the page of a list request. It returns an error if the caller may not
+// read the run.
 func (s *Server) begin(ctx context.Context, in listing, limit, offset *int32) (string, request.Page, error) {
 	p, err := request.ReadPage(limit, offset)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// followed is the number of lines per read.
+// followed is the maximum number of lines per read.
 const followed = 500
 
 // Progress loads the progress of a run.
@@ -26,7 +26,7 @@ type Progress func(ctx context.Context, runID string) (run.Progress, error)
 func LogPages(progress Progress, store *logs.Store) follow.Read[*ingestv1.FollowLogsResponse] {
 	return func(ctx context.Context, runID string, after int64) (follow.Page[*ingestv1.FollowLogsResponse], error) {
 		page := follow.Page[*ingestv1.FollowLogsResponse]{Last: after}
-		// Progress is read before the lines: once the run is closed, no line can follow.
+		// Read the progress before the lines: if the run is closed by then, the lines are complete.
 		p, err := progress(ctx, runID)
 		if err == nil {
 			page.Owner, err = p.Owner, within(after, p.LineSeq)
@@ -84,8 +84,8 @@ func MetricPages(progress Progress, store *metric.Store) follow.Read[*ingestv1.F
 	}
 }
 
-// within rejects a position that the stream has not reached. Such a position belongs to another stream, and a
-// follower that waits there would miss every event before it.
+// within rejects a position that the stream has not reached. The position must be from another stream, and a follower
+// that waited there would miss all earlier events.
 func within(after, last int64) error {
 	if after <= last {
 		return nil
@@ -113,8 +113,8 @@ func (s *Server) FollowMetrics(in *ingestv1.FollowMetricsRequest, stream grpc.Se
 	return s.MetricStreams.Follow(stream.Context(), id, max(0, in.GetAfter()), sender(stream, in.GetId()))
 }
 
-// sender returns a function that sends pages of the run that the caller named. It checks each page's owner, because
-// the run may get a new owner, or its project may be hidden, while the stream is open.
+// sender returns a function that sends pages of the run name. It checks the owner in each page, because the run may get
+// a new owner, or its project may be hidden, while the stream is open.
 func sender[M any](stream grpc.ServerStreamingServer[M], name string) func(follow.Page[*M]) error {
 	opened := false
 	return func(page follow.Page[*M]) error {
@@ -122,7 +122,7 @@ func sender[M any](stream grpc.ServerStreamingServer[M], name string) func(follo
 			return err
 		}
 		if !opened {
-			// The header confirms the caller's access before there is anything to read.
+			// Sending the header shows the caller that access was granted, even before there is anything to read.
 			if err := stream.SendHeader(metadata.MD{}); err != nil {
 				return err
 			}

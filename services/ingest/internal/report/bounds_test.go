@@ -14,7 +14,7 @@ import (
 
 const at = `"2026-11-21T09:00:00Z"`
 
-// whole returns a valid body of each kind with every field of that kind.
+// whole returns a valid body of each kind of payload, with every field of that kind.
 func whole() map[string]string {
 	return map[string]string{
 		"lifecycle": `{"run_id":"r","rank":1,"event":"failed","ts":` + at + `,"message":"m"}`,
@@ -32,7 +32,7 @@ func whole() map[string]string {
 	}
 }
 
-// replaced returns body with another value for a top-level field.
+// replaced returns body with another value in a top-level field.
 func replaced(t *testing.T, body, field, value string) []byte {
 	t.Helper()
 	var doc map[string]json.RawMessage
@@ -93,7 +93,7 @@ func repeat(n int, item string) string {
 	return strings.TrimSuffix(strings.Repeat(item+",", n), ",")
 }
 
-// names returns n distinct JSON object members with the same value.
+// names returns n JSON object members with different names and the same value.
 func names(n int, value string) string {
 	var b strings.Builder
 	for i := range n {
@@ -227,7 +227,7 @@ func replacedBare(body, field, value string) []byte {
 	return []byte(strings.Replace(body, `"`+field+`":1`, `"`+field+`":`+value, 1))
 }
 
-// FuzzPayloads checks that every reader either accepts a body or returns an Invalid fault that lists its errors.
+// FuzzPayloads checks that every reader accepts a body or returns an Invalid fault that lists what is wrong.
 func FuzzPayloads(f *testing.F) {
 	for _, body := range whole() {
 		f.Add([]byte(body))

@@ -7,14 +7,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// Evaluation is the description of an agent evaluation that a run performs. No field has room for the text of a task:
-// names are short, digests have a fixed form and settings are flat.
+// Evaluation describes the agent evaluation that a run performs. No field can hold the text of a task: names are short,
+// digests have a fixed format and settings are flat.
 type Evaluation struct {
-	// Head holds the parts that are returned verbatim, by name. Each is JSON.
+	// Head holds the parts that responses repeat unchanged, as JSON by name.
 	Head map[string][]byte
 	// TasksTotal and RolloutsPerTask are nil if they are not reported.
 	TasksTotal, RolloutsPerTask *int64
-	// PassReward is the lowest reward that counts as passed for rollouts that do not report passed.
+	// PassReward is the lowest reward that counts as passed, for rollouts that do not report whether they passed.
 	PassReward *float64
 }
 
@@ -27,20 +27,20 @@ type Rollout struct {
 	Passed *bool
 	// Masked means that the infrastructure failed, so the rollout does not reflect on the agent.
 	Masked                         bool
-	Parts                          []byte // JSON, nil for none
+	Parts                          []byte // JSON, or nil if not reported
 	Group, Stop, Error, Trace      string
 	Turns, ToolCalls               *int64
 	PromptTokens, CompletionTokens *int64
 	Cost, Seconds                  *float64
 }
 
-// shape is a check of a string and its description for error messages.
+// shape is a check of a string, with a description of the valid strings for error messages.
 type shape struct {
 	fits func(s string) bool
 	want string
 }
 
-// made returns a shape of low to high characters, all from chars.
+// made returns the shape of a string that has low to high characters, each from chars.
 func made(low, high int, chars, want string) shape {
 	return shape{func(s string) bool {
 		return len(s) >= low && len(s) <= high && strings.Trim(s, chars) == ""
@@ -53,7 +53,7 @@ const (
 	others    = "!\"#$%&'()*+,;<=>?@[\\]^`{|}~"
 )
 
-// The shapes below are too narrow to hold the text of a task.
+// No string of these shapes is long or free enough to hold the text of a task.
 
 func opaque() shape {
 	return made(16, 64, hexDigits, "an opaque key of 16 to 64 lower-case hex digits")
@@ -187,14 +187,14 @@ func StopReasons() []string {
 	return []string{"done", "max_tokens", "max_turns", "timeout", "stopped", "error"}
 }
 
-// Bounds of the numbers of a rollout. They keep sums over a run within their types.
+// Maximum values of the numbers of a rollout. They ensure that sums over a run do not overflow.
 const (
 	largestCount = 1 << 40
 	maxFew       = 1 << 20
 	largestSum   = 1e12
 )
 
-// scored checks that a rollout either has a reward or is masked and names the error.
+// scored checks that a rollout has a reward, or is masked and has an error.
 func scored(r *decode.Reader, p *Rollout) {
 	switch {
 	case p.Masked && p.Error == "":

@@ -8,9 +8,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// HardwarePoint is one sample: the value of one measure of one device at one time.
+// HardwarePoint is one sample: the value that one measure of one device had at one time.
 type HardwarePoint struct {
-	// Node and GPU are empty if the report names none. A GPU that is given as a number is stored as decimal digits.
+	// Node and GPU are empty if the report does not contain them. A GPU number is stored as decimal digits.
 	Node, GPU, Key string
 	At             time.Time
 	Value          float64
@@ -44,7 +44,7 @@ func hardware(r *decode.Reader) HardwarePoint {
 	return p
 }
 
-// label reads a name that is a number or a string; null is empty.
+// label reads a number or a string and returns it as a string. For null it returns the empty string.
 func label(r *decode.Reader) string {
 	if r.Null() {
 		return ""
@@ -55,18 +55,18 @@ func label(r *decode.Reader) string {
 	return strconv.FormatInt(r.Int(), 10)
 }
 
-// word reads an optional text of up to most characters; null is empty.
+// word reads an optional text of at most most characters. For null it returns the empty string.
 func word(r *decode.Reader, most int) string {
 	return value(decode.Optional(r, func() string { return r.Text(0, most) }))
 }
 
-// Item is one row of a payload. Key is unique within its stream and attempt; Body is JSON.
+// Item is one element of a payload. Key is unique within the stream and the attempt. Body is JSON.
 type Item struct {
 	Key  string
 	Body []byte
 }
 
-// Records is a payload that is stored verbatim: environment or nodes.
+// Records is a payload that is stored as received: environment or nodes.
 type Records struct {
 	RunID string
 	Items []Item
@@ -136,8 +136,8 @@ func node(r *decode.Reader) (rank int64) {
 	return rank
 }
 
-// short reads a value and rejects it if its JSON is longer than most bytes, because a value that is stored verbatim
-// must fit in one response.
+// short reads a value that is stored as received. It rejects the value if its JSON is longer than most bytes, because
+// the value must fit into one response.
 func short(r *decode.Reader, most int, read func()) []byte {
 	body := r.Span(read)
 	if len(body) > most {

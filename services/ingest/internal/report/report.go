@@ -1,6 +1,6 @@
-// Package report owns the payloads that training reports, except metrics, and their limits. It promises that a body is
-// either read into a value or rejected with every fault and its path. store_raw.go stores the reports that are kept
-// verbatim: the environment of a run and the hardware of its nodes.
+// Package report reads the payloads that training reports, except metrics, and defines their limits. It promises that a
+// body is either read completely or rejected with all its faults and their paths. store_raw.go stores the reports that
+// are not changed: the environment of a run and the hardware of its nodes.
 package report
 
 import (
@@ -28,7 +28,7 @@ const (
 	maxPackages   = 100_000
 	maxURI        = 1024
 	maxRollouts   = 10_000
-	maxNumber     = 9_999 // of a rollout
+	maxNumber     = 9_999 // maximum number of a rollout
 	maxParts      = 32
 	maxSettings   = 64
 	maxHead       = 8 << 10
@@ -43,8 +43,8 @@ type Lifecycle struct {
 	Message string
 }
 
-// ReadLifecycle reads a lifecycle payload. Its message is content and may hold any character, so that a failed
-// attempt can report its error verbatim.
+// ReadLifecycle reads a lifecycle payload. The message may contain any character, so that a failed attempt can report
+// its error unchanged.
 func ReadLifecycle(data []byte) (*Lifecycle, error) {
 	var p Lifecycle
 	return &p, decode.Body(data, func(r *decode.Reader) {
@@ -62,13 +62,13 @@ type Param struct {
 	Value []byte
 }
 
-// Hparams are hyperparameters to merge into those of the run.
+// Hparams are hyperparameters that are merged into those of the run.
 type Hparams struct {
 	RunID  string
 	Params []Param
 }
 
-// ReadHparams reads an hparams payload. The specification requires a flat object; its values are scalars and lists.
+// ReadHparams reads an hparams payload. The specification requires a flat object; the values are scalars and lists.
 func ReadHparams(data []byte) (*Hparams, error) {
 	var p Hparams
 	return &p, decode.Body(data, func(r *decode.Reader) {
@@ -78,7 +78,7 @@ func ReadHparams(data []byte) (*Hparams, error) {
 	})
 }
 
-// leaf reads the value of a hyperparameter: anything but an object, whose names must be joined into the key with dots.
+// leaf reads the value of a hyperparameter, which must not be an object. A client must join nested names with dots.
 func leaf(r *decode.Reader) []byte {
 	if r.Nested() {
 		r.Wrong(fault.TypeValue, "Input should not be an object; join nested names with dots")
@@ -86,14 +86,14 @@ func leaf(r *decode.Reader) []byte {
 	return r.Finite()
 }
 
-// Logs are pieces of output in order.
+// Logs are pieces of output, in order.
 type Logs struct {
 	RunID  string
 	Rank   *int32
 	Chunks []string
 }
 
-// ReadLogs reads a logs payload. It ignores eof, because only the platform ends a log.
+// ReadLogs reads a logs payload. It ignores the field eof, because only the platform ends a log.
 func ReadLogs(data []byte) (*Logs, error) {
 	var p Logs
 	return &p, decode.Body(data, func(r *decode.Reader) {

@@ -17,8 +17,8 @@ type Score struct {
 	SamplesURI   string
 }
 
-// Benchmark is a benchmark payload: a score, the description of an agent evaluation, rollouts of that evaluation, or
-// any combination.
+// Benchmark is a benchmark payload. It contains one or more of: a score, the description of an agent evaluation,
+// rollouts of that evaluation.
 type Benchmark struct {
 	RunID, Name, Version string
 	// Score is nil if the payload has none.
@@ -27,7 +27,8 @@ type Benchmark struct {
 	Rollouts   []Rollout
 }
 
-// ReadBenchmark reads a benchmark payload. All score fields may be omitted if it has an evaluation or rollouts.
+// ReadBenchmark reads a benchmark payload. The fields of a score may be omitted if the payload has an evaluation or
+// rollouts.
 func ReadBenchmark(data []byte) (*Benchmark, error) {
 	var p Benchmark
 	var s Score
@@ -61,7 +62,7 @@ func ReadBenchmark(data []byte) (*Benchmark, error) {
 	})
 }
 
-// figure reads an optional integer from 0 to most.
+// figure reads an optional integer between 0 and most.
 func figure(r *decode.Reader, most int64) *int64 {
 	return decode.Optional(r, func() int64 { return r.IntIn(0, most) })
 }

@@ -2,7 +2,7 @@ package report
 
 import "github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 
-// Ack acknowledges that a run has carried out a signal.
+// Ack is the report that a run has done what a signal required.
 type Ack struct {
 	RunID string
 	ID    string

@@ -5,7 +5,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/decode"
 )
 
-// Sample is one conversation of a validation round. All fields except Reward are JSON, nil if not reported.
+// Sample is one conversation of a validation round. All fields except Reward are JSON, or nil if not reported.
 type Sample struct {
 	User, Assistant, Env, Extra []byte
 	Reward                      *float64
@@ -68,7 +68,7 @@ func sample(r *decode.Reader) Sample {
 	return s
 }
 
-// given reads any JSON value; null becomes nil.
+// given reads any JSON value. For null it returns nil.
 func given(r *decode.Reader) []byte {
 	if r.Null() {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Withhold drops the content of every sample. It keeps the reward and stores the length of each part in `extra`. It is
-// for runs that read a protected dataset, whose reports may quote the dataset's records.
+// Withhold removes the content of every sample. It preserves the reward and stores the length of each part in `extra`.
+// It is called for runs that read a protected dataset, because their reports may contain records of the dataset.
 func (v *Validation) Withhold() {
 	for i := range v.Samples {
 		s := &v.Samples[i]
@@ -16,7 +16,8 @@ func (v *Validation) Withhold() {
 	}
 }
 
-// length returns the number of characters of a part: of the text if it is a string, else of its JSON; null if missing.
+// length returns the number of characters of a part: of its text if the part is a string, otherwise of its JSON. For a
+// missing part it returns null.
 func length(raw []byte) string {
 	if raw == nil {
 		return "null"

@@ -10,17 +10,17 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// NoSignal is the signal of a run that has no pending signal.
+// NoSignal is the signal name that a run without a pending signal gets.
 const NoSignal = "none"
 
 // Signal is a signal to a training.
 type Signal struct {
 	Signal   string
-	ID       string // empty for None
+	ID       string // empty if no signal is pending
 	Deadline *time.Time
 }
 
-// ControlWaiter identifies the attempt that waits.
+// ControlWaiter identifies an attempt that waits for a signal.
 type ControlWaiter struct {
 	RunID   string
 	Attempt int32
@@ -35,17 +35,17 @@ type NextSignal func(ctx context.Context, runID string, attempt int32) (Signal, 
 const (
 	maxWaits   = 4096
 	maxPerRun  = 8
-	lookAgain  = 10 * time.Second // a wait polls jobs this often, in case a wake-up was lost
+	lookAgain  = 10 * time.Second // the interval at which a wait fetches the signal from jobs, in case a wake-up was lost
 	retryAfter = 5 * time.Second
 )
 
-// ControlBoard holds the requests that wait for a signal.
+// ControlBoard holds the waits for signals that are in progress.
 type ControlBoard struct {
 	clock clock.Clock
 	next  NextSignal
 
 	mu      sync.Mutex
-	signals map[string]string // run to signal id, as last received from jobs
+	signals map[string]string // run id to signal id, as last received from jobs
 	waiting map[string]map[chan struct{}]struct{}
 	count   int
 
@@ -53,14 +53,14 @@ type ControlBoard struct {
 	close  func()
 }
 
-// NewControlBoard creates a board.
+// NewControlBoard returns a board without waits. next is called for every wait.
 func NewControlBoard(clk clock.Clock, next NextSignal) *ControlBoard {
 	b := &ControlBoard{clock: clk, next: next, signals: map[string]string{}, waiting: map[string]map[chan struct{}]struct{}{}, closed: make(chan struct{})}
 	b.close = sync.OnceFunc(func() { close(b.closed) })
 	return b
 }
 
-// Close ends every wait, including later ones. They return the current signal.
+// Close ends every wait, and later calls of Await do not wait. All of them return the current signal.
 func (b *ControlBoard) Close() { b.close() }
 
 // Set replaces the signal ids of all runs and wakes the waits of every run whose signal changed.
@@ -90,8 +90,8 @@ func (b *ControlBoard) wake(run string) {
 	}
 }
 
-// Await returns the current signal of an attempt. It returns at once if a signal other than w.After is pending,
-// otherwise when one arrives or after wait, whichever is first.
+// Await returns the current signal of an attempt. If no signal other than w.After is pending, it first waits until one
+// arrives, but no longer than wait.
 func (b *ControlBoard) Await(ctx context.Context, w ControlWaiter, wait time.Duration) (Signal, error) {
 	changed, leave, err := b.enter(w.RunID)
 	if err != nil {
@@ -115,7 +115,7 @@ func (b *ControlBoard) Await(ctx context.Context, w ControlWaiter, wait time.Dur
 		case <-b.closed:
 			return now, nil
 		case <-ctx.Done():
-			return now, nil // the last known signal, if anyone still reads the response
+			return now, nil // the caller may still be able to send the last known signal
 		}
 	}
 }

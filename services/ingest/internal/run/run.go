@@ -1,10 +1,10 @@
-// Package run owns ingest's row of each run (its owner, as reported by jobs, the positions of its streams, and whether
-// it is closed), its hyperparameters with the history of replaced values, and the signals that its training waits for:
-// to save a checkpoint, to pause or to stop.
+// Package run owns ingest's row of each run, its hyperparameters and the signals to its training. The row holds the
+// owner as reported by jobs, the positions of the streams, and whether the run is closed. The hyperparameters have a
+// history of replaced values. A signal requires the training to save a checkpoint, to pause or to stop.
 //
-// It promises that only callers with access can read a run, and that hidden and absent runs look alike. Await returns
-// at once if a signal is pending, otherwise when one arrives; a lost stream from jobs delays signals but loses none;
-// and the number of waits per run and per server is bounded.
+// The package promises that only callers with access can read a run, and that a hidden run and an absent one cause the
+// same error. It bounds the number of waits per run and per server. If the stream from jobs is lost, signals are
+// delayed but none is lost.
 package run
 
 import (
@@ -26,7 +26,7 @@ type Owner struct {
 	VisibilityVersion  int64 // of its project
 }
 
-// Progress is the last positions of a run's streams, with the owner of the run at that moment.
+// Progress holds the last positions of a run's streams and the owner of the run, read together.
 type Progress struct {
 	Owner             Owner
 	LineSeq, BatchSeq int64
@@ -34,9 +34,9 @@ type Progress struct {
 	State             string
 }
 
-// Rows stores the rows of runs.
+// Rows reads and writes the rows of runs.
 type Rows interface {
-	// Find returns the owner for the id of a run or a job, or nil if there is no row.
+	// Find returns the owner of a run, given the id of the run or of its job. It returns nil if there is no row.
 	Find(ctx context.Context, id string) (*Owner, error)
 	Upsert(ctx context.Context, o *Owner) error
 }
@@ -44,12 +44,12 @@ type Rows interface {
 // Runs finds runs for readers.
 type Runs struct {
 	Rows Rows
-	// FetchOwner fetches the owner of a run or a job from jobs.
+	// FetchOwner fetches from jobs the owner of a run, given the id of the run or of its job.
 	FetchOwner func(ctx context.Context, id string) (*Owner, error)
 }
 
-// Readable returns the id of the run that name identifies, if the caller may read it. Hidden and absent runs cause
-// the same error.
+// Readable returns the id of the run with the given name, which is the id of the run or of its job. Hidden and absent
+// runs cause the same error.
 func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	thing, prefix := kind(name)
 	if err := id.Check(prefix, name); err != nil {
@@ -68,8 +68,7 @@ func (r *Runs) Readable(ctx context.Context, name string) (string, error) {
 	return o.RunID, nil
 }
 
-// Readable returns nil if the caller may read the run. Otherwise it returns an Absent fault with the name that the
-// caller used.
+// Readable returns an error if the caller may not read the run. The error is an Absent fault that contains name.
 func (o *Owner) Readable(ctx context.Context, name string) error {
 	if authn.ScopeOf(ctx).Sees(o.OwnerID, o.ProjectID, o.Visibility) {
 		return nil
@@ -78,7 +77,7 @@ func (o *Owner) Readable(ctx context.Context, name string) error {
 	return fault.Absentf(thing, name)
 }
 
-// kind returns whether a name identifies a run or a job, by its prefix.
+// kind returns, by the prefix of name, whether name is the id of a run or of a job.
 func kind(name string) (thing string, prefix id.Prefix) {
 	if strings.HasPrefix(name, string(id.Job)+"_") {
 		return "job", id.Job
@@ -86,8 +85,8 @@ func kind(name string) (thing string, prefix id.Prefix) {
 	return "run", id.Run
 }
 
-// Find returns the owner for the id of a run or a job. It reads ingest's own row or, if no row exists, fetches
-// the owner from jobs and stores it.
+// Find returns the owner of a run, given the id of the run or of its job. It reads ingest's own row. If there is no
+// row, it fetches the owner from jobs and stores it.
 func (r *Runs) Find(ctx context.Context, name string) (*Owner, error) {
 	o, err := r.Rows.Find(ctx, name)
 	if o != nil || err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// Store is the database implementation of Rows.
+// Store implements Rows with the database.
 type Store struct {
 	Pool  pg.Querier
 	Clock clock.Clock
 }
 
-// Find implements Rows. A job has one run.
+// Find implements Rows. A job has exactly one run.
 func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 	var o Owner
 	err := s.Pool.QueryRow(ctx, `SELECT id, job_id, owner_id, project_id, project, visibility FROM run
@@ -35,8 +35,8 @@ func (s *Store) Find(ctx context.Context, id string) (*Owner, error) {
 	return &o, nil
 }
 
-// Upsert implements Rows. It inserts the row or updates its owner. Responses of jobs may be stale, so the former owner
-// of a transferred run does not become its owner again, and an older version of the project's visibility does not
+// Upsert implements Rows. It inserts the row or updates its owner. A response of jobs may be outdated, so the former
+// owner of a transferred run does not become its owner again, and an older version of the project's visibility does not
 // replace a newer one.
 func (s *Store) Upsert(ctx context.Context, o *Owner) error {
 	_, err := s.Pool.Exec(ctx, `INSERT INTO run AS r (id, job_id, owner_id, project_id, project, visibility, visibility_version, created_at)
@@ -51,7 +51,7 @@ func (s *Store) Upsert(ctx context.Context, o *Owner) error {
 			IS DISTINCT FROM ($2, $3, $4, $5, excluded.visibility, excluded.visibility_version)`,
 		o.RunID, o.JobID, o.OwnerID, o.ProjectID, o.Project, o.Visibility, o.VisibilityVersion, s.Clock.Now())
 	if err != nil {
-		return fmt.Errorf("keep run: %w", err)
+		return fmt.Errorf("store run %s: %w", o.RunID, err)
 	}
 	return nil
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/report"
 )
 
-// Limits of all hyperparameters of a run. One response holds all of them.
+// Limits of all hyperparameters of a run together. One response contains all of them.
 const (
 	maxTotal = 10_000
 	maxText  = 1 << 20
 )
 
-// WriteHParams merges hyperparameters into those of the run. If the value of a key changes, the old value goes into the history.
+// WriteHParams merges hyperparameters into those of the run. A value that is replaced by another one is added to the
+// history.
 func WriteHParams(params []report.Param) groupcommit.Write {
 	return func(ctx context.Context, tx pgx.Tx, _ *pgx.Batch, r *groupcommit.Run) error {
 		keys, values := make([][]byte, len(params)), make([]string, len(params))
@@ -34,7 +35,7 @@ func WriteHParams(params []report.Param) groupcommit.Write {
 			JOIN unnest($2::bytea[], $3::text[]) n(key, value) ON n.key = h.key
 			WHERE h.run_id = $1 AND h.value <> n.value`, r.ID, keys, values, r.Now)
 		if err != nil {
-			return fmt.Errorf("keep replaced hyperparameters: %w", err)
+			return fmt.Errorf("store replaced hyperparameters: %w", err)
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO hparam AS h (run_id, key, value, attempt, updated_at)
 			SELECT $1, n.key, n.value, $4, $5 FROM unnest($2::bytea[], $3::text[]) n(key, value)
@@ -101,7 +102,7 @@ type HParamChange struct {
 	ReportedAt, ReplacedAt time.Time
 }
 
-// Changes returns a page of the replaced values, the latest replacement first.
+// Changes returns a page of the replaced values, newest replacement first.
 func (s *HParamStore) Changes(ctx context.Context, runID string, p request.Page) ([]HParamChange, bool, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT key, value, attempt, updated_at, replaced_at FROM hparam_history WHERE run_id = $1
 		ORDER BY n DESC LIMIT $2 OFFSET $3`, runID, p.FetchLimit(), p.Offset)

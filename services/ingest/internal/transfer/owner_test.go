@@ -37,7 +37,7 @@ func open(t *testing.T) *bench {
 	}
 }
 
-// keep stores the owner of a run, as if it came from jobs.
+// keep stores the owner of a run as if jobs had reported it.
 func (b *bench) keep(runID, userID string) {
 	b.t.Helper()
 	require.NoError(b.t, b.rows.Upsert(b.t.Context(), &run.Owner{
@@ -89,7 +89,7 @@ func TestServer_TransferOwned_lateReportDoesNotUndo(t *testing.T) {
 	b := open(t)
 	b.keep("run_1", "usr_1")
 	b.transfer("usr_1", "usr_2")
-	b.keep("run_1", "usr_1") // a response from before the transfer that arrives after it
+	b.keep("run_1", "usr_1") // a response that jobs sent before the transfer arrives after it
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))
 	b.keep("run_1", "usr_2")
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))

@@ -1,8 +1,8 @@
-// Package transfer transfers the run data of a user to another user. Jobs owns the runs; ingest keeps a copy of their
-// owners so that reads need no call of jobs. The package promises that a response of jobs from before a transfer that
-// arrives after it does not undo the transfer.
+// Package transfer transfers the run data of a user to another user. Jobs owns the runs; ingest stores a copy of their
+// owners, so that a read needs no call to jobs. The package promises that a transfer is not undone by a response that
+// jobs sent before the transfer and that arrives later.
 //
-// It also applies the visibility of a project to the data of its runs.
+// The package also applies the visibility of a project to the data of its runs.
 package transfer
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// kindRunData is the kind of data that ingest stores for a run. The run itself belongs to jobs.
+// kindRunData is the kind of the data that ingest stores for a run. The run itself belongs to jobs.
 const kindRunData = "run_data"
 
 // Server implements OwnerPeerService.

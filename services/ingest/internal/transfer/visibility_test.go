@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/ingest/internal/run"
 )
 
-// reported returns a run as jobs reports it, with a version of its project's visibility.
+// reported returns the owner of a run as jobs reports it, with the given version of its project's visibility.
 func reported(runID, project, visibility string, version int64) *run.Owner {
 	return &run.Owner{
 		RunID: runID, JobID: "job_of_" + runID, OwnerID: "usr_1", ProjectID: project, Project: project,
@@ -66,7 +66,7 @@ func TestServer_SetProjectVisibility_ignoresLateReports(t *testing.T) {
 	require.Equal(t, "team", b.visibility("run_1"), "versions of different projects are not compared")
 }
 
-// Jobs reports the run with the old visibility, and ingest inserts it while the change runs.
+// Jobs reports the run with the old visibility. Ingest inserts the run while the visibility changes.
 func TestServer_SetProjectVisibility_concurrentInsert(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -35,7 +35,7 @@ func open(t *testing.T, addr string, clk clock.Clock) (*Wakeups, notes) {
 	return l, n
 }
 
-// start runs a part of Live until the test ends or stop is called; stop waits for it.
+// start runs part until the test ends or stop is called. stop waits until part has returned.
 func start(t *testing.T, part func(ctx context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -51,7 +51,8 @@ func start(t *testing.T, part func(ctx context.Context) error) (stop func()) {
 	return stop
 }
 
-// soon waits until a condition is true. A call has only 50 ms, so on a slow machine several calls in a row may fail.
+// soon waits until is returns true. A call to Redis must finish within 50 ms, so on a slow machine several calls may
+// fail first.
 func soon(t *testing.T, is func() bool) {
 	t.Helper()
 	require.Eventually(t, is, time.Minute, 5*time.Millisecond)
@@ -109,7 +110,7 @@ func TestLive_subscribe_replacesSilentSubscription(t *testing.T) {
 	s.until("ping")
 	s.deliver(woken, "run_1")
 	s.set(true, false)
-	s.until("subscribe") // on another connection; this one gets no reply either
+	s.until("subscribe") // on another connection, which also gets no reply
 	s.set(false, false)
 	s.deliver(woken, "run_2")
 }
@@ -124,7 +125,7 @@ func TestLive_publish_pausesAfterFailures(t *testing.T) {
 	soon(t, func() bool { l.Tell([]string{"run_1"}); return len(notes) > 0 })
 	require.Contains(t, <-notes, "redis calls paused after repeated failures")
 	s.set(false, false)
-	for _, run := range []string{"run_2", "behind"} { // when publish takes the second run, it has dropped the first
+	for _, run := range []string{"run_2", "behind"} { // publish takes each run, and drops it because calls are paused
 		l.Tell([]string{run})
 		soon(t, func() bool {
 			l.mu.Lock()

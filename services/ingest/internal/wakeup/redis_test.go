@@ -17,7 +17,7 @@ import (
 type server struct {
 	t        *testing.T
 	listener net.Listener
-	// commands holds the words of each command. It is large enough for tests that do not read it.
+	// commands receives the words of each command. Its buffer is large enough for tests that do not read it.
 	commands chan []string
 
 	mu     sync.Mutex
@@ -49,7 +49,7 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// cut closes every connection.
+// cut closes all connections.
 func (s *server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *server) talk(conn net.Conn) {
 	}
 }
 
-// respond replies to a command. It reports whether the connection stays open.
+// respond replies to a command. It reports whether the connection remains open.
 func (s *server) respond(conn net.Conn, words []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *server) publish(payload string) {
 	}
 }
 
-// next returns the next command, or nil if none has arrived.
+// next returns the next command, or nil if none is waiting.
 func (s *server) next() []string {
 	select {
 	case words := <-s.commands:
@@ -135,7 +135,7 @@ func (s *server) next() []string {
 	}
 }
 
-// until reads commands until one has the given name.
+// until discards commands until one with the given name arrives, and returns that command.
 func (s *server) until(name string) []string {
 	s.t.Helper()
 	for {
@@ -145,7 +145,7 @@ func (s *server) until(name string) []string {
 				return words
 			}
 		case <-s.t.Context().Done():
-			s.t.Fatal("no command " + name)
+			s.t.Fatal("the client did not send the command " + name)
 		}
 	}
 }
@@ -178,7 +178,8 @@ func command(r *bufio.Reader) ([]string, error) {
 	return words, nil
 }
 
-// deliver publishes a message until it wakes, and once more after each command that arrives in the meantime.
+// deliver publishes payload until the client wakes its runs. It publishes once more after each command that the client
+// sends in the meantime.
 func (s *server) deliver(woken chan []string, payload string) []string {
 	s.t.Helper()
 	for {
@@ -190,7 +191,7 @@ func (s *server) deliver(woken chan []string, payload string) []string {
 			}
 		case <-s.commands:
 		case <-s.t.Context().Done():
-			s.t.Fatal("not delivered: " + payload)
+			s.t.Fatal("the client did not wake the runs " + payload)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package wakeup wakes followers on other replicas sooner, through Redis if it is configured. Redis stores no data: if it
-// is missing, killed or frozen, Postgres still wakes the followers. No call takes longer than callTimeout, and after
-// breakAfter failures in a row no call is made for breakFor.
+// Package wakeup wakes the followers on other replicas sooner, through Redis if it is configured. Redis stores no data:
+// if it does not respond, Postgres still wakes the followers. No call takes longer than callTimeout. After breakAfter
+// consecutive failures, no call is made for breakFor.
 package wakeup
 
 import (
@@ -23,10 +23,11 @@ import (
 const (
 	channel     = "signalbox:ingest:run"
 	callTimeout = 50 * time.Millisecond
-	// After breakAfter failures in a row the breaker opens for breakFor.
+	// After breakAfter consecutive failures, publish makes no call for breakFor.
 	breakAfter = 3
 	breakFor   = 2 * time.Second
-	// pingEvery is the interval of the pings on a subscription. One on which nothing arrives for silentFor is replaced.
+	// pingEvery is the interval between the pings on a subscription. A subscription that receives nothing for silentFor
+	// is replaced.
 	pingEvery  = time.Second
 	silentFor  = 2 * pingEvery
 	maxPending = 4096
@@ -39,7 +40,7 @@ type Wakeups struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	runs map[string]bool // not published yet
+	runs map[string]bool // runs that are not published yet
 	news chan struct{}
 
 	failures int
@@ -49,7 +50,7 @@ type Wakeups struct {
 // database matches the path of a Redis URL: the number of a database, or nothing.
 var database = regexp.MustCompile(`^(?:/\d{0,4})?$`)
 
-// New returns Wakeups for a Redis URL. It connects when it is first used.
+// New returns Wakeups for a Redis URL. The connection is opened at the first use.
 func New(address secret.String, clk clock.Clock, log *slog.Logger) (*Wakeups, error) {
 	u, err := url.Parse(address.Reveal())
 	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" || !database.MatchString(u.Path) || u.RawQuery != "" {
@@ -58,14 +59,14 @@ func New(address secret.String, clk clock.Clock, log *slog.Logger) (*Wakeups, er
 	return &Wakeups{url: address, clock: clk, log: log, runs: map[string]bool{}, news: make(chan struct{}, 1)}, nil
 }
 
-// dial connects to Redis. A write on the connection and a read that names no timeout take at most callTimeout.
+// dial connects to Redis. A write takes at most callTimeout, and so does a read for which the caller sets no timeout.
 func (l *Wakeups) dial(ctx context.Context) (redis.Conn, error) {
 	return redis.DialURLContext(ctx, l.url.Reveal(), redis.DialConnectTimeout(callTimeout), redis.DialTLSHandshakeTimeout(callTimeout),
 		redis.DialReadTimeout(callTimeout), redis.DialWriteTimeout(callTimeout))
 }
 
-// Tell queues runs that have news for publishing. It never blocks. Runs beyond maxPending are not published; their
-// followers are woken by Postgres.
+// Tell queues runs that have new data, so that Run publishes them. It never blocks. If maxPending runs are queued,
+// further runs are not published; Postgres wakes their followers.
 func (l *Wakeups) Tell(runs []string) {
 	l.mu.Lock()
 	for _, id := range runs {
@@ -89,7 +90,7 @@ func (l *Wakeups) Run(ctx context.Context, wake func(runs []string)) error {
 }
 
 func (l *Wakeups) publish(ctx context.Context) error {
-	// The pool keeps the one connection that publish uses, and drops it after a failure.
+	// The pool stores the one connection that publish uses, and closes it after a failure.
 	pool := &redis.Pool{MaxIdle: 1, DialContext: l.dial}
 	defer func() { _ = pool.Close() }()
 	for {
@@ -157,14 +158,15 @@ func (l *Wakeups) subscribe(ctx context.Context, wake func(runs []string)) error
 	}
 }
 
-// listen calls wake for messages until the connection fails. It reports whether the subscription was established.
+// listen calls wake for each message until the connection fails. It reports whether the subscription was established.
 func (l *Wakeups) listen(ctx context.Context, wake func(runs []string)) (established bool) {
 	conn, err := l.dial(ctx)
 	if err != nil {
 		return false
 	}
 	sub := redis.PubSubConn{Conn: conn}
-	// A failed worker ends the other: ping by the context, receive by the closed connection.
+	// If one worker fails, the other one ends as well: ping because ctx is canceled, receive because the connection is
+	// closed.
 	_ = process.Group(ctx,
 		process.Worker{Name: "ping", Run: func(ctx context.Context) error {
 			defer func() { _ = sub.Close() }()
@@ -178,7 +180,7 @@ func (l *Wakeups) listen(ctx context.Context, wake func(runs []string)) (establi
 	return established
 }
 
-// ping subscribes, and then pings until a write fails or ctx ends.
+// ping subscribes and then sends pings, until a write fails or ctx ends.
 func (l *Wakeups) ping(ctx context.Context, sub redis.PubSubConn) error {
 	if err := sub.Subscribe(channel); err != nil {
 		return err
@@ -193,7 +195,8 @@ func (l *Wakeups) ping(ctx context.Context, sub redis.PubSubConn) error {
 	}
 }
 
-// receive calls wake for messages until the connection fails or is silent. The first reply must be the one to subscribe.
+// receive calls wake for each message, until the connection fails or receives nothing for silentFor. The first reply
+// must be the reply to subscribe.
 func receive(sub redis.PubSubConn, wake func(runs []string)) (established bool, err error) {
 	for {
 		switch m := sub.ReceiveWithTimeout(silentFor).(type) {
@@ -203,7 +206,7 @@ func receive(sub redis.PubSubConn, wake func(runs []string)) (established bool, 
 			wake(strings.Split(string(m.Data), ","))
 		case redis.Pong:
 			if !established {
-				return false, errors.New("redis replied to a ping, but not to the subscription before it")
+				return false, errors.New("Redis replied to a ping before it replied to the subscription")
 			}
 		case error:
 			return established, m

@@ -8,8 +8,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// checkBindingNames compares the names of the bindings with the recipe's inputs. A recipe that declares no inputs
-// accepts any binding.
+// checkBindingNames refuses bindings that do not match the recipe's inputs. A recipe without declared inputs accepts
+// any binding.
 func checkBindingNames(d *Draft) error {
 	for _, name := range d.Recipe.RequiredDatasets {
 		if d.Spec.Bindings.Datasets[name] == "" {
@@ -36,8 +36,8 @@ func checkBindingNames(d *Draft) error {
 	return nil
 }
 
-// checkBindings refuses references that do not exist. Hidden and missing references get the same message; a
-// reference that the caller can see but not read is forbidden.
+// checkBindings refuses references that do not exist or that the caller may not see, both with the same message. A
+// reference that the caller may see but not read is forbidden.
 func checkBindings(in *jobspec.Inputs) error {
 	if len(in.Unknown) > 0 {
 		return Refuse(Bindings, "no such reference: %s", slices.Min(in.Unknown))

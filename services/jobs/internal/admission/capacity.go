@@ -5,8 +5,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// checkHardware refuses jobs that could never be placed: an unknown pool, or a gang that the known nodes of its
-// pools could not run even if they were idle. A pool without nodes accepts any request, because nodes may still join.
+// checkHardware refuses a job that could never be placed: its pool does not exist, or the known nodes of its pools are
+// too few or too small even if idle. A pool without nodes accepts any request, because nodes may still join.
 func checkHardware(d *Draft) error {
 	taken := map[string]bool{}
 	for _, p := range d.Spec.Resources.Pools {
@@ -33,8 +33,8 @@ func checkHardware(d *Draft) error {
 	return nil
 }
 
-// checkQuota refuses only requests above the limit of the account or of the project's team. A request that fits once
-// other jobs end is admitted and waits.
+// checkQuota refuses only a request above the limit of the account or of the project's team. A request within the limit
+// is admitted and waits until other jobs have released enough GPUs.
 func checkQuota(d *Draft) error {
 	requested, least := job.Demand(d.Spec.Resources.Pools), d.Account
 	if d.Team != nil && d.Team.Limit < least.Limit {

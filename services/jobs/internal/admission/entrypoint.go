@@ -12,7 +12,7 @@ import (
 // CustomRecipe is the only recipe that runs a command given by the user.
 const CustomRecipe = "custom/custom"
 
-// checkEntrypoint ensures that only CustomRecipe gets a command, and that no submission overrides the entrypoint.
+// checkEntrypoint refuses a command for any recipe but CustomRecipe, and an entrypoint in any submission.
 func checkEntrypoint(d *Draft) error {
 	src := d.Spec.Source
 	custom := d.Spec.Recipe.Name == CustomRecipe
@@ -28,8 +28,9 @@ func checkEntrypoint(d *Draft) error {
 	return nil
 }
 
-// pack looks up the package that the command runs in. The registry checked its content when it was committed. The
-// registry's refusal, for that content or for a missing package, already names its gate and is passed on.
+// pack looks up the package in which the command runs. The registry checks the content of a package when it is
+// committed. If the registry refuses the package, or if it does not exist, its error already has the gate's name and is
+// returned unchanged.
 func (w *Inputs) pack(ctx context.Context, d *Draft) error {
 	name := d.Spec.Source.Package
 	if name == "" {

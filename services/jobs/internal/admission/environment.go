@@ -9,8 +9,8 @@ import (
 
 const maxEnvValue = 32 << 10
 
-// checkEnvironment refuses variables that are reserved by the platform or that control the loader, the
-// interpreter, the shell or the accelerator's runtime.
+// checkEnvironment refuses variables that the platform reserves or that control the loader, the interpreter, the shell
+// or the accelerator's runtime.
 func checkEnvironment(d *Draft) error {
 	form := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Env)) {

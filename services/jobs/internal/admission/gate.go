@@ -19,11 +19,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// The names of the gates, in order. A refusal's code is one of them.
+// The names of the gates, in order. They are the codes of refusals.
 const (
 	Dialect     = "dialect"
 	Environment = "environment"
-	Package     = archive.GatePackage // also refuses as archive.GateSensitive, which checks the same content
+	Package     = archive.GatePackage // refuses with archive.GateSensitive as well, for content that is checked together
 	Entrypoint  = "entrypoint_override"
 	Recipe      = "recipe_handshake"
 	Hparams     = "hparams"
@@ -34,7 +34,7 @@ const (
 	Hardware    = "hardware"
 )
 
-// Draft is a submission that passes through the gates, with the results of their lookups.
+// Draft is a submission with the results of the lookups that the gates have made so far.
 type Draft struct {
 	API    string
 	Spec   jobspec.Spec
@@ -42,24 +42,25 @@ type Draft struct {
 
 	found *jobspec.Resolved // what the registry has for the spec, nil until a gate needs it
 
-	Package *jobspec.Object // the package that the command runs in, nil for none
-	Recipe  *jobspec.Recipe // the catalog's version that the spec names
+	Package *jobspec.Object // the package in which the command runs, or nil
+	Recipe  *jobspec.Recipe // the recipe version that the spec refers to
 	Project *ProjectFacts   // the project that the job belongs to
-	Inputs  *jobspec.Inputs // what the bindings resolve to
+	Inputs  *jobspec.Inputs // the objects to which the bindings refer
 	Pools   map[string]PoolFacts
 	Account quota.Account
-	Team    *quota.Account // the project's team, nil if it has none
+	Team    *quota.Account // the project's team, or nil
 }
 
-// Gate checks a draft. Check may do lookups first; a refusal is a fault with the gate's name as its code.
+// Gate checks a draft. Check may make lookups first. A refusal is a fault whose code is the gate's name.
 type Gate struct {
 	Name  string
 	Check func(ctx context.Context, d *Draft) error
-	// Needs reports whether earlier gates found what this one requires; nil if it requires only the submission.
+	// Needs reports whether earlier gates found what this gate requires. It is nil if the gate requires only the
+	// submission.
 	Needs func(d *Draft) bool
 }
 
-// Run passes a draft through the gates up to the first refusal.
+// Run applies the gates to a draft, in order, and returns the first refusal.
 func Run(ctx context.Context, gates []Gate, d *Draft) error {
 	for _, g := range gates {
 		if err := g.Check(ctx, d); err != nil {
@@ -72,7 +73,7 @@ func Run(ctx context.Context, gates []Gate, d *Draft) error {
 // Status is the result of a gate.
 type Status string
 
-// The results of gates. Skip means that an earlier gate did not find what this gate needs.
+// The results of gates. Skip means that this gate could not run, because an earlier gate did not find what it needs.
 const (
 	Pass Status = "pass"
 	Fail Status = "fail"
@@ -86,7 +87,7 @@ type Verdict struct {
 	Refusal *fault.Error
 }
 
-// RunAll passes a draft through every gate, even after a refusal. It returns an error only if a lookup fails.
+// RunAll applies every gate to a draft, even after a refusal. It returns an error only if a lookup fails.
 func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
 	verdicts, early := make([]Verdict, 0, len(gates)), map[string]*fault.Error{}
 	for i, g := range gates {
@@ -102,7 +103,7 @@ func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
 			case err != nil:
 				return nil, err
 			case refusal != nil && slices.ContainsFunc(gates[i+1:], func(g Gate) bool { return g.Name == refusal.Code }):
-				// This gate's lookup refused in the name of a later gate: skip this one and report the refusal there.
+				// The refusal carries the code of a later gate: skip this gate and report the refusal at the later one.
 				v.Status, early[refusal.Code] = Skip, refusal
 			case refusal != nil:
 				v.Status, v.Refusal = Fail, refusal
@@ -113,7 +114,7 @@ func RunAll(ctx context.Context, gates []Gate, d *Draft) ([]Verdict, error) {
 	return verdicts, nil
 }
 
-// refused separates refusals, whose text begins with the name of their gate, from lookup errors.
+// refused separates a refusal, whose text begins with the name of its gate, from the error of a failed lookup.
 func refused(err error) (*fault.Error, error) {
 	if err == nil {
 		return nil, nil //nolint:nilnil // a gate that passes has neither
@@ -134,7 +135,7 @@ func refuseAs(kind fault.Kind, gate, format string, args ...any) *fault.Error {
 	return fault.New(kind, gate, gate+": "+format, args...)
 }
 
-// checkDialect refuses submissions in another dialect.
+// checkDialect refuses a submission that uses another dialect.
 func checkDialect(d *Draft) error {
 	if d.API != jobspec.Dialect {
 		return Refuse(Dialect, "this control plane accepts %s, the submission uses %s", jobspec.Dialect, d.API)

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// fixed provides constant lookup results.
+// fixed implements the lookups with constant results.
 type fixed struct{}
 
 func (f fixed) Resolve(_ context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error) {

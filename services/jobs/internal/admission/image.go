@@ -7,8 +7,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// checkImage allows only images from allowlisted registries. A registry is identified by its exact host and port:
-// a prefix, a suffix or another port is a different registry.
+// checkImage refuses an image whose registry is not in allowed. Registries are compared by host and port, and both must
+// be equal.
 func checkImage(d *Draft, allowed []string) error {
 	if d.Spec.Image == nil {
 		return nil

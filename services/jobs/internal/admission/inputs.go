@@ -22,12 +22,12 @@ type Inputs struct {
 	Registries []string
 }
 
-// ProjectFacts describes the project of a job.
+// ProjectFacts describes the project to which a job belongs.
 type ProjectFacts struct {
 	ID, Key, Visibility string
 	// VisibilityVersion is the version of Visibility, stored with the rows that copy it.
 	VisibilityVersion int64
-	TeamID            string // empty for none
+	TeamID            string // empty if the project has no team
 	Archived          bool
 }
 
@@ -43,7 +43,7 @@ type NodeFacts struct {
 	Size job.Room
 }
 
-// Catalog resolves what a submission refers to. All calls use the caller's identity.
+// Catalog looks up the recipes, packages and references of a submission, with the identity of the caller in ctx.
 type Catalog interface {
 	// Resolve returns all that a submission refers to, in one call. packageID is empty for none; for a package that is
 	// not accepted it returns the refusal of the gate concerned.
@@ -53,7 +53,7 @@ type Catalog interface {
 	Bind(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error)
 }
 
-// Projects looks up projects. The result is nil if the project is unknown.
+// Projects looks up projects. The result is nil if the project does not exist.
 type Projects interface {
 	Project(ctx context.Context, key string) (*ProjectFacts, error)
 }
@@ -166,7 +166,7 @@ func (w *Inputs) hardware(ctx context.Context, d *Draft) error {
 	return checkHardware(d)
 }
 
-// quota resolves the hardware profiles first, because they determine how many GPUs are requested.
+// quota looks up the hardware profiles first, because they determine how many GPUs are requested.
 func (w *Inputs) quota(ctx context.Context, d *Draft) (err error) {
 	if err := w.profiles(ctx, d); err != nil {
 		return err

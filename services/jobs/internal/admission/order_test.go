@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// spoils returns one fault per gate, in the order of the gates.
+// spoils returns, for each gate in order, a change that makes a draft fail at this gate.
 func spoils() []struct {
 	gate  string
 	spoil func(d *Draft)
@@ -41,7 +41,7 @@ func spoils() []struct {
 	}
 }
 
-// recorder is fixed, and records the lookups.
+// recorder is like fixed, but records the lookups.
 type recorder struct {
 	fixed
 	names []string
@@ -72,7 +72,7 @@ func (a *recorder) Of(ctx context.Context, user string) (quota.Account, error) {
 	return a.fixed.Of(ctx, user)
 }
 
-// For every pair of faults, the one of the earlier gate is reported, and no lookup for a later gate is made.
+// For every pair of faults, the fault of the earlier gate is reported, and no lookup for a later gate is made.
 func TestRunReportsFirstFaultAndSkipsLaterLookups(t *testing.T) {
 	t.Parallel()
 	all := []string{"registry", "project", "account", "pool gpu"}

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// profiles resolves the hardware profiles that a submission names. Without profiles it makes no lookup.
+// profiles looks up the hardware profiles to which a submission refers. If it refers to none, no lookup is made.
 func (w *Inputs) profiles(ctx context.Context, d *Draft) error {
 	if !Profiled(d.Spec.Resources.Pools) {
 		return nil
@@ -20,7 +20,7 @@ func (w *Inputs) profiles(ctx context.Context, d *Draft) error {
 	return CheckProfiles(&v.Config, d.Spec.Resources.Pools, d.Project.TeamID, d.Spec.Limits.RunningS)
 }
 
-// Profiled reports whether a gang names a profile.
+// Profiled reports whether a part of a gang requests a profile.
 func Profiled(pools []job.Pool) bool {
 	for _, p := range pools {
 		if p.Profile != "" {
@@ -30,8 +30,8 @@ func Profiled(pools []job.Pool) bool {
 	return false
 }
 
-// CheckProfiles refuses requests that their profiles do not admit, and fills in the profiles' sizes where a request
-// names none. A profile that the team may not use gets the same refusal as one that does not exist.
+// CheckProfiles refuses a request that its profile does not allow. It sets the sizes that a request leaves open to
+// those of the profile. A profile that the team may not use is refused like a profile that does not exist.
 func CheckProfiles(c *hardware.Config, pools []job.Pool, teamID string, runningS int) error {
 	for i := range pools {
 		want := &pools[i]

@@ -8,8 +8,8 @@ import (
 
 const stateWithdrawn = "withdrawn"
 
-// checkRecipe compares recipe.lock.json with the catalog's version that the spec names: name,
-// version, digest and framework.runtime_id.
+// checkRecipe compares recipe.lock.json with the recipe version in the catalog that the spec refers to: name, version,
+// digest and framework.runtime_id.
 func checkRecipe(d *Draft, versions []jobspec.Recipe) error {
 	ref := d.Spec.Recipe
 	if len(versions) == 0 {

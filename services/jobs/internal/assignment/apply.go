@@ -79,7 +79,7 @@ func (w *Work) Settle(now time.Time) {
 	case taken:
 		w.Unplace()
 	}
-	// An engine that exited by itself is left as it is: the registry decides what becomes of its revision.
+	// An engine that exited by itself is not changed, because the registry decides about its revision.
 }
 
 func lostExit() *gang.Exit { return &gang.Exit{Code: -1, Reason: gang.ExitLost} }

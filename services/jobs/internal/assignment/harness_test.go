@@ -104,7 +104,7 @@ func asNode(ctx context.Context, node string) context.Context {
 	return authn.NewContext(ctx, &authn.Caller{Kind: authn.KindAgent, Subject: node})
 }
 
-// trail keeps the audit records.
+// trail stores the audit records in memory.
 type trail struct {
 	mu   sync.Mutex
 	rows []string
@@ -122,7 +122,7 @@ func (r *trail) Record(_ context.Context, _ pgx.Tx, action, kind, target string,
 	return r.err
 }
 
-// statuses is the registry's side of a watch.
+// statuses is the stream of a watch, as the registry reads it.
 type statuses struct {
 	grpc.ServerStream
 	ctx  context.Context

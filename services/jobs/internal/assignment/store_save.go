@@ -70,7 +70,7 @@ func (s *Store) Save(ctx context.Context, tx pgx.Tx, w *Work, before Key, before
 	return s.notify(ctx, tx, w, beforeNode)
 }
 
-// Delete deletes works that no node has acknowledged, and any ingest tokens minted for them.
+// Delete deletes the works and their ingest tokens. No node may have acknowledged any of the works.
 func (s *Store) Delete(ctx context.Context, tx pgx.Tx, works []*Work) error {
 	for _, w := range works {
 		if _, err := tx.Exec(ctx, `DELETE FROM ingest_token WHERE work_id = $1`, w.ID); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
-// wire is the server's side of an agent's stream. The test acts as the agent.
+// wire is the server's end of an agent's stream. The test reads and writes the other end.
 type wire struct {
 	grpc.ServerStream
 	ctx context.Context

@@ -20,7 +20,7 @@ import (
 // Kind is the kind of a work.
 type Kind string
 
-// The kinds.
+// The kinds of works.
 const (
 	Attempt Kind = "attempt"
 	Engine  Kind = "engine"
@@ -29,14 +29,14 @@ const (
 // Desired is the desired state of a work.
 type Desired string
 
-// The desired states.
+// The desired states of works.
 const (
 	WantRunning Desired = "running"
 	WantStopped Desired = "stopped"
 	WantGone    Desired = "gone"
 )
 
-// WaitCapacity is the reason why an engine is not placed.
+// WaitCapacity is the reason of an engine that waits because no node has room for it.
 const WaitCapacity = "no_capacity"
 
 // Key identifies one execution of a work.
@@ -75,8 +75,8 @@ type Work struct {
 	OwnerID   string
 	ProjectID string
 	NodeID    string
-	Waiting   string // why it is not placed
-	// Deadline is when an engine must end, nil for no limit.
+	Waiting   string // why the work is not placed
+	// Deadline is when the engine must end at the latest; nil means never.
 	Deadline *time.Time
 
 	// Only for attempts.

@@ -31,12 +31,12 @@ type Order struct {
 	Deadline *time.Time
 }
 
-// of returns the order in force for a node.
+// of returns the order that is in force for a node.
 func of(n *fleet.Node) Order {
 	return Order{Hold: n.Hold, Reason: n.HoldReason, Mode: n.DrainMode, Deadline: n.DrainDeadline}
 }
 
-// Cordon keeps new work off a node. A node that is draining or drained must be uncordoned first.
+// Cordon excludes a node from new work. A node that is draining or drained must be uncordoned first.
 func (o Order) Cordon(reason string) (Order, error) {
 	if o.Hold == fleet.HoldDraining || o.Hold == fleet.HoldDrained {
 		return o, fault.New(fault.Conflict, "node_drain", "the node is %s; uncordon it first", o.Hold)

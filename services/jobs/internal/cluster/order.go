@@ -139,7 +139,7 @@ func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error 
 	return errors.Join(errs...)
 }
 
-// resume puts the jobs that a drain paused back into the queue.
+// resume puts the jobs that were paused by a drain back into the queue.
 func (o *Orders) resume(ctx context.Context) error {
 	saved, err := o.Store.PausedByDrain(ctx, o.Pool)
 	if err != nil {

@@ -17,7 +17,7 @@ type Server struct {
 	Orders *Orders
 }
 
-// GetCluster sums up fleets, nodes and pools.
+// GetCluster returns the counts of fleets, nodes, pools and jobs.
 func (s *Server) GetCluster(ctx context.Context, _ *jobsv1.GetClusterRequest) (*jobsv1.Cluster, error) {
 	sum, err := s.Orders.Store.Sum(ctx, s.Orders.Pool)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Server) DrainNode(ctx context.Context, req *jobsv1.DrainNodeRequest) (*
 	})
 }
 
-// CordonNode keeps new work off a node.
+// CordonNode excludes a node from new work.
 func (s *Server) CordonNode(ctx context.Context, req *jobsv1.CordonNodeRequest) (*jobsv1.Node, error) {
 	return s.give(ctx, req.GetNodeId(), "node.cordon", func(was Order, _ time.Time) (Order, error) { return was.Cordon(req.GetReason()) })
 }

@@ -1,6 +1,6 @@
-// Package db owns what every area of jobs shares about the database: the migrations of the schema, the topics of
-// wake-ups between replicas, and the writer of audit rows, each in the transaction of its change. The migrations are
-// forward-only and additive: each release must run on the schema of the next one.
+// Package db owns the parts of the database that all packages of jobs share: the migrations of the schema, the topics
+// of notifications between replicas, and the writer of audit rows. Migrations only go forward and only add, because
+// each release must also run on the schema of the next release.
 package db
 
 import "embed"

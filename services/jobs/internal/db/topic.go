@@ -12,7 +12,7 @@ const (
 	SignalsTopic pg.Topic = "signals"
 	// HardwareTopic: another hardware configuration is in force.
 	HardwareTopic pg.Topic = "hardware"
-	// HardwareTakenTopic: one instance, or the last one, has taken over the configuration.
+	// HardwareTakenTopic: an instance has updated its copy of the hardware configuration.
 	HardwareTakenTopic pg.Topic = "hardware:taken"
 )
 

@@ -127,7 +127,7 @@ func (t *JoinToken) Usable(now time.Time) bool {
 	return t.RevokedAt == nil && t.Uses < t.MaxUses && now.Before(t.ExpiresAt)
 }
 
-// The defaults of a join token.
+// The default lifetime and number of uses of a join token.
 const (
 	DefaultTTL  = time.Hour
 	DefaultUses = 1

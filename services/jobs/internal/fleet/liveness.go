@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
-// The names of fleets and nodes in the event and audit tables.
+// The kinds of the subjects fleet and node in the event and audit tables.
 const (
 	SubjectFleet = "fleet"
 	SubjectNode  = "node"
@@ -30,7 +30,7 @@ type Liveness struct {
 	beats map[string]int64 // node → session heard from since the last Flush
 }
 
-// NewKeeper returns a Keeper. slots is the fixed number of slots per node; 0 derives it from the node's CPUs.
+// NewKeeper returns a Liveness. slots is the number of slots per node; 0 derives it from the node's CPUs.
 func NewKeeper(pool *pgxpool.Pool, events *event.Log, slots int) *Liveness {
 	return &Liveness{pool: pool, events: events, slots: slots, beats: map[string]int64{}}
 }
@@ -57,7 +57,7 @@ func (k *Liveness) Session(ctx context.Context, nodeID string) (int64, error) {
 	return k.store.Session(ctx, k.pool, nodeID)
 }
 
-// Beat notes that a session was heard from.
+// Beat records a heartbeat of a session in memory, until the next Flush.
 func (k *Liveness) Beat(b Beat) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

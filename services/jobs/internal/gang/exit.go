@@ -1,6 +1,6 @@
 package gang
 
-// Exit is how the processes of an attempt ended, as reported by the executor.
+// Exit describes how the processes of an attempt ended, as reported by the executor.
 type Exit struct {
 	Code    int // -1 if a signal ended the process or none was started
 	Signal  int
@@ -8,7 +8,7 @@ type Exit struct {
 	Message string
 }
 
-// Reasons of an Exit. The executor contract closes this list.
+// The reasons of an Exit. The executor contract allows no others.
 const (
 	ExitEnvBuild = "env_build"
 	ExitFetch    = "fetch"
@@ -20,8 +20,8 @@ const (
 
 func worse(a, b Exit) bool { return badness(a) > badness(b) }
 
-// badness ranks exits by how well they explain the end of a gang. A failed node that was only stopped along with
-// the others ranks lowest.
+// badness orders exits: the higher, the better the exit explains why the gang ended. The exit of a node that was only
+// stopped because of another node has the lowest value.
 func badness(e Exit) int {
 	switch {
 	case e.Reason == ExitStopped:

@@ -1,9 +1,8 @@
 // Package gang combines the observed states of an attempt's nodes: the phases of an execution, the exits of its
 // processes, and the gang of nodes as a whole.
 //
-// It guarantees that the phases have one order, that a gang is in the phase of its slowest node, and that the exit
-// of a gang is the one that best explains its end. The package is pure and does not know jobs; package job decides
-// what an end means for a job.
+// Phases have a fixed order, and a gang is in the phase of its slowest node. The exit of a gang is the exit of the node
+// that best explains why the gang ended. The package is pure; package job decides what an end means for a job.
 package gang
 
 import "time"
@@ -19,9 +18,9 @@ type Observed struct {
 // Gang is the combined state of all nodes of an attempt.
 type Gang struct {
 	Phase string // of the slowest node
-	Begun bool   // at least one node is preparing or further
+	Begun bool   // at least one node is preparing or in a later phase
 	Runs  bool   // the process of every node was started
-	Exit  *Exit  // the exit that best explains the end; nil until every node has ended
+	Exit  *Exit  // the exit that best explains why the gang ended; nil until every node has ended
 	Broke bool   // a node failed while others still run; those must be stopped
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
-// Inserter adds jobs to the queue in a transaction: a *queue.Client.
+// Inserter inserts River jobs in a transaction.
 type Inserter interface {
 	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 }
@@ -39,11 +39,11 @@ type Changes struct {
 // Request is a replacement whose configuration has passed Check.
 type Request struct {
 	Config  Config
-	Confirm string // the digest of the impact that the sender confirms
-	IfMatch *int64 // the version to replace, nil for whichever is in force
+	Confirm string // the digest of the impact that the caller confirms
+	IfMatch *int64 // the version that must be in force; nil allows any
 }
 
-// ImpactError is returned for a change whose impact the sender has not confirmed.
+// ImpactError is returned for a change whose impact the caller has not confirmed.
 type ImpactError struct {
 	Digest  string
 	Effects []Effect
@@ -52,15 +52,16 @@ type ImpactError struct {
 // Error implements error.
 func (e *ImpactError) Error() string { return DescribeImpact(e.Effects) }
 
-// settleWithin is how long Replace waits for a stored change to settle. A hung instance delays it by at most its
-// lease, so a longer wait would not help. answerBefore is how long before the caller's deadline Replace returns.
+// settleWithin is how long Replace waits until a stored change is settled. An instance that does not respond delays the
+// change no longer than its lease, so a longer wait would not help. answerBefore is how long before the caller's
+// deadline Replace returns.
 const (
 	settleWithin = Lease + 2*time.Second
 	answerBefore = time.Second
 )
 
 // Replace checks that the impact is confirmed, stores the configuration and waits until the change is settled. An
-// unchanged configuration is not stored again; Replace then waits for the change that stored it.
+// unchanged configuration is not stored again; then Replace waits until the earlier change is settled.
 func (c *Changes) Replace(ctx context.Context, r Request) (*Version, error) {
 	document, err := form(r.Config)
 	if err != nil {
@@ -129,7 +130,7 @@ func (c *Changes) store(ctx context.Context, tx pgx.Tx, r Request, document []by
 	return next, pg.Notify(ctx, tx, db.HardwareTopic)
 }
 
-// settled waits for the Settler, until shortly before the caller's deadline.
+// settled waits until a Settler has settled the change, or until shortly before the caller's deadline.
 func (c *Changes) settled(ctx context.Context, number int64) error {
 	waiting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// Lease is how long an instance may serve its copy without checking the database. It is also the longest time
-	// that a change waits for an instance that was killed.
+	// Lease is how long an instance may serve its copy without checking the database. A change therefore waits no
+	// longer than this for an instance that was killed.
 	Lease = 5 * time.Second
-	// renewEvery is short enough that one renewal may fail.
+	// renewEvery allows one renewal to fail before the lease ends.
 	renewEvery = Lease / 3
-	// leaveWithin bounds the release of the lease at shutdown.
+	// leaveWithin limits the release of the lease at shutdown.
 	leaveWithin = time.Second
 )
 
@@ -50,8 +50,8 @@ func (c *Copy) Current(ctx context.Context) (*Version, error) {
 	return c.Store.Head(ctx, c.Pool)
 }
 
-// Renew loads the newest configuration and takes a lease. The copy is replaced before the row is written, so a row
-// with a version proves that the instance serves nothing older.
+// Renew loads the newest configuration and takes a lease. It replaces the copy before it writes the row of the lease,
+// so an instance whose row has a version serves no older version.
 func (c *Copy) Renew(ctx context.Context) error {
 	start := c.Mono()
 	err := pg.InTx(ctx, c.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -73,7 +73,7 @@ func (c *Copy) Renew(ctx context.Context) error {
 	return pg.Notify(ctx, c.Pool, db.HardwareTakenTopic)
 }
 
-// Run keeps the copy fresh until ctx ends, then releases the lease.
+// Run renews the copy and its lease until ctx ends, and then releases the lease.
 func (c *Copy) Run(ctx context.Context) error {
 	changed := c.Hub.Wait(db.HardwareTopic)
 	defer changed.Close()
@@ -92,7 +92,7 @@ func (c *Copy) Run(ctx context.Context) error {
 	}
 }
 
-// leave ends the lease in this process before it deletes the lease's row.
+// leave ends the lease in this process, and then deletes its row.
 func (c *Copy) leave(ctx context.Context) error {
 	c.mu.Lock()
 	c.until = 0

@@ -51,7 +51,7 @@ type Profile struct {
 	DiskGB      int      `json:"disk_gb"`
 	RDMA        bool     `json:"rdma"`
 	Pools       []string `json:"pools"`
-	Teams       []string `json:"teams"` // team keys as given
+	Teams       []string `json:"teams"` // team keys as requested
 	MaxRunningS *int     `json:"max_running_s"`
 	Default     bool     `json:"default"`
 	// TeamIDs are the ids of Teams.
@@ -91,7 +91,8 @@ func (c *Config) OpenTo(admin bool, teams []string) Config {
 // typeDuplicate is the error type for a duplicate name.
 const typeDuplicate = "duplicate_key"
 
-// Check finds faults that concern more than one field: duplicate keys, profiles of unknown series, two defaults.
+// Check returns the faults that concern several fields: duplicate keys, profiles of unknown series, and more than one
+// default.
 func (c *Config) Check() []fault.Field {
 	var faults []fault.Field
 	names := map[string]bool{}
@@ -146,7 +147,7 @@ type ProfileRequest struct {
 	RunningS int
 }
 
-// Refusal returns why a profile does not admit a request, or "" if it does.
+// Refusal returns why the profile does not allow a request, or "" if it does.
 func (p *Profile) Refusal(a ProfileRequest) string {
 	switch {
 	case len(p.Pools) > 0 && !slices.Contains(p.Pools, a.Pool.Pool):
@@ -172,7 +173,7 @@ func (p *Profile) OpenTo(teamID string) bool {
 	return len(p.TeamIDs) == 0 || slices.Contains(p.TeamIDs, teamID)
 }
 
-// Fill sets the sizes that a request leaves at 0 to those of the profile.
+// Fill sets each size that a request leaves at 0 to the size of the profile.
 func (p *Profile) Fill(want *job.Pool) {
 	for _, part := range []struct {
 		into *int

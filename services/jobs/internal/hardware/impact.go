@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Use is a live job that names profiles.
+// Use is a live job that requests profiles.
 type Use struct {
 	JobID    string
 	Waiting  bool
@@ -19,11 +19,11 @@ type Use struct {
 	Pools    []job.Pool
 }
 
-// Effect is what a change does to the live jobs of one profile.
+// Effect describes how a change affects the live jobs that request one profile.
 type Effect struct {
 	Profile string   `json:"profile"`
 	Why     string   `json:"why"`
-	Waiting []string `json:"waiting"` // ids of jobs
+	Waiting []string `json:"waiting"` // ids of queued jobs
 	Placed  []string `json:"placed"`
 }
 
@@ -103,7 +103,8 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Digest identifies what a sender confirms: the version being replaced, the new document, and the effects.
+// Digest identifies the impact that a caller confirms. It is computed from the version to be replaced, the new
+// document, and the effects.
 func Digest(version int64, document []byte, effects []Effect) (string, error) {
 	raw, err := json.Marshal(map[string]any{"from": version, "to": json.RawMessage(document), "effects": effects})
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
-// SubjectConfig names the configuration in the event and audit tables.
+// SubjectConfig is the kind of the configuration as a subject in the event and audit tables.
 const SubjectConfig = "hardware_config"
 
-// SettleArgs are the arguments of the queue job that settles a change: it waits until every instance has the version,
-// then writes the audit row.
+// SettleArgs are the arguments of the River job that settles a change. The job waits until every instance has the
+// version, and then writes the audit row.
 type SettleArgs struct {
 	Version int64 `json:"version"`
 }
 
-// Kind returns the job's name in the queue.
+// Kind returns the name of this kind of River job.
 func (SettleArgs) Kind() string { return "settle_hardware" }
 
 const (
@@ -36,8 +36,8 @@ const (
 	lookEvery = 250 * time.Millisecond
 )
 
-// Settler settles changes. Several may work on the same change at once, or again after a crash: the configuration is
-// marked as settled in the transaction of its audit row.
+// Settler settles changes. Several settlers may work on the same change: the transaction that writes the audit row also
+// marks the configuration as settled, so only one of them succeeds.
 type Settler struct {
 	river.WorkerDefaults[SettleArgs]
 	Pool   *pgxpool.Pool
@@ -85,7 +85,8 @@ func (s *Settler) settle(ctx context.Context, tx pgx.Tx, number int64) error {
 // NextRetry retries after one second: an unreachable instance delays a change by at most its lease.
 func (s *Settler) NextRetry(*river.Job[SettleArgs]) time.Time { return s.Clock.Now().Add(time.Second) }
 
-// await calls ok until it returns true or an error, or ctx ends. It calls it on every wake-up and every lookEvery.
+// await calls ok on every notification, and at least every lookEvery. It returns when ok returns true or an error, or
+// when ctx ends.
 func await(ctx context.Context, hub *pg.NotifyHub, clk clock.Clock, ok func(ctx context.Context) (bool, error)) error {
 	moved := hub.Wait(db.HardwareTakenTopic)
 	defer moved.Close()

@@ -73,7 +73,8 @@ func (b *bench) instance() *instance {
 	return i
 }
 
-// run starts an instance's loops, including the queue's if works is set, and waits until it has a lease.
+// run starts the loops of an instance and waits until it has a lease. If works is true, it also starts the River
+// worker.
 func (b *bench) run(i *instance, works bool) *instance {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
@@ -103,7 +104,7 @@ func (b *bench) count(from string, args ...any) (n int) {
 	return n
 }
 
-// with returns a configuration that differs from others by its single series.
+// with returns a configuration with one series, which depends on n.
 func with(n int) hardware.Config {
 	return hardware.Config{
 		Series:   []hardware.Series{{Key: fmt.Sprintf("s%d", n), Model: "m", Aliases: []string{}}},
@@ -140,7 +141,7 @@ func TestReplaceVisibleOnAllInstances(t *testing.T) {
 	require.Equal(t, 20, b.count(`event WHERE type = 'hardware.replaced'`))
 }
 
-// A hung instance serves nothing older either: the change waits for the end of its lease.
+// A hung instance serves no older configuration either, because the change waits for the end of its lease.
 func TestReplaceWaitsForLeaseOfHungInstance(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -182,7 +183,7 @@ func (failing) InsertTx(context.Context, pgx.Tx, river.JobArgs, *river.InsertOpt
 	return nil, errors.New("the process died")
 }
 
-// Wherever a process dies between the steps, another one finishes the change, exactly once.
+// If a process dies after any step, another process completes the change, and does so only once.
 func TestReplaceCrashRecovery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

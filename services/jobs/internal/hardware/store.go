@@ -30,7 +30,7 @@ func (s Store) Head(ctx context.Context, q pg.Querier) (*Version, error) {
 	return scanVersion(q.QueryRow(ctx, headSelect))
 }
 
-// Lock returns the configuration in force and keeps it from being replaced until the transaction ends.
+// Lock returns the configuration in force and locks it, so that no other transaction can replace it.
 func (s Store) Lock(ctx context.Context, tx pgx.Tx) (*Version, error) {
 	return s.held(ctx, tx, "UPDATE")
 }
@@ -45,7 +45,7 @@ func (s Store) held(ctx context.Context, tx pgx.Tx, how string) (*Version, error
 	if err := tx.QueryRow(ctx, `SELECT version FROM hardware_head FOR `+how).Scan(&number); err != nil {
 		return nil, fmt.Errorf("lock the hardware configuration: %w", err)
 	}
-	// A separate statement: the one that waited for the lock may still see the old version.
+	// Read in a separate statement: the statement that waited for the lock may still return the old version.
 	return scanVersion(tx.QueryRow(ctx, headSelect))
 }
 
@@ -77,17 +77,17 @@ func (s Store) Insert(ctx context.Context, tx pgx.Tx, number int64, document []b
 	return nil
 }
 
-// Uses returns the live jobs that name profiles.
+// Uses returns the live jobs that request profiles.
 func (s Store) Uses(ctx context.Context, q pg.Querier) ([]Use, error) {
 	rows, err := q.Query(ctx, `SELECT id, state = 'queued', team_id, running_s, pools FROM job
 		WHERE ended_at IS NULL AND EXISTS (SELECT FROM jsonb_array_elements(pools) p WHERE coalesce(p ->> 'profile', '') <> '')
 		ORDER BY id`)
 	if err != nil {
-		return nil, fmt.Errorf("list the jobs that name profiles: %w", err)
+		return nil, fmt.Errorf("list the jobs that request profiles: %w", err)
 	}
 	uses, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Use])
 	if err != nil {
-		return nil, fmt.Errorf("list the jobs that name profiles: %w", err)
+		return nil, fmt.Errorf("list the jobs that request profiles: %w", err)
 	}
 	return uses, nil
 }
@@ -138,14 +138,15 @@ func (s Store) Leave(ctx context.Context, q pg.Querier, replica string) error {
 	return nil
 }
 
-// Behind counts the instances that may still serve an older version. It also deletes leases that ended an hour ago.
+// Behind returns the number of instances that may still serve an older version. It also deletes leases that ended an
+// hour ago or earlier.
 func (s Store) Behind(ctx context.Context, q pg.Querier, number int64) (n int, err error) {
 	if _, err := q.Exec(ctx, `DELETE FROM hardware_replica WHERE until < clock_timestamp() - interval '1 hour'`); err != nil {
 		return 0, fmt.Errorf("delete old instances: %w", err)
 	}
 	err = q.QueryRow(ctx, `SELECT count(*) FROM hardware_replica WHERE version < $1 AND until > clock_timestamp()`, number).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("count the instances that are behind: %w", err)
+		return 0, fmt.Errorf("count the instances with an older version: %w", err)
 	}
 	return n, nil
 }

@@ -7,7 +7,7 @@ import "time"
 // Lifetime is how long an ingest token is valid.
 const Lifetime = 30 * 24 * time.Hour
 
-// Grant is what a token gives access to.
+// Grant describes the attempt and the run to which a token gives access.
 type Grant struct {
 	JobID     string
 	RunID     string

@@ -1,6 +1,6 @@
 // Package job owns jobs and their attempts: the state machine, the outcome of an attempt, and the event of
-// every change. Package gang combines the states of a job's nodes, package watch streams a job's changes, and
-// package desk serves the API.
+// every change. Package gang combines the states of a job's nodes, and package jobapi serves the API and
+// streams the changes of jobs.
 //
 // The domain files (job.go, attempt.go, outcome.go, lifecycle.go, stop.go, pause.go, reason.go) are pure: they
 // change values and get times, rows and messages as arguments. Only store*.go use SQL, and they check every
@@ -83,7 +83,7 @@ const (
 	WaitBackoff      = "backoff"
 )
 
-// Pool is a part of a job's gang: nodes of one pool with one role.
+// Pool is one part of a job's gang: nodes with the same role from one pool.
 type Pool struct {
 	Pool        string `json:"pool"`
 	Role        string `json:"role"`
@@ -120,7 +120,7 @@ func (r Room) Holds(need Room) bool {
 	return r.GPUs >= need.GPUs && r.Slots >= need.Slots && r.CPUs >= need.CPUs && r.Memory >= need.Memory
 }
 
-// Queue describes why and since when a job waits.
+// Queue describes why a job waits and since when.
 type Queue struct {
 	Position int       `json:"position"`
 	Reason   string    `json:"reason"`

@@ -35,20 +35,20 @@ const (
 	RetryPreempted = "preempted"
 )
 
-// Where a retry starts.
+// The points from which a retry starts.
 const (
 	ResumeLatest = "latest"
 	ResumeNone   = "none"
 )
 
-// EndReason is what an end reason leads to: the state, and the retry class, which is empty if the reason is never
+// EndReason describes an end reason: the state to which it leads, and its retry class, which is empty if it is never
 // retried.
 type EndReason struct {
 	State State
 	Class string
 }
 
-// EndReasons returns the fate of every end reason.
+// EndReasons returns the state and the retry class of every end reason.
 func EndReasons() map[string]EndReason {
 	return map[string]EndReason{
 		ReasonCompleted:         {Succeeded, ""},

@@ -126,7 +126,7 @@ func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string,
 	return signals, nil
 }
 
-// maxSignalled bounds one list. Runs beyond it learn their signal when they poll.
+// maxSignalled is the maximum number of runs in one list. Further runs get their signal when they poll.
 const maxSignalled = 10_000
 
 // Lock loads a job for a change and blocks other changes until the transaction ends.

@@ -34,7 +34,7 @@ type Admission struct {
 	Hardware hardware.Store
 }
 
-// origin is where a job comes from: its parent runs and its first checkpoint.
+// origin describes the job from which a new job is made: its runs as parents, and its last checkpoint.
 type origin struct {
 	parents    []job.Parent
 	checkpoint *job.Checkpoint

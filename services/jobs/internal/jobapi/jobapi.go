@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Changes are the changes to a job. Nil fields stay as they are.
+// Changes are the requested changes of a job. A nil field is not changed.
 type Changes struct {
 	Name                        *string
 	Labels                      map[string]string // an empty value removes the label

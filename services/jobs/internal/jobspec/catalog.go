@@ -20,7 +20,7 @@ type Input struct {
 	Required bool   `json:"required"`
 }
 
-// Object is an object of the object store that the executor places in the attempt's files.
+// Object is an object in the object store that the executor downloads into the attempt's files.
 type Object struct {
 	Path, URI string
 	Size      int64
@@ -34,7 +34,7 @@ type Environment struct {
 	SDK                  bool
 }
 
-// Bound is a dataset or model that a reference was resolved to.
+// Bound is the dataset or model to which a reference was resolved.
 type Bound struct {
 	Name, Ref, Digest string
 	Files             []Object
@@ -47,7 +47,7 @@ type Resolved struct {
 	Inputs  *Inputs
 }
 
-// Inputs is what the bindings of a spec resolve to with the submitter's permissions.
+// Inputs are the datasets and models to which the bindings of a spec refer, as far as the submitter may use them.
 type Inputs struct {
 	Datasets            []Bound
 	Model               *Bound

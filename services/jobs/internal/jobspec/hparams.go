@@ -65,7 +65,7 @@ func compile(raw []byte) (*jsonschema.Schema, error) {
 	return c.Compile(schemaURL)
 }
 
-// flat decodes an object whose values contain no objects.
+// flat decodes an object. It rejects an object in which a value contains another object.
 func flat(raw []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -3,8 +3,8 @@
 // versions, packages, and the datasets and models of its bindings, with the caller's identity. What the caller may not
 // see is reported as unknown.
 //
-// It promises that equivalent submissions have the same form and digest, and that no field of the API is lost. It
-// stores nothing and knows nothing about rows or pools. Only the *_proto.go files use proto types.
+// Equivalent submissions have the same canonical form and digest, and no field of the API is lost. The package stores
+// nothing. Only the *_proto.go files use proto types.
 package jobspec
 
 import (
@@ -18,10 +18,10 @@ import (
 // Dialect is the JobSpec dialect of this control plane.
 const Dialect = "service/v1"
 
-// DefaultProject is the project of a job whose spec names none.
+// DefaultProject is the project of a job whose spec contains no project.
 const DefaultProject = "default"
 
-// Spec is a JobSpec with every default filled in. Its canonical JSON form is stored, shown and digested.
+// Spec is a JobSpec with all defaults set. Its canonical JSON is stored, shown to users and digested.
 type Spec struct {
 	Name      string            `json:"name"`
 	Project   string            `json:"project"`
@@ -128,7 +128,7 @@ const (
 // maxSeed is the largest integer that is exact in JSON, whose numbers are doubles.
 const maxSeed = 1<<53 - 1
 
-// Complete fills in the fields that a spec stored by an earlier release lacks.
+// Complete sets the fields that are missing in a spec that an earlier release stored.
 func (s *Spec) Complete() {
 	if s.Checkpoint == (Checkpoint{}) {
 		s.Checkpoint = Checkpoint{GraceS: defaultGraceS, RequiredForPause: true}

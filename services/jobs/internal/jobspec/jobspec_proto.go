@@ -8,8 +8,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// FromProto converts a submitted spec and fills in its defaults, except the seed: it is drawn later, because a refused
-// submission needs none.
+// FromProto converts a submitted spec and sets its defaults. The seed remains unset: it is drawn when the submission is
+// admitted.
 func FromProto(m *jobsv1.JobSpec) (Spec, error) {
 	s := Spec{
 		Name: m.GetName(), Project: or(m.GetProject(), DefaultProject), Labels: notNil(m.GetLabels()), Notes: m.GetNotes(),

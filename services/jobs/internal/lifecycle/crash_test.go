@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/lifecycle"
 )
 
-// waiting adds n jobs that have passed their queue limit.
+// waiting inserts n queued jobs that have waited longer than their queue limit.
 func (b *reconcileBench) waiting(n int) {
 	b.t.Helper()
 	b.exec(`INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority, spec,
@@ -27,7 +27,7 @@ func (b *reconcileBench) waiting(n int) {
 			now(), now() - interval '1 hour', 1, 'queued' FROM generate_series(1, $1) n`, n)
 }
 
-// dying simulates a crash while a job ends, after it has ended a number of other jobs.
+// dying simulates a crash while a job ends. It lets a number of other jobs end first.
 type dying struct {
 	left *int
 }
@@ -41,7 +41,7 @@ func (d dying) CloseRun(context.Context, pgx.Tx, string) error {
 	return nil
 }
 
-// passErr runs one pass as a replica that has led for an hour.
+// passErr runs one pass as a replica that has been the leader for an hour.
 func (b *reconcileBench) passErr(ctx context.Context) error {
 	return b.r.RunOnce(ctx, clock.Real().Now().Add(-time.Hour))
 }
@@ -86,7 +86,7 @@ func TestReconciler_RunOnce_continuesAfterFailure(t *testing.T) {
 	require.Equal(t, 1, b.count(`node WHERE state = 'lost'`))
 }
 
-// onlyOnce fails once, for the job after turn others.
+// onlyOnce fails once: for the job that follows turn other jobs.
 type onlyOnce struct{ turn *int }
 
 func (o onlyOnce) CloseRun(context.Context, pgx.Tx, string) error {
@@ -97,7 +97,7 @@ func (o onlyOnce) CloseRun(context.Context, pgx.Tx, string) error {
 	return nil
 }
 
-// A leader that lost its connection may keep running beside the next leader.
+// A leader that lost its connection may run at the same time as the next leader.
 func TestReconciler_RunOnce_concurrentLeadersActOnce(t *testing.T) {
 	t.Parallel()
 	b := reconcileNewBench(t)

@@ -31,7 +31,7 @@ type Driver struct {
 	IDs    *id.Source
 }
 
-// scene is a locked job with its current attempt and the works of that attempt.
+// scene holds a locked job, its current attempt, and the works of that attempt.
 type scene struct {
 	job     *job.Job
 	before  job.State
@@ -71,7 +71,7 @@ func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Con
 	})
 }
 
-// advance updates the job and the attempt from the current state of the works and saves both.
+// advance updates the job and the attempt from the current state of the works, and saves both.
 func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cause) error {
 	if s.attempt.Over() {
 		return nil

@@ -25,8 +25,8 @@ func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 	return errors.Join(errs...)
 }
 
-// EvictIdle moves off the node only what has no state to save: engines, and placements that the node has not
-// acknowledged.
+// EvictIdle removes from the node only the work that has no state to save: engines, and placements that the node has
+// not acknowledged.
 func (d *Driver) EvictIdle(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {

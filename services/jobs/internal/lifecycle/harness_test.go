@@ -158,7 +158,7 @@ func (b *bench) held() int {
 	return a.Held
 }
 
-// seen returns a node's report on a work in a phase.
+// seen returns the report of a node that a work is in the given phase.
 func seen(w *assignment.Work, phase string, exit *gang.Exit) assignment.Observed {
 	at := clock.Real().Now()
 	s := assignment.Observed{Key: w.Key, Phase: phase, Exit: exit}

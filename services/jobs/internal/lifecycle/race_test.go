@@ -22,7 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/scheduler"
 )
 
-// balance checks that the held GPUs of every account equal the sum over its attempts.
+// balance checks that every account holds exactly the GPUs that its attempts hold, and that ended attempts and jobs
+// hold nothing.
 func (b *bench) balance() {
 	b.t.Helper()
 	require.Zero(b.t, b.count(`account a WHERE held <> (SELECT coalesce(sum(t.held), 0) FROM attempt t JOIN job j ON j.id = t.job_id
@@ -79,8 +80,8 @@ func TestConcurrentStopEndAndLossEndJobOnce(t *testing.T) {
 // errCrash rolls back a transaction, as a crash of the process would.
 var errCrash = errors.New("the process died")
 
-// TestLedgerBalancesUnderConcurrency runs schedulers, node reports, lost nodes and stops
-// concurrently, some of them interrupted, and checks the ledger all the while.
+// TestLedgerBalancesUnderConcurrency runs schedulers, node reports, node losses and stops concurrently and interrupts
+// some of them. Meanwhile it checks the ledger.
 func TestLedgerBalancesUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
@@ -148,7 +149,7 @@ func (b *bench) limit(gpus int) error {
 	})
 }
 
-// randomStep does one random thing to the cluster.
+// randomStep performs one random action on the cluster.
 func (b *bench) randomStep(r *rand.Rand, jobs []*job.Job, schedule func() error) error {
 	ctx, j, node := b.t.Context(), jobs[r.IntN(len(jobs))], fmt.Sprintf("nod_%d", 1+r.IntN(2))
 	switch r.IntN(8) {
@@ -233,7 +234,7 @@ func TestInterruptedStepIsCompletedByNextReport(t *testing.T) {
 	b.balance()
 }
 
-// cutter terminates the database connection during the transaction that ends a job.
+// cutter terminates the database connection within the transaction that ends a job.
 type cutter struct{ pool *pgxpool.Pool }
 
 func (c cutter) CloseRun(ctx context.Context, tx pgx.Tx, _ string) error {

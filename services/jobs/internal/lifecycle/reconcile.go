@@ -22,7 +22,8 @@ type Reconciler struct {
 	Nodes  *fleet.Liveness
 	Works  *assignment.Store
 	Clock  clock.Clock
-	// Lease is how long a silent node counts as ready. Fence is how long it keeps its works.
+	// Lease is how long a node remains ready after its last message. Fence is how long after its last message its works
+	// are given up.
 	Lease, Fence time.Duration
 }
 
@@ -37,8 +38,8 @@ func (r *Reconciler) RunOnce(ctx context.Context, since time.Time) error {
 	return errors.Join(errs...)
 }
 
-// fence releases the works of nodes that were silent for the whole fence. A lost node had already been silent for
-// Lease when it was declared lost, so only the rest counts from then.
+// fence releases the works of nodes that have been silent for Fence. A node is marked as lost after it has been silent
+// for Lease, so it must then have been lost for Fence - Lease.
 func (r *Reconciler) fence(ctx context.Context) error {
 	nodes, err := r.Nodes.NodesToFence(ctx, max(0, r.Fence-r.Lease))
 	if err != nil {

@@ -33,7 +33,7 @@ type reconcileBench struct {
 	r    *lifecycle.Reconciler
 }
 
-// newBench creates the ready node nod_1, seen just now, with the engine wrk_1 on it.
+// reconcileNewBench creates the ready node nod_1, which was seen just now and runs the engine wrk_1.
 func reconcileNewBench(t *testing.T) *reconcileBench {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
@@ -65,7 +65,7 @@ func (b *reconcileBench) count(from string) (n int) {
 	return n
 }
 
-// pass runs one pass at a later time, as a replica that has led for the given time.
+// pass runs one pass after the given time, as a replica that has been the leader for led.
 func (b *reconcileBench) pass(after, led time.Duration) {
 	b.t.Helper()
 	require.NoError(b.t, b.r.RunOnce(pg.WithOffset(b.t.Context(), after), clock.Real().Now().Add(-led)))
@@ -79,7 +79,7 @@ func TestReconciler_RunOnce_silentNodeLostThenFenced(t *testing.T) {
 		lost, unplace int
 	}{
 		{after: 20 * time.Second, led: time.Hour},
-		{after: 5 * time.Minute, led: 20 * time.Second}, // a new leader does not trust the silence
+		{after: 5 * time.Minute, led: 20 * time.Second}, // a new leader does not rely on the silence before it led
 		{after: 35 * time.Second, led: time.Hour, lost: 1},
 		{after: 80 * time.Second, led: time.Hour, lost: 1},
 		{after: 100 * time.Second, led: time.Second, lost: 1},

@@ -13,7 +13,7 @@ const (
 	Team Kind = "team"
 )
 
-// Holder is what an attempt counts against: its owner and, if its project belongs to a team, that team.
+// Holder identifies whose quota an attempt uses: its owner's and, if its project belongs to a team, that team's.
 type Holder struct{ UserID, TeamID string }
 
 // Account is the limit and the holdings of a holder.
@@ -26,7 +26,8 @@ type Account struct {
 // Available returns how many more GPUs could be placed now.
 func (a Account) Available() int { return max(0, a.Limit-a.Held) }
 
-// Admits reports whether a request fits the limit. It ignores what is held, because the job can wait for that.
+// Admits reports whether a request is within the limit. GPUs that are held now do not matter, because the job can wait
+// for them.
 func (a Account) Admits(gpus int) bool { return gpus <= a.Limit }
 
 // Ledger reads and writes the holdings.

@@ -21,7 +21,7 @@ func (l Ledger) Team(ctx context.Context, q pg.Querier, teamID string) (Account,
 	return all[teamID], err
 }
 
-// Holding is Accounts without Queued.
+// Holding is like Accounts, but does not compute Queued.
 func (l Ledger) Holding(ctx context.Context, q pg.Querier, k Kind, ids []string) (map[string]Account, error) {
 	return l.read(ctx, q, k, ids, `SELECT NULL::text AS id, 0 AS gpus WHERE false`)
 }
@@ -112,7 +112,7 @@ func (l Ledger) Set(ctx context.Context, tx pgx.Tx, k Kind, id string, limit *in
 	if err := tx.QueryRow(ctx, `SELECT set_limit FROM account WHERE user_id = $1`, id).Scan(&before); err != nil {
 		return nil, fmt.Errorf("read the limit: %w", err)
 	}
-	// The previous release reads own_limit and gpu_limit.
+	// The previous release still reads own_limit and gpu_limit.
 	_, err = tx.Exec(ctx, `UPDATE account SET set_limit = $2::int, own_limit = $2::int IS NOT NULL, set_by = $4, set_at = now(),
 		gpu_limit = greatest(coalesce($2::int, $3), held) WHERE user_id = $1`, id, limit, l.otherwise(k), by)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 // accountLimit is the table constraint that an account never holds more than its limit.
 const accountLimit = "account_limit"
 
-// Move moves the GPUs that an account holds for jobs to the account of their new owner. It ends nothing. An account
-// with the default limit may exceed it this way, and gets nothing new until it is below the limit again. An account
-// with its own limit may not exceed it: Move fails with a conflict.
+// Move moves the GPUs that jobs hold from their former owner's account to the new owner's. It ends no attempt. If the
+// new owner's account has the default limit, it may exceed the limit and then gets no GPUs until it is below the limit
+// again. If it has its own limit, which the GPUs would exceed, Move returns a conflict.
 func (l Ledger) Move(ctx context.Context, tx pgx.Tx, from, to string, gpus int) error {
 	if gpus == 0 {
 		return nil
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO account (user_id, gpu_limit) VALUES ($1, $2) ON CONFLICT (user_id) DO NOTHING`, to, l.Default)
 	if err != nil {
-		return fmt.Errorf("open the account: %w", err)
+		return fmt.Errorf("create the account: %w", err)
 	}
 	// Lock in one order, so that two moves never deadlock.
 	if _, err := tx.Exec(ctx, `SELECT FROM account WHERE user_id IN ($1, $2) ORDER BY user_id FOR UPDATE`, from, to); err != nil {

@@ -24,7 +24,7 @@ type CloseArgs struct {
 // Kind returns the job's name in the queue.
 func (CloseArgs) Kind() string { return "close_run" }
 
-// Inserter adds jobs to the queue in a transaction: a *queue.Client.
+// Inserter inserts River jobs in a transaction.
 type Inserter interface {
 	InsertTx(ctx context.Context, tx pgx.Tx, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 }
@@ -32,7 +32,8 @@ type Inserter interface {
 // Closing queues the closing of runs.
 type Closing struct{ Queue Inserter }
 
-// closeTries is the number of tries. They last for days, because readers of a run without eof never reach its end.
+// closeTries is the maximum number of tries, enough for several days: without eof, readers of the run would wait
+// forever.
 const closeTries = 20_000
 
 // CloseRun queues the closing of a run in the transaction that ends it.

@@ -45,7 +45,7 @@ type Waiting struct {
 // Account is the GPU limit of an owner or a team, and the GPUs that it holds.
 type Account struct{ Limit, Held int }
 
-// Place is one rank of a gang and its node.
+// Place is the node of one rank of a gang.
 type Place struct {
 	NodeID string
 	Rank   int
@@ -68,10 +68,10 @@ type plan struct {
 	reserved map[string]reservation // by pool
 }
 
-// reservation names the blocked job that a pool is reserved for.
+// reservation identifies the blocked job for which a pool is reserved.
 type reservation struct {
 	jobID string
-	// bulk means that the job lacks only CPUs or memory.
+	// bulk is true if the job lacks only CPUs or memory.
 	bulk bool
 }
 
@@ -126,7 +126,7 @@ func (p *plan) job(w Waiting) Decision {
 	if d := p.quota(w, demand); d.Reason != "" {
 		return d
 	}
-	passed := "" // a pool reserved for a job that this one cannot delay
+	passed := "" // a pool reserved for a job that this job cannot delay
 	for _, pool := range w.Pools {
 		ahead, ok := p.reserved[pool.Pool]
 		if !ok {
@@ -184,7 +184,8 @@ func (p *plan) quota(w Waiting, demand int) Decision {
 	return Decision{}
 }
 
-// short returns why a gang has no room. If the ready nodes would have room when empty, it reserves the job's pools.
+// short returns why a gang has no room. If the ready nodes would have room without their current work, short reserves
+// the job's pools.
 func (p *plan) short(w Waiting, pool job.Pool) Decision {
 	if whole, lacking := p.gang(w.Pools, empty, 0); whole == nil {
 		detail := "pool " + lacking.Pool + " has too few suitable ready nodes; " + needs(lacking)
@@ -197,7 +198,7 @@ func (p *plan) short(w Waiting, pool job.Pool) Decision {
 	return Decision{Reason: job.WaitPoolCapacity, Detail: "pool " + pool.Pool + " is full; " + needs(pool)}
 }
 
-// light reports whether a gang takes only slots.
+// light reports whether a gang needs only slots.
 func light(pools []job.Pool) bool {
 	return !slices.ContainsFunc(pools, func(p job.Pool) bool { return p.GPUsPerNode > 0 || p.CPU > 0 || p.MemoryGB > 0 })
 }

@@ -19,8 +19,8 @@ type Node struct {
 	Drivers             []string // engine drivers; if empty, any
 }
 
-// Views of a node for plan.gang: asItIs with its free resources, bulkFree with all CPUs and memory free, empty with
-// everything free.
+// These functions are the views of a node for plan.gang: asItIs with its free resources, bulkFree with all CPUs and
+// memory free, and empty with all resources free.
 func asItIs(n Node) Node { return n }
 
 func bulkFree(n Node) Node {
@@ -42,7 +42,7 @@ func (n *Node) take(need job.Room) {
 	n.CPUsFree, n.MemoryFree = n.CPUsFree-need.CPUs, n.MemoryFree-need.Memory
 }
 
-// needs describes the demand of a part of a gang, as in "the job needs 1 node with 2 GPUs and 1 CPU".
+// needs describes what a part of a gang needs, as in "the job needs 1 node with 2 GPUs and 1 CPU".
 func needs(p job.Pool) string {
 	var each []string
 	if p.GPUsPerNode > 0 {

@@ -118,7 +118,7 @@ func nodeOf(n *fleet.Node) Node {
 	}
 }
 
-// errRaced ends a placement that no longer fits the rows. The next pass decides again.
+// errRaced ends a placement whose resources were taken after Plan had read them. The next pass decides again.
 var errRaced = errors.New("the placement is out of date")
 
 // place carries out one decision in one transaction.

@@ -98,7 +98,7 @@ func TestPlan_ranksGetSeparateNodes(t *testing.T) {
 	require.Equal(t, "rollout", places[2].Pool.Role)
 }
 
-// world returns a random cluster with a random queue.
+// world returns random nodes, waiting jobs and accounts.
 func world(r *rand.Rand) ([]scheduler.Node, []scheduler.Waiting, map[string]scheduler.Account) {
 	var nodes []scheduler.Node
 	for i := range 1 + r.IntN(5) {

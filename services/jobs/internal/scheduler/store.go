@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// lookahead bounds how many waiting jobs and engines one pass considers. Later passes get to the rest.
+// lookahead is the maximum number of jobs, and of engines, that one pass considers. Later passes consider the rest.
 const lookahead = 1000
 
 func waitingJobs(ctx context.Context, q pg.Querier) ([]Waiting, error) {

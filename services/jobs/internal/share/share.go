@@ -26,7 +26,7 @@ import (
 // Kind is the kind of a link's target.
 type Kind string
 
-// The kinds.
+// The kinds of targets.
 const (
 	Job        Kind = "job"
 	Comparison Kind = "comparison"
@@ -109,5 +109,5 @@ func (s *Share) checkTargets() []fault.Field {
 	return faults
 }
 
-// errGone is the response to every link that shows nothing. It is the same as for an unknown path.
+// errGone returns the response for a link that shows nothing. It is the same as the response for an unknown path.
 func errGone() error { return fault.New(fault.Absent, "", "Not Found") }

@@ -20,8 +20,8 @@ type Owners struct {
 	Trail  db.Recorder
 }
 
-// Transfer transfers everything that from owns to another user, and returns the counts. Rows are locked in the order
-// of package drive: jobs, accounts, work items.
+// Transfer transfers the resources of the user from to another user, and returns the counts. It locks rows in the order
+// of package lifecycle: jobs, accounts, works.
 func (o *Owners) Transfer(ctx context.Context, from string, to Person) (Counts, error) {
 	var moved Counts
 	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {

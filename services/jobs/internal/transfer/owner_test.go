@@ -94,7 +94,7 @@ func TestTransferOverQuotaMovesNothing(t *testing.T) {
 	require.Zero(t, b.count(`audit WHERE action LIKE '%.transfer'`))
 }
 
-// Under concurrent changes an account always holds exactly what its own attempts hold.
+// While jobs change concurrently, an account always holds exactly the GPUs that its attempts hold.
 func TestTransferKeepsLedgerBalanced(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 100)

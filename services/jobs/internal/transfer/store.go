@@ -19,7 +19,7 @@ func count(ctx context.Context, q pg.Querier, userID string) (c Counts, err erro
 	err = q.QueryRow(ctx, `SELECT (SELECT count(*) FROM job WHERE owner_id = $1), (SELECT count(*) FROM run WHERE owner_id = $1)`, userID).
 		Scan(&c.Jobs, &c.Runs)
 	if err != nil {
-		return c, fmt.Errorf("count what a user owns: %w", err)
+		return c, fmt.Errorf("count the jobs and runs of a user: %w", err)
 	}
 	return c, nil
 }

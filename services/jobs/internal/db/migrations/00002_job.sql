@@ -1,5 +1,5 @@
 -- +goose Up
--- GPUs held per account. The account's first reservation creates the row.
+-- GPUs held per account. The first reservation of an account inserts its row.
 CREATE TABLE account (
     user_id   text    PRIMARY KEY,
     gpu_limit integer NOT NULL CHECK (gpu_limit >= 0),
@@ -19,10 +19,10 @@ CREATE TABLE job (
     visibility          text        NOT NULL,
     labels              jsonb       NOT NULL,
     priority            integer     NOT NULL CHECK (priority BETWEEN 0 AND 100),
-    -- json, not jsonb: spec_digest covers the canonical text, which jsonb would not preserve.
+    -- json, not jsonb: spec_digest is computed from the canonical text, which jsonb would not preserve.
     spec                json        NOT NULL,
     spec_digest         text        NOT NULL,
-    -- Serialized AttemptSpec without its per-attempt fields; opaque here.
+    -- Serialized AttemptSpec without the fields that are set for each attempt. The database does not interpret it.
     template            bytea       NOT NULL,
     pools               jsonb       NOT NULL,
     gpus                integer     NOT NULL CHECK (gpus >= 0),

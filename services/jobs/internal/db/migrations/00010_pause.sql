@@ -1,7 +1,7 @@
 -- +goose Up
--- Jobs that are being paused, and paused jobs. The signal columns describe the request that is pending for the training
--- process. checkpoint is the newest registered checkpoint that training can resume from. retries counts attempts that
--- followed a failed attempt; an attempt that follows a pause does not use up a retry.
+-- Jobs that are being paused, and paused jobs. The signal columns describe the signal that is pending for the training
+-- process. checkpoint is the newest registered checkpoint from which training can resume. retries is the number of
+-- attempts that followed a failed attempt; an attempt after a pause is not a retry.
 ALTER TABLE job DROP CONSTRAINT job_state_check;
 ALTER TABLE job ADD CONSTRAINT job_state_check CHECK (state IN
     ('queued', 'scheduled', 'starting', 'running', 'pausing', 'paused', 'stopping', 'succeeded', 'failed', 'stopped'));

@@ -1,6 +1,6 @@
 -- +goose Up
--- hold is what an admin ordered for the node. It is kept apart from the node's liveness (state), so that a node that is
--- lost and returns is still held.
+-- hold is the admin's order for the node. It is independent of the node's liveness (state), so that it still applies
+-- after the node was lost and has returned.
 ALTER TABLE node
     ADD COLUMN hold           text        NOT NULL DEFAULT '' CHECK (hold IN ('', 'cordoned', 'draining', 'drained')),
     ADD COLUMN hold_reason    text        NOT NULL DEFAULT '',

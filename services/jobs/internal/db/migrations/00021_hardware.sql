@@ -1,6 +1,7 @@
 -- +goose Up
--- Every hardware configuration that was ever in force. document has the API's form plus team ids; json, not jsonb,
--- because its text is compared. settled_at is set once every instance has the version and its audit row is written.
+-- Every hardware configuration that was ever in force. document has the format of the API plus the ids of teams. It is
+-- json, not jsonb, because its text is compared. settled_at is set when every instance has the version and the audit
+-- row is written.
 CREATE TABLE hardware_config (
     version    bigint      PRIMARY KEY CHECK (version >= 0),
     document   json        NOT NULL,
@@ -10,16 +11,17 @@ CREATE TABLE hardware_config (
 );
 INSERT INTO hardware_config (version, document, actor, stored_at, settled_at) VALUES (0, '{"series":[],"profiles":[]}', '{}', now(), now());
 
--- The single row that names the configuration in force. Storing the next version locks it exclusively; a transaction
--- that relies on the current version until it ends takes a shared lock.
+-- The only row contains the number of the configuration in force. Storing the next version locks the row exclusively. A
+-- transaction that relies on the current version takes a shared lock until its end.
 CREATE TABLE hardware_head (
     one     boolean PRIMARY KEY DEFAULT true CHECK (one),
     version bigint  NOT NULL REFERENCES hardware_config (version)
 );
 INSERT INTO hardware_head (version) VALUES (0);
 
--- The instances that keep a copy, the version each has, and the end of its lease. Until then an instance may serve its
--- copy without checking the database. A change waits for the instances with an older version, or for their leases to end.
+-- The instances that have a copy of the hardware configuration, with the version of the copy and the end of the lease.
+-- Until its lease ends, an instance may serve its copy without checking the database. A change waits until every
+-- instance with an older version has updated its copy or lost its lease.
 CREATE TABLE hardware_replica (
     id      text        PRIMARY KEY,
     version bigint      NOT NULL,

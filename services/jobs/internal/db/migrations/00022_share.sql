@@ -1,5 +1,5 @@
 -- +goose Up
--- Public links. targets holds the ids as given; runs holds the run of each target, in the same order.
+-- Public links. targets contains the ids as requested; runs contains the run of each target, in the same order.
 CREATE TABLE share (
     id             text        PRIMARY KEY,
     kind           text        NOT NULL CHECK (kind IN ('job', 'comparison')),
@@ -21,7 +21,7 @@ CREATE TABLE share (
 CREATE INDEX share_newest ON share (created_at DESC, id DESC);
 CREATE INDEX share_owner ON share (owner_id, created_at DESC, id DESC);
 
--- What a pinned link shows of each of its runs, as served to the public; opaque here. Revoking the link deletes it.
+-- The public content of each run of a pinned link. The database does not interpret it. Revoking the link deletes it.
 CREATE TABLE share_pin (
     share_id text    NOT NULL REFERENCES share (id) ON DELETE CASCADE,
     run      integer NOT NULL CHECK (run >= 0),
