@@ -60,8 +60,9 @@ func (s *Server) GetCatalogRecipe(
 	return out, nil
 }
 
-// ResolveBindings resolves references with the permissions of the end user on whose behalf the call is made. References
-// that are unknown, hidden or not ready form one list; references that the user sees but may not read form another.
+// ResolveBindings resolves references with the permissions of the end user on whose behalf the call is made. The
+// response lists the references that are unknown, hidden or not ready separately from those that the user can see but
+// must not read.
 func (s *Server) ResolveBindings(
 	ctx context.Context, in *registrypeerv1.ResolveBindingsRequest,
 ) (*registrypeerv1.ResolveBindingsResponse, error) {
@@ -111,7 +112,7 @@ func (s *Server) bound(ctx context.Context, d *dataset.Dataset, v *dataset.Versi
 	})
 }
 
-// ResolvePackage returns an accepted package, or its refusal.
+// ResolvePackage returns an accepted package. For any other package it returns the error that refuses it.
 func (s *Server) ResolvePackage(
 	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
 ) (*registrypeerv1.ResolvePackageResponse, error) {

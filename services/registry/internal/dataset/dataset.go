@@ -4,11 +4,11 @@
 // so that a project learns nothing about the data of another. A version becomes ready only when every object exists with
 // the size and the digest in the manifest. After that it never changes, except that it may be archived.
 //
-// Of a protected dataset the API shows only the identity and the schema: no file, no record, no file digest. The audit
-// log records every refused access and every use by a job.
+// For a protected dataset, the API shows only the identity and the schema. It shows no files, records or file digests.
+// The audit log records every refused access and every use by a job.
 //
-// An abandoned upload reserves its version name until its upload URLs expire. After that the next request for the name
-// gets it.
+// An abandoned upload reserves its version name until its upload URLs expire. After that, another upload can take the
+// name.
 package dataset
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// SubjectKind and VersionKind name datasets in events, audit and errors.
+// SubjectKind and VersionKind are the kinds of datasets and their versions in events, audit entries and errors.
 const (
 	SubjectKind = "dataset"
 	VersionKind = "dataset version"
@@ -52,7 +52,7 @@ const (
 	SchemaNone     = "none"
 )
 
-// Dataset is a name with versions.
+// Dataset is a named series of versions.
 type Dataset struct {
 	access.Owner
 
@@ -108,7 +108,8 @@ type Version struct {
 	Schema       json.RawMessage
 	SchemaSource string
 	SampledRows  int
-	// UploadUntil is when the most recently issued upload URLs expire. It is only written here; SQL compares it.
+	// UploadUntil is when the most recently issued upload URLs expire. Go code only writes it; SQL statements compare
+	// it with the current time.
 	UploadUntil time.Time
 	// Isolated means that the bytes are stored under keys of this dataset alone, because it was protected when the upload
 	// began. Otherwise knowing a digest would be enough to include the protected bytes in another dataset.
@@ -131,8 +132,8 @@ func (v *Version) key(d *Dataset, sha256 string) string {
 	return Key(d.ProjectID, sha256)
 }
 
-// Manifest sorts the files and returns their common digest and total size. It rejects files that cannot be laid out in
-// one folder or that exceed limit bytes in total.
+// Manifest returns the files sorted by path, the digest of the whole list, and the total size in bytes. It returns an
+// error if the files cannot be stored in one folder or have more than limit bytes in total.
 func Manifest(files []File, limit int64) (sorted []File, digest string, total int64, err error) {
 	sorted = slices.Clone(files)
 	slices.SortFunc(sorted, func(a, b File) int { return strings.Compare(a.Path, b.Path) })

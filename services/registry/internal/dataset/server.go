@@ -31,7 +31,7 @@ type Server struct {
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
-	// MaxBytes bounds the total size of a version.
+	// MaxBytes is the maximum total size of a version.
 	MaxBytes int64
 }
 

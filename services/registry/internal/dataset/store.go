@@ -115,7 +115,7 @@ func scanVersion(row pgx.Row, more ...any) (*Version, error) {
 	return v, err
 }
 
-// NameClaim is how InsertVersion obtained the name of a version.
+// NameClaim states whether and how InsertVersion obtained the name of a version.
 type NameClaim string
 
 // The name was unused, taken over from an abandoned upload, or not available.
@@ -127,16 +127,16 @@ const (
 
 // InsertVersion stores a new version under its name.
 //
-// It takes over the name of an upload whose URLs had expired by v.CreatedAt, unless creator and digest are the same: that
-// is a repeat, which resumes the upload. A takeover changes the row's id, so that a commit of the former upload finds no
-// row.
+// If an upload already has the name and its URLs had expired by v.CreatedAt, InsertVersion replaces that upload. It
+// does not replace an upload with the same creator and digest, because the request is then a repeat, which resumes the
+// upload. A replacement changes the row's id, so that a commit of the former upload finds no row.
 //
-// It also sets Apart if another dataset of the project is protected and has one of the files under a shared key, from before
-// it was protected.
+// It also sets v.Isolated if another dataset of the project is protected but still has one of the files under a shared
+// key, because that file was uploaded before the dataset was protected.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (NameClaim, error) {
 	raw, err := json.Marshal(v.Manifest)
 	if err != nil {
-		return ClaimedNot, fmt.Errorf("write a manifest: %w", err)
+		return ClaimedNot, fmt.Errorf("encode a manifest: %w", err)
 	}
 	how := ClaimedNot
 	sums := make([]string, len(v.Manifest))
@@ -209,7 +209,7 @@ func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2, row_schema = $3, schema_source = $4, sampled_rows = $5
 		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt, orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows)
 	if err != nil {
-		return false, fmt.Errorf("make a version ready: %w", err)
+		return false, fmt.Errorf("commit a version of a dataset: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return false, nil

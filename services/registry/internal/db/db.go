@@ -1,5 +1,5 @@
-// Package db owns what every area of the registry shares about the database: the migrations of the schema and the
-// topics of wake-ups between replicas.
+// Package db embeds the migrations that create the tables of the registry schema. It also defines the topics of
+// wake-ups between replicas.
 package db
 
 import (
