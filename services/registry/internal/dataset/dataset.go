@@ -182,7 +182,7 @@ func checkPath(p string) error {
 	bad := p == "." || p != path.Clean(p) || path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../") ||
 		strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' })
 	if bad {
-		return refused("path %q is not a plain relative path", p)
+		return refused("path %q must be relative and must not contain a . or .. element, a double or trailing slash, a backslash or a control character", p)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (s *Server) get(ctx context.Context, datasetID string) (*Dataset, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), datasetID)
 }
 
-// editable returns a dataset, or an error if the caller may not change it.
+// editable returns a dataset, or an error if the caller must not change it.
 func (s *Server) editable(ctx context.Context, datasetID string) (*Dataset, error) {
 	d, err := s.get(ctx, datasetID)
 	if err != nil {

@@ -58,7 +58,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return d, nil
 }
 
-// List returns the datasets visible to the scope, newest first. A name that is not empty restricts the list to that name.
+// List returns the datasets visible to the scope, newest first. If name is not empty, it returns only objects of that
+// name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Dataset, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
@@ -72,7 +73,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	return found, nil
 }
 
-// Resolve finds a ready version by its reference. It returns nils if the scope sees none.
+// Resolve finds a ready version by its reference. It returns nil values if no such version is visible.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
 	d, v, err := s.Find(ctx, q, scope, r)
 	if err != nil || v == nil || v.State != StateReady {
@@ -81,7 +82,7 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	return d, v, nil
 }
 
-// Find finds a ready or archived version by its reference. It returns nils if the scope sees none.
+// Find finds a ready or archived version by its reference. It returns nil values if no such version is visible.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
 	d, err := scan(q.QueryRow(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))
