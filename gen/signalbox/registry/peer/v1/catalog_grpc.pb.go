@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/registry/peer/v1/catalog.proto
 
-// What the registry provides for the other services.
+// The methods of the registry that other services call to resolve references.
 
 package registrypeerv1
 
@@ -33,12 +33,12 @@ const (
 //
 // CatalogPeerService resolves the references of a submission.
 type CatalogPeerServiceClient interface {
-	// GetCatalogRecipe returns every version of a recipe; none if the catalog does not have the recipe.
+	// GetCatalogRecipe returns every version of a recipe. The list is empty if the catalog does not have the recipe.
 	GetCatalogRecipe(ctx context.Context, in *GetCatalogRecipeRequest, opts ...grpc.CallOption) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the access rights of the caller of the request.
 	ResolveBindings(ctx context.Context, in *ResolveBindingsRequest, opts ...grpc.CallOption) (*ResolveBindingsResponse, error)
-	// FindProtected returns the references to datasets that are protected or do not exist. What was made from them is
-	// not shown to the public.
+	// FindProtected returns the references to datasets that are protected or do not exist. Results derived from them must
+	// not become public.
 	FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
 	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
@@ -99,12 +99,12 @@ func (c *catalogPeerServiceClient) ResolvePackage(ctx context.Context, in *Resol
 //
 // CatalogPeerService resolves the references of a submission.
 type CatalogPeerServiceServer interface {
-	// GetCatalogRecipe returns every version of a recipe; none if the catalog does not have the recipe.
+	// GetCatalogRecipe returns every version of a recipe. The list is empty if the catalog does not have the recipe.
 	GetCatalogRecipe(context.Context, *GetCatalogRecipeRequest) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the access rights of the caller of the request.
 	ResolveBindings(context.Context, *ResolveBindingsRequest) (*ResolveBindingsResponse, error)
-	// FindProtected returns the references to datasets that are protected or do not exist. What was made from them is
-	// not shown to the public.
+	// FindProtected returns the references to datasets that are protected or do not exist. Results derived from them must
+	// not become public.
 	FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
 	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
