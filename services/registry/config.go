@@ -14,7 +14,7 @@ type Config struct {
 	ProbeDeadline time.Duration `env:"SERVICE_REGISTRY_PROBE_DEADLINE, default=2m" doc:"longest time from the start of an engine to its first generated token"`
 }
 
-// Validate returns an error that names every invalid setting.
+// Validate returns an error that lists every invalid setting.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.AuthLease < 2*time.Second {

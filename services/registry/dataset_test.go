@@ -131,9 +131,9 @@ func TestCreateDatasetVersion_rejections(t *testing.T) {
 	}{
 		"not the owner":   {bob(), []*registryv1.ManifestFile{object("a", data)}, fault.Forbidden, "only its owner"},
 		"too large":       {ann(), []*registryv1.ManifestFile{big, {Path: "b", SizeBytes: 400 << 10, Sha256: sum(data)}}, fault.TooLarge, "1 MiB"},
-		"parent dir":      {ann(), []*registryv1.ManifestFile{object("../a", data)}, fault.Refused, "plain relative path"},
-		"absolute":        {ann(), []*registryv1.ManifestFile{object("/a", data)}, fault.Refused, "plain relative path"},
-		"backslash":       {ann(), []*registryv1.ManifestFile{object(`a\b`, data)}, fault.Refused, "plain relative path"},
+		"parent dir":      {ann(), []*registryv1.ManifestFile{object("../a", data)}, fault.Refused, "must be relative"},
+		"absolute":        {ann(), []*registryv1.ManifestFile{object("/a", data)}, fault.Refused, "must be relative"},
+		"backslash":       {ann(), []*registryv1.ManifestFile{object(`a\b`, data)}, fault.Refused, "must be relative"},
 		"twice":           {ann(), []*registryv1.ManifestFile{object("a", data), object("a", data)}, fault.Refused, "duplicate path"},
 		"file and folder": {ann(), []*registryv1.ManifestFile{object("a/b", data), object("a", data), object("a-b", data)}, fault.Refused, "a file and a folder"},
 		"no digest":       {ann(), []*registryv1.ManifestFile{{Path: "a", Sha256: "abc"}}, fault.Invalid, ""},

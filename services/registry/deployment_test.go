@@ -256,7 +256,7 @@ func TestCreateRevision_rejections(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "sha256:"+sum([]byte("mlx==1")), h.ordered(r).GetEngine().GetEnvironment().GetDigest())
 	_, err = h.deployments.CreateDeployment(h.as(ann()), &registryv1.CreateDeploymentRequest{Name: "adder"})
-	refused(t, err, fault.Conflict, "has a deployment adder already")
+	refused(t, err, fault.Conflict, "already has a deployment adder")
 }
 
 func TestStopRevision(t *testing.T) {
@@ -281,7 +281,7 @@ func TestStopRevision(t *testing.T) {
 	require.Empty(t, got.GetReplicas())
 	eventually(t, func() bool { return h.works.of(work.GetWorkId()).GetDesired() == jobsv1.Desired_DESIRED_GONE }, "the engine's work is released")
 	_, err = stop(ann(), two)
-	refused(t, err, fault.Conflict, "stopped already")
+	refused(t, err, fault.Conflict, "already stopped")
 	_, err = h.promote(two)
 	refused(t, err, fault.Conflict, "revision 2 is not ready: stopped/stopped")
 	list, err := h.deployments.ListRevisions(h.as(bob()), &registryv1.ListRevisionsRequest{DeploymentId: d.GetId()})

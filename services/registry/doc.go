@@ -4,13 +4,13 @@
 //   - stored bytes match their digests;
 //   - a ready version never changes;
 //   - a candidate revision never affects traffic;
-//   - promotion changes a single row;
+//   - promotion switches traffic by changing a single row;
 //   - a revoked token has stopped working on every live replica of inference before the revocation returns.
 //
-// Its areas, in the order in which things pass them on their way to being served: recipe, codepackage, dataset,
-// environment and rubric keep what a training uses, with ref for references; catalog resolves them for jobs. modelfile
-// and modelcard read what model keeps. solution binds them to a project. deployment, revision and deploytoken decide
-// what serves, enginesync orders the engines from jobs, epoch numbers the changes, and snapshot sends them to
-// inference. playground keeps short sessions. transfer gives things to another owner, clients calls the other services,
-// db holds the migrations and the wake-up topics.
+// Its packages: recipe, codepackage, dataset, environment and rubric store what a training uses. ref parses references
+// to these objects, and catalog resolves the references for jobs. model stores models, modelfile reads the headers of
+// their files, and modelcard stores their cards. solution stores solutions and their applications. deployment, revision
+// and deploytoken decide what is served. enginesync sends orders for engines to jobs, epoch numbers the changes, and
+// snapshot sends them to inference. playground owns short sessions. transfer changes the owner of objects, clients
+// calls the other services, and db contains the migrations and the wake-up topics.
 package registry

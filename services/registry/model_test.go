@@ -219,7 +219,7 @@ func TestCreateModelVersion_rejections(t *testing.T) {
 	h.runs.artifacts[local.GetArtifactId()].Uri = "/tmp/model.gguf"
 	refused(t, create(ann(), local), fault.Refused, "object store")
 	_, err := h.models.CreateModel(h.as(ann()), &registryv1.CreateModelRequest{Name: "adder"})
-	refused(t, err, fault.Conflict, "has a model adder already")
+	refused(t, err, fault.Conflict, "already has a model adder")
 	_, err = h.models.GetModelVersion(h.as(ann()), &registryv1.GetModelVersionRequest{ModelId: m.GetId(), Version: 1})
 	refused(t, err, fault.Absent, "no such model version")
 	list, err := h.models.ListModels(h.as(ann()), &registryv1.ListModelsRequest{})

@@ -104,7 +104,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	orderer := &enginesync.Orderer{Pool: d.Pool, Revisions: revisions, Works: d.Works}
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, orderer); err != nil {
-		return nil, fmt.Errorf("wire the queue: %w", err)
+		return nil, fmt.Errorf("register the engine order worker: %w", err)
 	}
 	if err := s.validator(workers); err != nil {
 		return nil, err

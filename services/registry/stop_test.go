@@ -96,7 +96,7 @@ func (h *fixture) loops(svc *registry.Service) (stop func() error) {
 	}
 }
 
-// waitForLog waits for a log message.
+// waitForLog waits until a log message equals words, for at most soon.
 func waitForLog(t *testing.T, messages <-chan string, words string) {
 	t.Helper()
 	guard := time.After(soon)

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/transfer"
 )
 
-// wire builds the areas of the service, from the lowest to the highest.
+// wire creates the parts of the service, each after the parts that it needs.
 func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) {
 	d := s.deps
 	events, trail := event.NewLog(d.Clock, d.IDs, Name), audit.NewLog(d.Clock, d.IDs, Name)

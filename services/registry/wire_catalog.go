@@ -23,12 +23,12 @@ func (s *Service) validator(workers *river.Workers) error {
 		Pool: d.Pool, Blobs: d.Blobs, Events: event.NewLog(d.Clock, d.IDs, Name), Clock: d.Clock, MaxBytes: blob.Limit(s.cfg.MaxUploadMB),
 	})
 	if err != nil {
-		return fmt.Errorf("wire the queue: %w", err)
+		return fmt.Errorf("register the validation worker: %w", err)
 	}
 	return nil
 }
 
-// wireCatalog builds packages, environments, rubrics, solutions and solution applications.
+// wireCatalog creates the servers of packages, environments, rubrics, solutions and solution applications.
 func (s *Service) wireCatalog(repeats *idempotency.Once, events *event.Log, trail *audit.Log, projects *clients.Projects) {
 	d := s.deps
 	s.environments = &environment.Server{

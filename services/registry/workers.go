@@ -11,7 +11,7 @@ import (
 const (
 	// tryAgain is the pause before the wake-up listener or the leader retries.
 	tryAgain = time.Second
-	// electEvery is how soon another replica takes over watching engines after the leader is gone.
+	// electEvery is how soon another replica starts to watch engines after the leader has stopped.
 	electEvery = 2 * time.Second
 	sweepEvery = time.Hour
 )

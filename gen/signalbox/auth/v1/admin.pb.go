@@ -900,7 +900,7 @@ type AuditChain struct {
 	Ok          bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
 	Rows        int64                  `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	Checkpoints int64                  `protobuf:"varint,4,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
-	// What is wrong, with the row or the checkpoint; null if nothing is.
+	// What is wrong, with the row or the checkpoint; null if the chain is correct.
 	Fault         *string `protobuf:"bytes,5,opt,name=fault,proto3,oneof" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

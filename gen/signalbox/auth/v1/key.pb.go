@@ -85,7 +85,7 @@ type SigningKey struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it begins or began to sign.
 	SignsAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=signs_at,json=signsAt,proto3" json:"signs_at,omitempty"`
-	// Until when its signatures may be valid; null while it has no successor.
+	// The time until which its signatures are accepted; null while it has no successor.
 	VerifiesUntil *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=verifies_until,json=verifiesUntil,proto3" json:"verifies_until,omitempty"`
 	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	unknownFields protoimpl.UnknownFields

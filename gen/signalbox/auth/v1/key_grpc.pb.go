@@ -33,8 +33,8 @@ const (
 type KeyServiceClient interface {
 	// ListKeys lists the keys of each purpose, newest first. Private keys are never shown.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
-	// RotateKey publishes a new key, which begins to sign two minutes later; what the previous key signed stays valid.
-	// With `revoke`, all replicas reject every token of the purpose from now on and the new key signs at once.
+	// RotateKey publishes a new key, which begins to sign two minutes later. Tokens that the previous key signed stay
+	// valid. With `revoke`, all replicas reject every token of the purpose from now on and the new key signs at once.
 	RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error)
 }
 
@@ -74,8 +74,8 @@ func (c *keyServiceClient) RotateKey(ctx context.Context, in *RotateKeyRequest, 
 type KeyServiceServer interface {
 	// ListKeys lists the keys of each purpose, newest first. Private keys are never shown.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
-	// RotateKey publishes a new key, which begins to sign two minutes later; what the previous key signed stays valid.
-	// With `revoke`, all replicas reject every token of the purpose from now on and the new key signs at once.
+	// RotateKey publishes a new key, which begins to sign two minutes later. Tokens that the previous key signed stay
+	// valid. With `revoke`, all replicas reject every token of the purpose from now on and the new key signs at once.
 	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
 	mustEmbedUnimplementedKeyServiceServer()
 }

@@ -120,7 +120,7 @@ type SetMaintenanceRequest struct {
 	Mode  MaintenanceMode        `protobuf:"varint,1,opt,name=mode,proto3,enum=signalbox.auth.v1.MaintenanceMode" json:"mode,omitempty"`
 	// The `detail` of refusals; a default sentence if absent. Not stored with `off`.
 	Message *string `protobuf:"bytes,2,opt,name=message,proto3,oneof" json:"message,omitempty"`
-	// The expected end; refusals carry it as Retry-After. The mode does not end by itself. Not stored with `off`.
+	// The expected end, which refusals state as Retry-After. The mode does not end by itself. Not stored with `off`.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

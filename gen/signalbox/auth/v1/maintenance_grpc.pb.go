@@ -29,9 +29,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// MaintenanceService takes the API out of service and back. In maintenance every request fails with 503, code
-// `maintenance`, except version, health, signing in and out, refresh, the sign-in configuration and these two routes.
-// Reports of runs, signed URLs, agents and inference continue.
+// MaintenanceService switches the maintenance mode of the API on and off. In maintenance every request fails with 503,
+// code `maintenance`, except version, health, signing in and out, refresh, the sign-in configuration and these two
+// routes. Reports of runs, signed URLs, agents and inference continue.
 type MaintenanceServiceClient interface {
 	// GetMaintenance returns the current mode.
 	GetMaintenance(ctx context.Context, in *GetMaintenanceRequest, opts ...grpc.CallOption) (*Maintenance, error)
@@ -71,9 +71,9 @@ func (c *maintenanceServiceClient) SetMaintenance(ctx context.Context, in *SetMa
 // All implementations must embed UnimplementedMaintenanceServiceServer
 // for forward compatibility.
 //
-// MaintenanceService takes the API out of service and back. In maintenance every request fails with 503, code
-// `maintenance`, except version, health, signing in and out, refresh, the sign-in configuration and these two routes.
-// Reports of runs, signed URLs, agents and inference continue.
+// MaintenanceService switches the maintenance mode of the API on and off. In maintenance every request fails with 503,
+// code `maintenance`, except version, health, signing in and out, refresh, the sign-in configuration and these two
+// routes. Reports of runs, signed URLs, agents and inference continue.
 type MaintenanceServiceServer interface {
 	// GetMaintenance returns the current mode.
 	GetMaintenance(context.Context, *GetMaintenanceRequest) (*Maintenance, error)

@@ -453,9 +453,9 @@ type UpdateProjectRequest struct {
 	ProjectId   string                 `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	Name        *string                `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	Description *string                `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// Applies to the project and everything in it: jobs, runs, datasets, models and deployments. The call returns once
-	// all services have applied it. If a service is unreachable, it is 503: the project is changed, and the rest
-	// follows by itself or when the request is repeated.
+	// Applies to the project and all of its objects: jobs, runs, datasets, models and deployments. The call returns once
+	// all services have applied it. If a service is unreachable, the status is 503. The project is changed then, and its
+	// objects follow by themselves or when the request is repeated.
 	Visibility    ProjectVisibility `protobuf:"varint,4,opt,name=visibility,proto3,enum=signalbox.auth.v1.ProjectVisibility" json:"visibility,omitempty"`
 	Archived      *bool             `protobuf:"varint,5,opt,name=archived,proto3,oneof" json:"archived,omitempty"`
 	unknownFields protoimpl.UnknownFields

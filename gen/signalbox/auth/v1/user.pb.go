@@ -735,7 +735,7 @@ func (x *ListOwnedResponse) GetOwned() []*Owned {
 	return nil
 }
 
-// Owned is the number of objects of one kind that a user owns, or that moved.
+// Owned is the number of objects of one kind that a user owns, or that were transferred.
 type Owned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `job`, `dataset`, `model`, `deployment`, ...

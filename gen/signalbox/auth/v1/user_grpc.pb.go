@@ -48,9 +48,9 @@ type UserServiceClient interface {
 	ResetPassword(ctx context.Context, in *ResetPasswordRequest, opts ...grpc.CallOption) (*ResetPasswordResponse, error)
 	// ListOwned counts what a user owns, by kind.
 	ListOwned(ctx context.Context, in *ListOwnedRequest, opts ...grpc.CallOption) (*ListOwnedResponse, error)
-	// TransferOwned gives everything that a disabled user owns to an enabled one, in every service. It returns once all
-	// of it has moved; a repeat continues an interrupted transfer. For an enabled source user it is 409, because the
-	// user could create more meanwhile.
+	// TransferOwned transfers all objects of a disabled user, in every service, to an enabled user. It returns once all
+	// objects are transferred; a repeat continues an interrupted transfer. If the source user is enabled, the status is
+	// 409, because the user could create more objects meanwhile.
 	TransferOwned(ctx context.Context, in *TransferOwnedRequest, opts ...grpc.CallOption) (*ListOwnedResponse, error)
 }
 
@@ -150,9 +150,9 @@ type UserServiceServer interface {
 	ResetPassword(context.Context, *ResetPasswordRequest) (*ResetPasswordResponse, error)
 	// ListOwned counts what a user owns, by kind.
 	ListOwned(context.Context, *ListOwnedRequest) (*ListOwnedResponse, error)
-	// TransferOwned gives everything that a disabled user owns to an enabled one, in every service. It returns once all
-	// of it has moved; a repeat continues an interrupted transfer. For an enabled source user it is 409, because the
-	// user could create more meanwhile.
+	// TransferOwned transfers all objects of a disabled user, in every service, to an enabled user. It returns once all
+	// objects are transferred; a repeat continues an interrupted transfer. If the source user is enabled, the status is
+	// 409, because the user could create more objects meanwhile.
 	TransferOwned(context.Context, *TransferOwnedRequest) (*ListOwnedResponse, error)
 	mustEmbedUnimplementedUserServiceServer()
 }

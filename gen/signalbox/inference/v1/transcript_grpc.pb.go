@@ -28,7 +28,7 @@ const (
 //
 // TranscriptService reads the transcripts of playground sessions.
 type TranscriptServiceClient interface {
-	// ListTurns lists the calls of a session, oldest first; also of a session that has ended.
+	// ListTurns lists the calls of a session, oldest first. The session may have ended.
 	ListTurns(ctx context.Context, in *ListTurnsRequest, opts ...grpc.CallOption) (*ListTurnsResponse, error)
 }
 
@@ -56,7 +56,7 @@ func (c *transcriptServiceClient) ListTurns(ctx context.Context, in *ListTurnsRe
 //
 // TranscriptService reads the transcripts of playground sessions.
 type TranscriptServiceServer interface {
-	// ListTurns lists the calls of a session, oldest first; also of a session that has ended.
+	// ListTurns lists the calls of a session, oldest first. The session may have ended.
 	ListTurns(context.Context, *ListTurnsRequest) (*ListTurnsResponse, error)
 	mustEmbedUnimplementedTranscriptServiceServer()
 }

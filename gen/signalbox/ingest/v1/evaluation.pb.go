@@ -157,7 +157,7 @@ type AgentEvaluation struct {
 	Harness []byte `protobuf:"bytes,8,opt,name=harness,proto3" json:"harness,omitempty"`
 	// The sampling parameters, as reported; among them chat_template_sha256 and seed.
 	Sampling []byte `protobuf:"bytes,9,opt,name=sampling,proto3" json:"sampling,omitempty"`
-	// As reported, or else the number of tasks seen.
+	// The reported number of tasks; if none was reported, the number of tasks with rollouts.
 	TasksTotal int32 `protobuf:"varint,10,opt,name=tasks_total,json=tasksTotal,proto3" json:"tasks_total,omitempty"`
 	// Tasks whose rollouts are all scored.
 	TasksCompleted int32 `protobuf:"varint,11,opt,name=tasks_completed,json=tasksCompleted,proto3" json:"tasks_completed,omitempty"`
@@ -165,7 +165,7 @@ type AgentEvaluation struct {
 	TasksErrored int32 `protobuf:"varint,12,opt,name=tasks_errored,json=tasksErrored,proto3" json:"tasks_errored,omitempty"`
 	// Tasks without a scored rollout: they are left out of all figures.
 	TasksMasked int32 `protobuf:"varint,13,opt,name=tasks_masked,json=tasksMasked,proto3" json:"tasks_masked,omitempty"`
-	// As reported, or else the highest number of rollouts of a task.
+	// The reported number; if none was reported, the highest number of rollouts of a task.
 	RolloutsPerTask int32 `protobuf:"varint,14,opt,name=rollouts_per_task,json=rolloutsPerTask,proto3" json:"rollouts_per_task,omitempty"`
 	RolloutsScored  int32 `protobuf:"varint,15,opt,name=rollouts_scored,json=rolloutsScored,proto3" json:"rollouts_scored,omitempty"`
 	// Rollouts that ended with an infrastructure error: they are left out of all figures and never scored 0.
@@ -1278,7 +1278,8 @@ type EvaluationComparison struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	BaselineRunId string                 `protobuf:"bytes,1,opt,name=baseline_run_id,json=baselineRunId,proto3" json:"baseline_run_id,omitempty"`
 	Tasks         int32                  `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// Mean over tasks of this run's reward minus the baseline's; null if no task is in both.
+	// The mean difference, over tasks, between the rewards of this run and of the baseline; null if the runs have no task
+	// in common.
 	PairedDelta *float64 `protobuf:"fixed64,3,opt,name=paired_delta,json=pairedDelta,proto3,oneof" json:"paired_delta,omitempty"`
 	// From a paired bootstrap over tasks.
 	Ci95          *Interval `protobuf:"bytes,4,opt,name=ci95,proto3" json:"ci95,omitempty"`

@@ -79,7 +79,7 @@ func (x *GetEnvironmentRequest) GetAttempt() int32 {
 	return 0
 }
 
-// Environment is the static description of a run's environment, as reported; what was not reported is null.
+// Environment is the static description of a run's environment, as reported. Fields that were not reported are null.
 type Environment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`

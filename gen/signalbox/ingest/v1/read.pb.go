@@ -1064,7 +1064,7 @@ type Artifact struct {
 	Step      *int64 `protobuf:"varint,6,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	Path      string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
 	SizeBytes int64  `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// Lower-case hex, verified by the platform; null for a path on a host, whose bytes the platform has not seen.
+	// Lower-case hex, verified by the platform; null for a path on a host, because the platform has not read its bytes.
 	Sha256        *string                `protobuf:"bytes,9,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1561,7 +1561,7 @@ func (x *KeyedPoint) GetTs() *timestamppb.Timestamp {
 	return nil
 }
 
-// Eof ends a stream for good: the run is over and everything was sent.
+// Eof is the last message of a stream: the run has ended and all of its data was sent.
 type Eof struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sequence number of the last event before it.

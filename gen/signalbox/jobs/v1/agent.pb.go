@@ -482,7 +482,7 @@ func (x *EnvironmentSpec) GetSdk() bool {
 	return false
 }
 
-// AttemptSpec is one attempt of a job. It holds no secret.
+// AttemptSpec is one attempt of a job. It contains no secret.
 type AttemptSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -498,7 +498,7 @@ type AttemptSpec struct {
 	Command []string `protobuf:"bytes,9,rep,name=command,proto3" json:"command,omitempty"`
 	// The user's hyperparameters, a flat JSON object.
 	Hparams []byte `protobuf:"bytes,10,opt,name=hparams,proto3" json:"hparams,omitempty"`
-	// Input name to files, placed in the work's inputs folder.
+	// The files of each input, by the input's name; they are placed in the work's inputs folder.
 	Datasets []*DatasetInput   `protobuf:"bytes,11,rep,name=datasets,proto3" json:"datasets,omitempty"`
 	Model    *ModelInput       `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
 	Env      map[string]string `protobuf:"bytes,13,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1160,7 +1160,7 @@ type ConnectRequest_Hello struct {
 }
 
 type ConnectRequest_Observed struct {
-	// Everything on the node, as a whole: work that is missing here is not on the node.
+	// The complete list of work on the node. Work that is not in the list is not on the node.
 	Observed *ObservedWorks `protobuf:"bytes,2,opt,name=observed,proto3,oneof"`
 }
 
@@ -1719,7 +1719,7 @@ type ConnectResponse_Welcome struct {
 }
 
 type ConnectResponse_Desired struct {
-	// Everything the node shall do, as a whole: work that is missing here shall be gone.
+	// The complete list of work for the node. The node must remove work that is not in the list.
 	Desired *DesiredWorks `protobuf:"bytes,2,opt,name=desired,proto3,oneof"`
 }
 

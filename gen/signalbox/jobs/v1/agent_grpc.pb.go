@@ -29,16 +29,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AgentService serves agents that have joined a fleet; they authenticate with their node certificate. It is
-// level-triggered in both directions: desired and observed work are always sent as a whole, so a lost message causes
-// a delay and never a wrong state.
+// AgentService serves agents that have joined a fleet; they authenticate with their node certificate. Both sides always
+// send the complete list of desired or observed work, so a lost message causes a delay but never a wrong state.
 type AgentServiceClient interface {
 	// Connect is the agent's only outbound stream. The first message is `hello`.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
-	// MintIngestToken creates the ingest token of an attempt and revokes the previous one. It is refused (Conflict) for
-	// another generation or fence and once the attempt's process has started.
+	// MintIngestToken creates the ingest token of an attempt and revokes the previous one. It fails with a conflict if
+	// the generation or the fence is not the current one, or if the attempt's process has started.
 	MintIngestToken(ctx context.Context, in *MintIngestTokenRequest, opts ...grpc.CallOption) (*IngestToken, error)
-	// SignDownload returns a signed GET URL for an object that the work's spec names.
+	// SignDownload returns a signed GET URL for an object in the work's spec.
 	SignDownload(ctx context.Context, in *SignDownloadRequest, opts ...grpc.CallOption) (*SignedDownload, error)
 	// RenewCertificate issues a new certificate to the calling node, which authenticates with its current one. The node
 	// keeps its id; the private key never leaves the host.
@@ -100,16 +99,15 @@ func (c *agentServiceClient) RenewCertificate(ctx context.Context, in *RenewCert
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
 //
-// AgentService serves agents that have joined a fleet; they authenticate with their node certificate. It is
-// level-triggered in both directions: desired and observed work are always sent as a whole, so a lost message causes
-// a delay and never a wrong state.
+// AgentService serves agents that have joined a fleet; they authenticate with their node certificate. Both sides always
+// send the complete list of desired or observed work, so a lost message causes a delay but never a wrong state.
 type AgentServiceServer interface {
 	// Connect is the agent's only outbound stream. The first message is `hello`.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
-	// MintIngestToken creates the ingest token of an attempt and revokes the previous one. It is refused (Conflict) for
-	// another generation or fence and once the attempt's process has started.
+	// MintIngestToken creates the ingest token of an attempt and revokes the previous one. It fails with a conflict if
+	// the generation or the fence is not the current one, or if the attempt's process has started.
 	MintIngestToken(context.Context, *MintIngestTokenRequest) (*IngestToken, error)
-	// SignDownload returns a signed GET URL for an object that the work's spec names.
+	// SignDownload returns a signed GET URL for an object in the work's spec.
 	SignDownload(context.Context, *SignDownloadRequest) (*SignedDownload, error)
 	// RenewCertificate issues a new certificate to the calling node, which authenticates with its current one. The node
 	// keeps its id; the private key never leaves the host.

@@ -42,8 +42,8 @@ type ClusterServiceClient interface {
 	ListQueue(ctx context.Context, in *ListQueueRequest, opts ...grpc.CallOption) (*ListQueueResponse, error)
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*Node, error)
 	// DrainNode empties a node: it gets no new work, and its running work ends as the mode specifies. A repeated call
-	// changes mode, deadline and reason. Without a deadline, `wait` waits for as long as something runs, and engines
-	// run until their revision is stopped.
+	// changes mode, deadline and reason. Without a deadline, `wait` waits until all work has ended; engines run until
+	// their revision is stopped.
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*Node, error)
 	// CordonNode keeps new work off a node; running work continues. If the node is being drained, it is a conflict.
 	CordonNode(ctx context.Context, in *CordonNodeRequest, opts ...grpc.CallOption) (*Node, error)
@@ -132,8 +132,8 @@ type ClusterServiceServer interface {
 	ListQueue(context.Context, *ListQueueRequest) (*ListQueueResponse, error)
 	GetNode(context.Context, *GetNodeRequest) (*Node, error)
 	// DrainNode empties a node: it gets no new work, and its running work ends as the mode specifies. A repeated call
-	// changes mode, deadline and reason. Without a deadline, `wait` waits for as long as something runs, and engines
-	// run until their revision is stopped.
+	// changes mode, deadline and reason. Without a deadline, `wait` waits until all work has ended; engines run until
+	// their revision is stopped.
 	DrainNode(context.Context, *DrainNodeRequest) (*Node, error)
 	// CordonNode keeps new work off a node; running work continues. If the node is being drained, it is a conflict.
 	CordonNode(context.Context, *CordonNodeRequest) (*Node, error)

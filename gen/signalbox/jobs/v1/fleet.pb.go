@@ -78,15 +78,15 @@ func (FleetKind) EnumDescriptor() ([]byte, []int) {
 	return file_signalbox_jobs_v1_fleet_proto_rawDescGZIP(), []int{0}
 }
 
-// DrainMode is what happens to the running work of a drained node.
+// DrainMode states how the running work of a drained node ends.
 type DrainMode int32
 
 const (
 	DrainMode_DRAIN_MODE_UNSPECIFIED DrainMode = 0
 	// It runs to its end or to the deadline, and is then ended as by `kill`.
 	DrainMode_DRAIN_MODE_WAIT DrainMode = 1
-	// Running attempts are paused with a checkpoint and continue on other nodes; one that cannot save a checkpoint
-	// keeps running, as under `wait`. Engines and work that has not started are moved to other nodes at once.
+	// Running attempts are paused with a checkpoint and continue on other nodes; attempts that cannot save a checkpoint
+	// keep running, as with `wait`. Engines and work that has not started are moved to other nodes at once.
 	DrainMode_DRAIN_MODE_CHECKPOINT DrainMode = 2
 	// It is ended at once: attempts are queued for a retry, engines for another node.
 	DrainMode_DRAIN_MODE_KILL DrainMode = 3

@@ -44,7 +44,7 @@ type FleetServiceClient interface {
 	CreateFleet(ctx context.Context, in *CreateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
 	// UpdateFleet changes the given fields. A fleet that is not active gets no new work; running work continues.
 	UpdateFleet(ctx context.Context, in *UpdateFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
-	// DeleteFleet removes a fleet with its nodes and join tokens. If something runs on the fleet, it is a conflict.
+	// DeleteFleet removes a fleet with its nodes and join tokens. If work runs on the fleet, it is a conflict.
 	DeleteFleet(ctx context.Context, in *DeleteFleetRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// CreateJoinToken creates a token with which nodes can join; it is shown once.
 	CreateJoinToken(ctx context.Context, in *CreateJoinTokenRequest, opts ...grpc.CallOption) (*JoinToken, error)
@@ -178,7 +178,7 @@ type FleetServiceServer interface {
 	CreateFleet(context.Context, *CreateFleetRequest) (*Fleet, error)
 	// UpdateFleet changes the given fields. A fleet that is not active gets no new work; running work continues.
 	UpdateFleet(context.Context, *UpdateFleetRequest) (*Fleet, error)
-	// DeleteFleet removes a fleet with its nodes and join tokens. If something runs on the fleet, it is a conflict.
+	// DeleteFleet removes a fleet with its nodes and join tokens. If work runs on the fleet, it is a conflict.
 	DeleteFleet(context.Context, *DeleteFleetRequest) (*emptypb.Empty, error)
 	// CreateJoinToken creates a token with which nodes can join; it is shown once.
 	CreateJoinToken(context.Context, *CreateJoinTokenRequest) (*JoinToken, error)

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/jobs/v1/hardware.proto
 
-// The hardware that jobs can request: series of accelerators, and profiles of the nodes that carry them.
+// The hardware that jobs can request: series of accelerators, and profiles of the nodes that have them.
 
 package jobsv1
 
@@ -213,7 +213,7 @@ type HardwareSeries struct {
 	// Memory of one accelerator; 0 for CPUs.
 	VramGb *int32 `protobuf:"varint,4,opt,name=vram_gb,json=vramGb,proto3,oneof" json:"vram_gb,omitempty"`
 	Arch   string `protobuf:"bytes,5,opt,name=arch,proto3" json:"arch,omitempty"`
-	// Between the accelerators of a node: `nvlink`, `pcie`, ...
+	// The interconnect between the accelerators of a node: `nvlink`, `pcie`, ...
 	Interconnect string `protobuf:"bytes,6,opt,name=interconnect,proto3" json:"interconnect,omitempty"`
 	// Cost of one accelerator per hour, in the installation's currency; 0 if unset.
 	RatePerGpuHour float64 `protobuf:"fixed64,7,opt,name=rate_per_gpu_hour,json=ratePerGpuHour,proto3" json:"rate_per_gpu_hour,omitempty"`
@@ -329,9 +329,9 @@ type HardwareProfile struct {
 	Pools []string `protobuf:"bytes,10,rep,name=pools,proto3" json:"pools,omitempty"`
 	// Keys of the teams whose projects may request it; all if empty.
 	Teams []string `protobuf:"bytes,11,rep,name=teams,proto3" json:"teams,omitempty"`
-	// The highest `limits.running_s` of a job on it; unbounded if unset.
+	// The maximum `limits.running_s` of a job on it; unlimited if unset.
 	MaxRunningS *int32 `protobuf:"varint,12,opt,name=max_running_s,json=maxRunningS,proto3,oneof" json:"max_running_s,omitempty"`
-	// The default of forms. At most one profile is the default.
+	// Whether forms select this profile by default. At most one profile is the default.
 	Default       bool `protobuf:"varint,13,opt,name=default,proto3" json:"default,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/jobs/v1/hardware.proto
 
-// The hardware that jobs can request: series of accelerators, and profiles of the nodes that carry them.
+// The hardware that jobs can request: series of accelerators, and profiles of the nodes that have them.
 
 package jobsv1
 
@@ -37,11 +37,10 @@ type HardwareServiceClient interface {
 	GetHardware(ctx context.Context, in *GetHardwareRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
 	// GetHardwareConfig shows the whole configuration; its ETag is its version.
 	GetHardwareConfig(ctx context.Context, in *GetHardwareConfigRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
-	// PutHardwareConfig replaces the whole configuration. It validates it, has the impact confirmed, stores it,
-	// invalidates it on every instance, writes the audit row and then returns: the next read on any instance returns
-	// the new configuration. A change that takes away what live jobs were admitted with is 409, which lists the jobs
-	// and carries X-Service-Impact; the same request with that value as X-Service-Confirm succeeds while the impact is
-	// unchanged. If-Match with an older ETag is 409.
+	// PutHardwareConfig replaces the whole configuration. When it returns, every instance uses the new configuration. If
+	// the change removes hardware that unfinished jobs were admitted with, the status is 409; the response lists the jobs
+	// and has the header X-Service-Impact. A repeat with that value as X-Service-Confirm succeeds as long as the impact
+	// is unchanged. An If-Match with an older ETag is 409.
 	PutHardwareConfig(ctx context.Context, in *PutHardwareConfigRequest, opts ...grpc.CallOption) (*HardwareConfig, error)
 }
 
@@ -94,11 +93,10 @@ type HardwareServiceServer interface {
 	GetHardware(context.Context, *GetHardwareRequest) (*HardwareConfig, error)
 	// GetHardwareConfig shows the whole configuration; its ETag is its version.
 	GetHardwareConfig(context.Context, *GetHardwareConfigRequest) (*HardwareConfig, error)
-	// PutHardwareConfig replaces the whole configuration. It validates it, has the impact confirmed, stores it,
-	// invalidates it on every instance, writes the audit row and then returns: the next read on any instance returns
-	// the new configuration. A change that takes away what live jobs were admitted with is 409, which lists the jobs
-	// and carries X-Service-Impact; the same request with that value as X-Service-Confirm succeeds while the impact is
-	// unchanged. If-Match with an older ETag is 409.
+	// PutHardwareConfig replaces the whole configuration. When it returns, every instance uses the new configuration. If
+	// the change removes hardware that unfinished jobs were admitted with, the status is 409; the response lists the jobs
+	// and has the header X-Service-Impact. A repeat with that value as X-Service-Confirm succeeds as long as the impact
+	// is unchanged. An If-Match with an older ETag is 409.
 	PutHardwareConfig(context.Context, *PutHardwareConfigRequest) (*HardwareConfig, error)
 	mustEmbedUnimplementedHardwareServiceServer()
 }

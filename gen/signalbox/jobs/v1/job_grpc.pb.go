@@ -63,7 +63,7 @@ type JobServiceClient interface {
 	CloneJob(ctx context.Context, in *CloneJobRequest, opts ...grpc.CallOption) (*Job, error)
 	// PreflightJob checks a submission against every gate and returns the results. It stores nothing.
 	PreflightJob(ctx context.Context, in *PreflightJobRequest, opts ...grpc.CallOption) (*PreflightReport, error)
-	// ListJobEvents lists what happened to a job, oldest first.
+	// ListJobEvents lists the events of a job, oldest first.
 	ListJobEvents(ctx context.Context, in *ListJobEventsRequest, opts ...grpc.CallOption) (*ListJobEventsResponse, error)
 	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
@@ -248,7 +248,7 @@ type JobServiceServer interface {
 	CloneJob(context.Context, *CloneJobRequest) (*Job, error)
 	// PreflightJob checks a submission against every gate and returns the results. It stores nothing.
 	PreflightJob(context.Context, *PreflightJobRequest) (*PreflightReport, error)
-	// ListJobEvents lists what happened to a job, oldest first.
+	// ListJobEvents lists the events of a job, oldest first.
 	ListJobEvents(context.Context, *ListJobEventsRequest) (*ListJobEventsResponse, error)
 	// ListAttempts lists the attempts of a job, oldest first.
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)

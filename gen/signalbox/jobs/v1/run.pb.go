@@ -44,7 +44,7 @@ type Run struct {
 	CreatedAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	StartedAt    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	EndedAt      *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// The jobs that it was derived from; empty for a submission of its own.
+	// The jobs that it was derived from; empty if it was submitted directly.
 	Parents       []*RunParent `protobuf:"bytes,16,rep,name=parents,proto3" json:"parents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -258,7 +258,7 @@ type ListRunsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Limit  *int32                 `protobuf:"varint,1,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	Offset *int32                 `protobuf:"varint,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
-	// Empty or `finished` for finished runs, `all` for live ones too.
+	// Empty or `finished` for finished runs; `all` to include unfinished runs.
 	State         *string `protobuf:"bytes,3,opt,name=state,proto3,oneof" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

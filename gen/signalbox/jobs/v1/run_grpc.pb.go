@@ -29,7 +29,7 @@ const (
 //
 // RunService shows runs: the results of jobs, which outlive the jobs.
 type RunServiceClient interface {
-	// ListRuns lists finished runs, newest first; with `state=all` live ones too.
+	// ListRuns lists finished runs, newest first. With `state=all` it also lists unfinished runs.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
 }
@@ -68,7 +68,7 @@ func (c *runServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts .
 //
 // RunService shows runs: the results of jobs, which outlive the jobs.
 type RunServiceServer interface {
-	// ListRuns lists finished runs, newest first; with `state=all` live ones too.
+	// ListRuns lists finished runs, newest first. With `state=all` it also lists unfinished runs.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
 	mustEmbedUnimplementedRunServiceServer()

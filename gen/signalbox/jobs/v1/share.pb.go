@@ -86,9 +86,9 @@ type CreateShareRequest struct {
 	TargetIds []string `protobuf:"bytes,2,rep,name=target_ids,json=targetIds,proto3" json:"target_ids,omitempty"`
 	// When the link expires; never if unset.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// What it shows besides names, states and times: `metrics`, `config`, `samples`. If empty, the first two.
+	// What it shows besides names, states and times: `metrics`, `config`, `samples`. If empty, `metrics` and `config`.
 	Fields []string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
-	// Freeze the current content; otherwise the link follows its targets.
+	// Whether the link shows the content of the time when it was created; otherwise it shows the current content.
 	Pinned        bool    `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	Title         *string `protobuf:"bytes,6,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -522,7 +522,7 @@ type Shared struct {
 	Fields    []string               `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// In the link's order; the other routes select a run by its index here, from 0.
+	// The runs in the order of the link's targets. The other routes select a run by its index in this list, from 0.
 	Runs          []*SharedRun `protobuf:"bytes,7,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

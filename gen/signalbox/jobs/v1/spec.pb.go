@@ -525,7 +525,7 @@ func (x *Image) GetRef() string {
 
 type Bindings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the recipe's input to `ds/<project>/<name>@<version>`.
+	// Maps the name of each recipe input to a dataset reference, `ds/<project>/<name>@<version>`.
 	Datasets map[string]string `protobuf:"bytes,1,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// `mdl/<project>/<name>@<version>`; if empty, the training starts from scratch.
 	Model         string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
@@ -783,9 +783,9 @@ func (x *Limits) GetQueuedS() int32 {
 
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The maximum number of attempts after one that failed because of the infrastructure; 3 if unset.
+	// The maximum number of retries; 3 if unset.
 	Max *int32 `protobuf:"varint,1,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	// What is retried: `infra`, a failure of the infrastructure, and `preempted`; both if empty.
+	// The reasons for a retry: `infra`, a failure of the infrastructure, and `preempted`; both if empty.
 	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
 	// Exit codes of the command that are retried too.
 	ExitCodes []int32 `protobuf:"varint,3,rep,packed,name=exit_codes,json=exitCodes,proto3" json:"exit_codes,omitempty"`

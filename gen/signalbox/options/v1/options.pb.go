@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: signalbox/options/v1/options.proto
 
-// Options of Signalbox methods and fields: who may call a method, and which fields are raw JSON. platform/rpc refuses
-// to start a server with a method without `access`.
+// Options of Signalbox methods and fields: who may call a method, and which fields are raw JSON. platform/rpc does not
+// start a server that has a method without `access`.
 
 package optionsv1
 
@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Credential is the kind of credential that a caller presented at the edge.
+// Credential is the kind of credential that a caller sent to the gateway.
 type Credential int32
 
 const (
@@ -293,8 +293,8 @@ func (x *Access) GetInMaintenance() bool {
 	return false
 }
 
-// Statuses are HTTP statuses of a method's responses that nothing else declares and that a client must know. They are
-// added to the OpenAPI document, and a contract test checks each.
+// Statuses are HTTP statuses of a method's responses that a client must know and that are not implied by other
+// declarations. They are added to the OpenAPI document, and a contract test checks each.
 type Statuses struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        []int32                `protobuf:"varint,1,rep,packed,name=status,proto3" json:"status,omitempty"`
@@ -394,12 +394,12 @@ var file_signalbox_options_v1_options_proto_extTypes = []protoimpl.ExtensionInfo
 var (
 	// optional signalbox.options.v1.Access access = 50301;
 	E_Access = &file_signalbox_options_v1_options_proto_extTypes[0]
-	// Failures of the method besides those that follow from its form: 401 and 403 of a method for users, 422 of a
-	// request with fields, 413 of a body, 503 of maintenance. 500 is never declared.
+	// Error statuses that must be declared. Some are implied and not listed: 401 and 403 if the method is for users, 422
+	// if its request has fields, 413 if it has a body, and 503 during maintenance. 500 is never declared.
 	//
 	// optional signalbox.options.v1.Statuses fails = 50303;
 	E_Fails = &file_signalbox_options_v1_options_proto_extTypes[1]
-	// Success statuses of the method besides the one that its name and route imply.
+	// Success statuses of the method in addition to the one that follows from its name and route.
 	//
 	// optional signalbox.options.v1.Statuses succeeds = 50304;
 	E_Succeeds = &file_signalbox_options_v1_options_proto_extTypes[2]
@@ -415,8 +415,9 @@ var (
 	//
 	// optional bool raw_json = 50302;
 	E_RawJson = &file_signalbox_options_v1_options_proto_extTypes[4]
-	// A request must contain this list, though it may be empty: a list that is replaced as a whole must not be emptied
-	// by leaving it out. The gateway rejects requests without it; a gRPC message cannot distinguish the two.
+	// A request must contain this list, which may be empty. The request replaces the complete list, so a missing list
+	// must not empty it by accident. The gateway rejects requests without the list; a gRPC message cannot distinguish a
+	// missing list from an empty one.
 	//
 	// optional bool named = 50310;
 	E_Named = &file_signalbox_options_v1_options_proto_extTypes[5]

@@ -44,8 +44,8 @@ type DatasetServiceClient interface {
 	// ListDatasets lists datasets, newest first.
 	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (*ListDatasetsResponse, error)
 	GetDataset(ctx context.Context, in *GetDatasetRequest, opts ...grpc.CallOption) (*Dataset, error)
-	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object. If the version
-	// exists, it is a conflict before any byte is uploaded.
+	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object. If the version exists,
+	// the request is a conflict.
 	CreateDatasetVersion(ctx context.Context, in *CreateDatasetVersionRequest, opts ...grpc.CallOption) (*CreateDatasetVersionResponse, error)
 	// ListDatasetVersions lists the versions of a dataset, newest first.
 	ListDatasetVersions(ctx context.Context, in *ListDatasetVersionsRequest, opts ...grpc.CallOption) (*ListDatasetVersionsResponse, error)
@@ -215,8 +215,8 @@ type DatasetServiceServer interface {
 	// ListDatasets lists datasets, newest first.
 	ListDatasets(context.Context, *ListDatasetsRequest) (*ListDatasetsResponse, error)
 	GetDataset(context.Context, *GetDatasetRequest) (*Dataset, error)
-	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object. If the version
-	// exists, it is a conflict before any byte is uploaded.
+	// CreateDatasetVersion accepts the manifest and returns a signed URL for each missing object. If the version exists,
+	// the request is a conflict.
 	CreateDatasetVersion(context.Context, *CreateDatasetVersionRequest) (*CreateDatasetVersionResponse, error)
 	// ListDatasetVersions lists the versions of a dataset, newest first.
 	ListDatasetVersions(context.Context, *ListDatasetVersionsRequest) (*ListDatasetVersionsResponse, error)

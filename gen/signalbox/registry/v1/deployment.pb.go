@@ -42,9 +42,9 @@ type Deployment struct {
 	Url         string                 `protobuf:"bytes,9,opt,name=url,proto3" json:"url,omitempty"`
 	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	Description string                 `protobuf:"bytes,11,opt,name=description,proto3" json:"description,omitempty"`
-	// The revision that takes over when it is ready, after a rollback with `start`.
+	// The revision that a rollback with `start` promotes when it is ready.
 	PendingRevision *int32 `protobuf:"varint,12,opt,name=pending_revision,json=pendingRevision,proto3,oneof" json:"pending_revision,omitempty"`
-	// While suspended: `drain` lets running calls end, `cut` ended them.
+	// While suspended: `drain` if running calls may finish, `cut` if they were ended.
 	SuspendMode   *string                `protobuf:"bytes,13,opt,name=suspend_mode,json=suspendMode,proto3,oneof" json:"suspend_mode,omitempty"`
 	SuspendedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=suspended_at,json=suspendedAt,proto3" json:"suspended_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1017,7 +1017,7 @@ func (x *DeleteDeploymentRequest) GetDeploymentId() string {
 type SuspendDeploymentRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
-	// `drain` (the default) lets running calls end; `cut` ends them.
+	// `drain` (the default) lets running calls finish; `cut` ends them.
 	Mode          string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1116,7 +1116,7 @@ type RollbackDeploymentRequest struct {
 	DeploymentId string                 `protobuf:"bytes,1,opt,name=deployment_id,json=deploymentId,proto3" json:"deployment_id,omitempty"`
 	// Number of a revision that was promoted before; if absent, the previous one.
 	ToRevision *int32 `protobuf:"varint,2,opt,name=to_revision,json=toRevision,proto3,oneof" json:"to_revision,omitempty"`
-	// Start the revision if it does not run, and switch when it is ready.
+	// Start the revision if it is not running, and promote it when it is ready.
 	Start         bool `protobuf:"varint,3,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

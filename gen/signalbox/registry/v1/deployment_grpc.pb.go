@@ -56,15 +56,16 @@ type DeploymentServiceClient interface {
 	// deployment must be suspended first. The call returns when no live replica knows the deployment any more.
 	DeleteDeployment(ctx context.Context, in *DeleteDeploymentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// SuspendDeployment refuses calls from now on; it returns when every live replica refuses them. Engines, tokens and
-	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still cuts running
+	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still ends running
 	// calls.
 	SuspendDeployment(ctx context.Context, in *SuspendDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// ResumeDeployment accepts calls again; a serving deployment is returned unchanged.
 	ResumeDeployment(ctx context.Context, in *ResumeDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
 	// RollbackDeployment promotes the previously promoted revision, or another one that was promoted before. If that
-	// revision is not ready, it is a conflict, unless `start` is set: then it takes over when it is ready (202).
+	// revision is not ready, it is a conflict. With `start`, the status is 202 instead, and the revision is promoted when
+	// it is ready.
 	RollbackDeployment(ctx context.Context, in *RollbackDeploymentRequest, opts ...grpc.CallOption) (*Deployment, error)
-	// ListDeploymentEvents lists what happened to a deployment, oldest first.
+	// ListDeploymentEvents lists the events of a deployment, oldest first.
 	ListDeploymentEvents(ctx context.Context, in *ListDeploymentEventsRequest, opts ...grpc.CallOption) (*ListDeploymentEventsResponse, error)
 	// CreateRevision prepares a candidate; it never affects traffic.
 	CreateRevision(ctx context.Context, in *CreateRevisionRequest, opts ...grpc.CallOption) (*Revision, error)
@@ -289,15 +290,16 @@ type DeploymentServiceServer interface {
 	// deployment must be suspended first. The call returns when no live replica knows the deployment any more.
 	DeleteDeployment(context.Context, *DeleteDeploymentRequest) (*emptypb.Empty, error)
 	// SuspendDeployment refuses calls from now on; it returns when every live replica refuses them. Engines, tokens and
-	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still cuts running
+	// the promoted revision stay. If the deployment is already suspended, nothing changes, but `cut` still ends running
 	// calls.
 	SuspendDeployment(context.Context, *SuspendDeploymentRequest) (*Deployment, error)
 	// ResumeDeployment accepts calls again; a serving deployment is returned unchanged.
 	ResumeDeployment(context.Context, *ResumeDeploymentRequest) (*Deployment, error)
 	// RollbackDeployment promotes the previously promoted revision, or another one that was promoted before. If that
-	// revision is not ready, it is a conflict, unless `start` is set: then it takes over when it is ready (202).
+	// revision is not ready, it is a conflict. With `start`, the status is 202 instead, and the revision is promoted when
+	// it is ready.
 	RollbackDeployment(context.Context, *RollbackDeploymentRequest) (*Deployment, error)
-	// ListDeploymentEvents lists what happened to a deployment, oldest first.
+	// ListDeploymentEvents lists the events of a deployment, oldest first.
 	ListDeploymentEvents(context.Context, *ListDeploymentEventsRequest) (*ListDeploymentEventsResponse, error)
 	// CreateRevision prepares a candidate; it never affects traffic.
 	CreateRevision(context.Context, *CreateRevisionRequest) (*Revision, error)

@@ -742,9 +742,9 @@ type EnvironmentTaskset struct {
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
 	// The number of tasks; 0 if they are generated without end.
 	Count int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// The number of tasks of each split, by the tasks' member `split`; empty if there are no splits.
+	// The number of tasks of each split, by the value of the member `split` in the tasks; empty if there are no splits.
 	Splits map[string]int32 `protobuf:"bytes,3,rep,name=splits,proto3" json:"splits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Whether tasks are generated without end; the bytes are then those of the generator.
+	// Whether tasks are generated without end. The uploaded file then contains the generator.
 	Infinite      bool `protobuf:"varint,4,opt,name=infinite,proto3" json:"infinite,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

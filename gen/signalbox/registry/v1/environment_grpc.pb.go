@@ -49,7 +49,7 @@ type EnvironmentServiceClient interface {
 	DeleteEnvironment(ctx context.Context, in *DeleteEnvironmentRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// SignEnvironmentUpload returns where to upload the bytes of a package or of a taskset.
 	SignEnvironmentUpload(ctx context.Context, in *SignEnvironmentUploadRequest, opts ...grpc.CallOption) (*EnvironmentUpload, error)
-	// CreateEnvironmentVersion registers a manifest with the bytes that it names. The same content again returns the
+	// CreateEnvironmentVersion registers a manifest with the bytes that it refers to. The same content again returns the
 	// existing version; different content under its name is a conflict. While bytes are missing the version is
 	// `uploading`, and a repeated call continues once they are uploaded.
 	CreateEnvironmentVersion(ctx context.Context, in *CreateEnvironmentVersionRequest, opts ...grpc.CallOption) (*EnvironmentVersion, error)
@@ -186,7 +186,7 @@ type EnvironmentServiceServer interface {
 	DeleteEnvironment(context.Context, *DeleteEnvironmentRequest) (*emptypb.Empty, error)
 	// SignEnvironmentUpload returns where to upload the bytes of a package or of a taskset.
 	SignEnvironmentUpload(context.Context, *SignEnvironmentUploadRequest) (*EnvironmentUpload, error)
-	// CreateEnvironmentVersion registers a manifest with the bytes that it names. The same content again returns the
+	// CreateEnvironmentVersion registers a manifest with the bytes that it refers to. The same content again returns the
 	// existing version; different content under its name is a conflict. While bytes are missing the version is
 	// `uploading`, and a repeated call continues once they are uploaded.
 	CreateEnvironmentVersion(context.Context, *CreateEnvironmentVersionRequest) (*EnvironmentVersion, error)

@@ -37,7 +37,7 @@ type Model struct {
 	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"`
 	LatestVersion *int32                 `protobuf:"varint,7,opt,name=latest_version,json=latestVersion,proto3,oneof" json:"latest_version,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Alias to version; `production` is the version in production.
+	// The version of each alias. `production` is the version in production.
 	Aliases       map[string]int32 `protobuf:"bytes,9,rep,name=aliases,proto3" json:"aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -154,7 +154,7 @@ type ModelVersion struct {
 	// sha256:<hex> of the weights' bytes.
 	Digest    string `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
 	SizeBytes int64  `protobuf:"varint,11,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// The metadata in the file's own header: architecture, parameters, context_length, ...
+	// The metadata in the file's header: architecture, parameters, context_length, ...
 	Facts     []byte                 `protobuf:"bytes,12,opt,name=facts,proto3" json:"facts,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// sha256:<hex> of the card; null if there is none.
@@ -1002,7 +1002,7 @@ type ModelChange struct {
 	// `promoted`, `archived`, `unarchived`, `alias_set`, `alias_deleted`.
 	Action  string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
 	Version int32  `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
-	// The version that was in production, or that the alias pointed at, before.
+	// The version that was in production before, or to which the alias pointed before.
 	PreviousVersion *int32  `protobuf:"varint,5,opt,name=previous_version,json=previousVersion,proto3,oneof" json:"previous_version,omitempty"`
 	Alias           *string `protobuf:"bytes,6,opt,name=alias,proto3,oneof" json:"alias,omitempty"`
 	Actor           string  `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
@@ -1509,7 +1509,7 @@ type ModelFile struct {
 	SizeBytes int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Lower-case hex.
 	Sha256 string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// The bytes are a tar file of a folder.
+	// Whether the bytes are a tar file of a folder.
 	Packed        bool `protobuf:"varint,4,opt,name=packed,proto3" json:"packed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -57,11 +57,11 @@ type ModelServiceClient interface {
 	GetModelVersion(ctx context.Context, in *GetModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
 	// UpdateModel changes the description of a model.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*Model, error)
-	// DeleteModel deletes a model and its versions. If a version is deployed, used by a live job or open in a
-	// playground session, it is a conflict that names the use. For references from the past a hidden row is kept.
+	// DeleteModel deletes a model and its versions. If a version is deployed, used by a live job or open in a playground
+	// session, it is a conflict that lists the uses. A model that was referenced in the past is kept as a hidden row.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// ListModelHistory lists the changes of a model's versions and aliases, newest first; with `at`, as of that time:
-	// the first promotion in the response then names the version that was in production.
+	// ListModelHistory lists the changes of a model's versions and aliases, newest first. With `at`, it omits later
+	// changes; the first promotion in the response is then that of the version that was in production at that time.
 	ListModelHistory(ctx context.Context, in *ListModelHistoryRequest, opts ...grpc.CallOption) (*ListModelHistoryResponse, error)
 	// SetModelAlias points an alias at a version. `production` and `latest` are set automatically.
 	SetModelAlias(ctx context.Context, in *SetModelAliasRequest, opts ...grpc.CallOption) (*Model, error)
@@ -70,8 +70,8 @@ type ModelServiceClient interface {
 	// PromoteModelVersion puts a version into production; the previous one becomes a candidate again, or is archived.
 	// Promoting the version in production changes nothing.
 	PromoteModelVersion(ctx context.Context, in *PromoteModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
-	// ArchiveModelVersion archives a version: it can no longer be used for anything new. If it is deployed, used by a
-	// live job or open in a playground session, it is a conflict that names each use.
+	// ArchiveModelVersion archives a version: new jobs and revisions can no longer use it. If it is deployed, used by an
+	// unfinished job or open in a playground session, it is a conflict that lists the uses.
 	ArchiveModelVersion(ctx context.Context, in *ArchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
 	// UnarchiveModelVersion makes an archived version a candidate again.
 	UnarchiveModelVersion(ctx context.Context, in *UnarchiveModelVersionRequest, opts ...grpc.CallOption) (*ModelVersion, error)
@@ -280,11 +280,11 @@ type ModelServiceServer interface {
 	GetModelVersion(context.Context, *GetModelVersionRequest) (*ModelVersion, error)
 	// UpdateModel changes the description of a model.
 	UpdateModel(context.Context, *UpdateModelRequest) (*Model, error)
-	// DeleteModel deletes a model and its versions. If a version is deployed, used by a live job or open in a
-	// playground session, it is a conflict that names the use. For references from the past a hidden row is kept.
+	// DeleteModel deletes a model and its versions. If a version is deployed, used by a live job or open in a playground
+	// session, it is a conflict that lists the uses. A model that was referenced in the past is kept as a hidden row.
 	DeleteModel(context.Context, *DeleteModelRequest) (*emptypb.Empty, error)
-	// ListModelHistory lists the changes of a model's versions and aliases, newest first; with `at`, as of that time:
-	// the first promotion in the response then names the version that was in production.
+	// ListModelHistory lists the changes of a model's versions and aliases, newest first. With `at`, it omits later
+	// changes; the first promotion in the response is then that of the version that was in production at that time.
 	ListModelHistory(context.Context, *ListModelHistoryRequest) (*ListModelHistoryResponse, error)
 	// SetModelAlias points an alias at a version. `production` and `latest` are set automatically.
 	SetModelAlias(context.Context, *SetModelAliasRequest) (*Model, error)
@@ -293,8 +293,8 @@ type ModelServiceServer interface {
 	// PromoteModelVersion puts a version into production; the previous one becomes a candidate again, or is archived.
 	// Promoting the version in production changes nothing.
 	PromoteModelVersion(context.Context, *PromoteModelVersionRequest) (*ModelVersion, error)
-	// ArchiveModelVersion archives a version: it can no longer be used for anything new. If it is deployed, used by a
-	// live job or open in a playground session, it is a conflict that names each use.
+	// ArchiveModelVersion archives a version: new jobs and revisions can no longer use it. If it is deployed, used by an
+	// unfinished job or open in a playground session, it is a conflict that lists the uses.
 	ArchiveModelVersion(context.Context, *ArchiveModelVersionRequest) (*ModelVersion, error)
 	// UnarchiveModelVersion makes an archived version a candidate again.
 	UnarchiveModelVersion(context.Context, *UnarchiveModelVersionRequest) (*ModelVersion, error)

@@ -434,7 +434,7 @@ func (x *SolutionApplicationOut) GetSnapshot() *SolutionSnapshot {
 	return nil
 }
 
-// SolutionSnapshot is everything that an application pins.
+// SolutionSnapshot contains all that an application pins.
 type SolutionSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The solution's manifest.

@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// FindProtected returns the references that name a protected dataset, a missing dataset or no dataset at all.
+// FindProtected returns the references that do not refer to an existing, unprotected dataset.
 func (s *Server) FindProtected(
 	ctx context.Context, in *registrypeerv1.FindProtectedRequest,
 ) (*registrypeerv1.FindProtectedResponse, error) {

@@ -154,7 +154,7 @@ func (s *Server) resolveDataset(
 	return nil, nil
 }
 
-// ResolvePackage returns an accepted package, or its refusal.
+// ResolvePackage returns an accepted package. For any other package it returns the error that refuses it.
 func (s *Server) ResolvePackage(
 	ctx context.Context, in *registrypeerv1.ResolvePackageRequest,
 ) (*registrypeerv1.ResolvePackageResponse, error) {

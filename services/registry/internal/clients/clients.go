@@ -31,13 +31,14 @@ func (p *Projects) Project(ctx context.Context, key string) (*access.Project, er
 	}, nil
 }
 
-// Artifacts reads the artifacts of runs: their owner from the jobs service, their location from the ingest service.
+// Artifacts reads artifacts of runs. It gets the owner of a run from the jobs service and the location of an artifact
+// from the ingest service.
 type Artifacts struct {
 	Runs jobspeerv1.RunPeerServiceClient
 	Data ingestpeerv1.RunDataPeerServiceClient
 }
 
-// RunOwner returns the owner of a run. An unknown run is a fault.Absent error.
+// RunOwner returns the owner of a run. If the run is unknown, it returns an error of kind fault.Absent.
 func (a *Artifacts) RunOwner(ctx context.Context, runID string) (access.Owner, error) {
 	out, err := a.Runs.GetRunOwner(ctx, &jobspeerv1.GetRunOwnerRequest{Id: runID})
 	if err != nil {
@@ -48,7 +49,7 @@ func (a *Artifacts) RunOwner(ctx context.Context, runID string) (access.Owner, e
 	}, nil
 }
 
-// Artifact returns an artifact of a run. An unknown artifact is a fault.Absent error.
+// Artifact returns an artifact of a run. If the artifact is unknown, it returns an error of kind fault.Absent.
 func (a *Artifacts) Artifact(ctx context.Context, runID, artifactID string) (*model.Artifact, error) {
 	out, err := a.Data.GetArtifact(ctx, &ingestpeerv1.GetArtifactRequest{RunId: runID, ArtifactId: artifactID})
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package codepackage owns the packages of job submissions: archives of the code that a job runs.
 //
-// It promises that a job receives only packages that passed inspection (platform/archive), that a package is inspected
-// once and the result is final, and that a project need not upload accepted bytes a second time.
+// A job receives only packages that passed the inspection by platform/archive. Each package is inspected once, and the
+// result is final. A project need not upload the bytes of an accepted package again.
 package codepackage
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// SubjectKind names packages in events, audit and errors.
+// SubjectKind is the kind of packages in events, audit entries and errors.
 const SubjectKind = "package"
 
 // State is the state of a package.
@@ -29,7 +29,7 @@ const (
 	StateRefused   State = "refused"
 )
 
-// Bundle is a package.
+// Bundle is the record of a package, whose bytes may not have been uploaded yet.
 type Bundle struct {
 	access.Owner
 
@@ -46,7 +46,7 @@ type Bundle struct {
 // Key returns the object key of a package's bytes.
 func Key(projectID, sha256 string) string { return "projects/" + projectID + "/packages/" + sha256 }
 
-// Refusal returns the error that keeps jobs from using the package, or nil if it is accepted.
+// Refusal returns the error for a job that uses the package, or nil if the package is accepted.
 func (b *Bundle) Refusal() error {
 	kind := fault.Refused
 	if b.TooLarge {
@@ -62,7 +62,7 @@ func (b *Bundle) Refusal() error {
 	}
 }
 
-// Refuse returns a refusal of the package gate, archive.GatePackage.
+// Refuse returns an error with the code of the package gate, archive.GatePackage.
 func Refuse(format string, args ...any) error {
 	return fault.New(fault.Refused, archive.GatePackage, archive.GatePackage+": "+format, args...)
 }

@@ -36,7 +36,7 @@ type Server struct {
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
-	// MaxBytes bounds both an upload and the unpacked size of a package.
+	// MaxBytes is the maximum size of an upload, and of the unpacked package.
 	MaxBytes int64
 }
 
@@ -131,7 +131,8 @@ func (s *Server) CommitPackage(ctx context.Context, in *registryv1.CommitPackage
 	return toProto(b), nil
 }
 
-// settle inspects a package and returns its stored state, which may be the result of a concurrent call.
+// settle inspects a package, stores the result and returns the stored package. If a concurrent call stored a result
+// first, settle returns that one.
 func (s *Server) settle(ctx context.Context, b *Bundle) (*Bundle, error) {
 	if err := judge(ctx, s.Blobs, b, s.MaxBytes); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (Store) Accepted(ctx context.Context, q pg.Querier, projectID, sha256 strin
 	return b, nil
 }
 
-// Settle stores the result of the inspection. It returns false if another call has already done so.
+// Settle stores the result of the inspection. It returns false if another call has already stored a result.
 func (Store) Settle(ctx context.Context, tx pgx.Tx, b *Bundle) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE package SET state = $2, gate = $3, refusal = $4, too_large = $5 WHERE id = $1 AND state = 'uploading'`,
 		b.ID, b.State, b.Gate, b.Text, b.TooLarge)

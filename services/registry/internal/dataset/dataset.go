@@ -4,11 +4,11 @@
 // so that a project learns nothing about the data of another. A version becomes ready only when every object exists with
 // the size and the digest in the manifest. After that it never changes, except that it may be archived.
 //
-// Of a protected dataset the API shows only the identity and the schema: no file, no record, no file digest. The audit
-// log records every refused access and every use by a job.
+// For a protected dataset, the API shows only the identity and the schema. It shows no files, records or file digests.
+// The audit log records every refused access and every use by a job.
 //
-// An abandoned upload reserves its version name until its upload URLs expire. After that the next request for the name
-// gets it.
+// An abandoned upload reserves its version name until its upload URLs expire. After that, another upload can take the
+// name.
 package dataset
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// SubjectKind and VersionKind name datasets in events, audit and errors.
+// SubjectKind and VersionKind are the kinds of datasets and their versions in events, audit entries and errors.
 const (
 	SubjectKind = "dataset"
 	VersionKind = "dataset version"
@@ -49,7 +49,7 @@ const (
 	SchemaNone     = "none"
 )
 
-// Dataset is a name with versions.
+// Dataset is a named series of versions.
 type Dataset struct {
 	access.Owner
 
@@ -133,7 +133,7 @@ func checkPath(p string) error {
 	bad := p == "." || p != path.Clean(p) || path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../") ||
 		strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' })
 	if bad {
-		return refused("path %q is not a plain relative path", p)
+		return refused("path %q must be relative and must not contain a . or .. element, a double or trailing slash, a backslash or a control character", p)
 	}
 	return nil
 }

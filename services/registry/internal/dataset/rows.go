@@ -27,14 +27,14 @@ type row struct {
 	wrong string
 }
 
-// rows returns the first rows of a file. more reports whether there are others.
+// rows returns the first rows of a file. more reports whether the file may have further rows.
 func (s *Server) rows(ctx context.Context, d *Dataset, v *Version, f File, limit int) (rows []row, more bool, err error) {
 	body, _, err := s.Blobs.Get(ctx, v.key(d, f.SHA256))
 	if fault.Is(err, fault.Absent) {
 		return nil, false, fault.New(fault.Dependency, "object_missing", "file %s is missing from the object store", f.Path)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("open a dataset: %w", err)
+		return nil, false, fmt.Errorf("open a dataset file: %w", err)
 	}
 	defer func() { _ = body.Close() }()
 	return firstRows(&io.LimitedReader{R: body, N: maxRead}, limit)
@@ -47,11 +47,11 @@ func firstRows(r *io.LimitedReader, limit int) (rows []row, more bool, err error
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, false, fmt.Errorf("read a dataset: %w", err)
+			return nil, false, fmt.Errorf("read a dataset file: %w", err)
 		}
 		ended := errors.Is(err, io.EOF)
 		if ended && r.N <= 0 {
-			return rows, true, nil // the line is cut off at maxRead, and others may follow
+			return rows, true, nil // the line is cut off at maxRead, and more lines may follow
 		}
 		if line = bytes.TrimSpace(line); len(line) == 0 && ended {
 			return rows, false, nil

@@ -14,7 +14,8 @@ import (
 const (
 	// sampleRows is the number of rows from which a schema is inferred.
 	sampleRows = 200
-	// maxFields bounds the members of an inferred schema. Rows with more are taken for maps, whose keys are data.
+	// maxFields is the maximum number of members in an inferred schema. Rows with more members are probably maps, whose
+	// keys are data.
 	maxFields = 200
 )
 
@@ -29,8 +30,8 @@ func declared(raw []byte) (schema json.RawMessage, source string, err error) {
 	return raw, SchemaDeclared, nil
 }
 
-// learn infers the schema of a jsonl version without a declared schema from its first rows. Rows that do not form a table
-// yield no schema, which is not an error.
+// learn infers the schema of a jsonl version from its first rows, unless a schema was declared. If the rows do not form
+// a table, the version has no schema; that is not an error.
 func (s *Server) learn(ctx context.Context, d *Dataset, v *Version) error {
 	if v.SchemaSource == SchemaDeclared || d.Format != DefaultFormat {
 		return nil
@@ -44,7 +45,7 @@ func (s *Server) learn(ctx context.Context, d *Dataset, v *Version) error {
 		return nil
 	}
 	if v.Schema, err = json.Marshal(schema); err != nil {
-		return fmt.Errorf("write the schema of a dataset: %w", err)
+		return fmt.Errorf("encode the schema of a dataset: %w", err)
 	}
 	v.SchemaSource, v.SampledRows = SchemaInferred, len(rows)
 	return nil

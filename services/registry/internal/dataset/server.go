@@ -32,7 +32,7 @@ type Server struct {
 	Audit    *audit.Log
 	Clock    clock.Clock
 	IDs      *id.Source
-	// MaxBytes bounds the total size of a version.
+	// MaxBytes is the maximum total size of a version.
 	MaxBytes int64
 }
 
@@ -103,7 +103,7 @@ func (s *Server) get(ctx context.Context, datasetID string) (*Dataset, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), datasetID)
 }
 
-// editable returns a dataset, or an error if the caller may not change it.
+// editable returns a dataset, or an error if the caller must not change it.
 func (s *Server) editable(ctx context.Context, datasetID string) (*Dataset, error) {
 	d, err := s.get(ctx, datasetID)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// shown returns a committed version whose files the caller may view. It refuses access to protected datasets and records
-// the refusal in the audit log. what names the kind of access there.
+// shown returns a committed version whose files the caller may view. It refuses access to protected datasets and
+// records the refusal in the audit log. what is the kind of access that the audit entry states.
 func (s *Server) shown(ctx context.Context, datasetID, version, what string) (*Dataset, *Version, error) {
 	d, err := s.get(ctx, datasetID)
 	if err != nil {

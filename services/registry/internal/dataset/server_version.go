@@ -83,8 +83,8 @@ func (s *Server) CreateDatasetVersion(
 	return out, nil
 }
 
-// existsFirst returns a conflict if the version exists and is committed. Otherwise it returns wrong, the error of its
-// manifest.
+// existsFirst returns a conflict if the version exists and is committed. Otherwise it returns wrong, the error in the
+// manifest of the request.
 func (s *Server) existsFirst(ctx context.Context, d *Dataset, version string, wrong error) error {
 	v, err := s.Store.Version(ctx, s.Pool, d.ID, version)
 	if err == nil && v.State != StateUploading {

@@ -54,7 +54,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return d, nil
 }
 
-// List returns the datasets visible to the scope, newest first. A name that is not empty restricts the list to that name.
+// List returns the datasets visible to the scope, newest first. If name is not empty, it returns only objects of that
+// name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Dataset, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
@@ -68,7 +69,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 	return found, nil
 }
 
-// Resolve finds a ready version by its reference. It returns nils if the scope sees none.
+// Resolve finds a ready version by its reference. It returns nil values if no such version is visible.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
 	d, v, err := s.Find(ctx, q, scope, r)
 	if err != nil || v == nil || v.State != StateReady {
@@ -77,7 +78,7 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	return d, v, nil
 }
 
-// Find finds a ready or archived version by its reference. It returns nils if the scope sees none.
+// Find finds a ready or archived version by its reference. It returns nil values if no such version is visible.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Dataset, *Version, error) {
 	d, err := pg.One[Dataset](q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))
@@ -112,16 +113,16 @@ const (
 
 // InsertVersion stores a new version under its name.
 //
-// It takes over the name of an upload whose URLs had expired by v.CreatedAt, unless creator and digest are the same: that
-// is a repeat, which resumes the upload. A takeover changes the row's id, so that a commit of the former upload finds no
-// row.
+// If an upload already has the name and its URLs had expired by v.CreatedAt, InsertVersion replaces that upload. It
+// does not replace an upload with the same creator and digest, because the request is then a repeat, which resumes the
+// upload. A replacement changes the row's id, so that a commit of the former upload finds no row.
 //
-// It also sets Apart if another dataset of the project is protected and has one of the files under a shared key, from before
-// it was protected.
+// It also sets v.Isolated if another dataset of the project is protected but still has one of the files under a shared
+// key, because that file was uploaded before the dataset was protected.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (NameClaim, error) {
 	raw, err := json.Marshal(v.Manifest)
 	if err != nil {
-		return ClaimedNot, fmt.Errorf("write a manifest: %w", err)
+		return ClaimedNot, fmt.Errorf("encode a manifest: %w", err)
 	}
 	how := ClaimedNot
 	sums := make([]string, len(v.Manifest))
@@ -198,7 +199,7 @@ func (Store) Commit(ctx context.Context, tx pgx.Tx, v *Version) (bool, error) {
 	tag, err := tx.Exec(ctx, `UPDATE dataset_version SET state = 'ready', committed_at = $2, row_schema = $3, schema_source = $4, sampled_rows = $5
 		WHERE id = $1 AND state = 'uploading'`, v.ID, v.CommittedAt, orNull(v.Schema), cmp.Or(v.SchemaSource, SchemaNone), v.SampledRows)
 	if err != nil {
-		return false, fmt.Errorf("make a version ready: %w", err)
+		return false, fmt.Errorf("commit a version of a dataset: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return false, nil

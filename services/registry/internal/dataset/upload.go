@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxTargets bounds the upload URLs in one response, so that it fits into a message. A repeated request returns URLs
-	// for the objects that are still missing.
+	// maxTargets is the maximum number of upload URLs in one response, which must fit into a gRPC message. A repeated
+	// request returns URLs for the objects that are still missing.
 	maxTargets = 3000
-	// atOnce is the number of concurrent object lookups.
+	// atOnce is the maximum number of concurrent object lookups.
 	atOnce = 16
 )
 
@@ -24,7 +24,7 @@ type Target struct {
 	blob.Signed
 }
 
-// objects looks up the objects of a version, each digest once. Missing objects are nil.
+// objects looks up each object of a version once and returns the results by digest. A missing object is nil.
 func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[string]*blob.Info, error) {
 	index := map[string]int{}
 	var sums []string
@@ -57,7 +57,7 @@ func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[strin
 	return found, nil
 }
 
-// targets signs an upload URL for each missing object, each digest once.
+// targets returns one signed upload URL for each digest whose object is missing.
 func (s *Server) targets(ctx context.Context, d *Dataset, v *Version) ([]Target, error) {
 	found, err := s.objects(ctx, d, v)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package db owns what every area of the registry shares about the database: the migrations of the schema, the
-// topics of wake-ups between replicas, and the trace that every change leaves.
+// Package db embeds the migrations that create the tables of the registry schema. It also defines the topics of
+// wake-ups between replicas.
 package db
 
 import (

@@ -4,8 +4,8 @@ import "github.com/signalbox-dev/signalbox/platform/pg"
 
 // The topics.
 const (
-	// SnapshotTopic: the state that inference serves has changed.
+	// SnapshotTopic announces that the state that inference serves has changed.
 	SnapshotTopic pg.Topic = "snapshot"
-	// AcksTopic: a replica of inference has applied a newer snapshot.
+	// AcksTopic announces that a replica of inference has applied a newer snapshot.
 	AcksTopic pg.Topic = "acks"
 )

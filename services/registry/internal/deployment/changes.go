@@ -21,17 +21,20 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Orders queues, in tx, an order to jobs that brings a revision's engine to its wanted state after the commit.
+// Orders queues orders to the jobs service. Order adds one to tx; it is sent after the commit and makes jobs start or
+// end the revision's engine.
 type Orders interface {
 	Order(ctx context.Context, tx pgx.Tx, revisionID string) error
 }
 
-// RevisionObserver owns revisions that belong to no deployment and receives every change of theirs.
+// RevisionObserver is informed of every change of a revision that belongs to a playground session instead of a
+// deployment.
 type RevisionObserver interface {
 	Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error
 }
 
-// Book changes deployments. Each change is written with its event and, if it needs one, with its order to jobs.
+// Book changes deployments. It writes each change in one transaction with its event and, if the engine is affected, its
+// order to jobs.
 type Book struct {
 	Pool      *pgxpool.Pool
 	Store     *Store
@@ -39,7 +42,7 @@ type Book struct {
 	Tokens    deploytoken.Store
 	Models    model.Store
 	Orders    Orders
-	// Sessions owns the revisions of playgrounds.
+	// Sessions is informed of the changes of playground revisions.
 	Sessions RevisionObserver
 	Events   *event.Log
 	Audit    *audit.Log
@@ -60,8 +63,8 @@ func (b *Book) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	return err
 }
 
-// CreateRevision inserts a new candidate in tx and orders its engine. From then on its model version cannot be
-// archived.
+// CreateRevision inserts a new candidate in tx and orders its engine. From then on, the model version that it serves
+// cannot be archived.
 func (b *Book) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
 		return err

@@ -1,10 +1,10 @@
-// Package deployment owns deployments and every change of them: their stable address, their revisions and the
-// tokens of their callers. Each change is written in one transaction with its event and audit row. A candidate
-// never affects traffic. Promotion changes one row. Every change that inference must see raises the snapshot
-// epoch in its own transaction.
+// Package deployment owns deployments and every change of them: their stable address, their revisions and the tokens of
+// their callers. Each change is written in one transaction with its event and audit row. A candidate never affects
+// traffic. A promotion switches traffic by changing one row. Every change that inference must see raises the snapshot
+// epoch in the same transaction.
 //
-// The rows of revisions and tokens belong to packages revision and token. book.go, observe.go, promote.go and
-// life.go hold the operations; server*.go serve the calls; only store.go contains SQL.
+// Packages revision and deploytoken own the rows of revisions and tokens. changes.go, observe.go, promote.go and
+// lifecycle.go contain the operations, and server*.go implement the RPCs. Only store.go contains SQL.
 package deployment
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// SubjectKind is the subject kind of deployments in events, audit rows and errors.
+// SubjectKind is the kind of deployments in events, audit entries and errors.
 const SubjectKind = "deployment"
 
 // StateServing and StateSuspended are the states of a deployment.
@@ -24,7 +24,8 @@ const (
 	StateSuspended = "suspended"
 )
 
-// ModeDrain and ModeCut say what happens to running calls when a deployment is suspended: they finish or are ended.
+// ModeDrain and ModeCut are the modes of a suspension. With ModeDrain, running calls may finish; with ModeCut, they are
+// ended.
 const (
 	ModeDrain = "drain"
 	ModeCut   = "cut"
@@ -52,7 +53,7 @@ type Deployment struct {
 	CreatedAt time.Time
 }
 
-// Cut reports whether running calls are ended.
+// Cut reports whether the deployment is suspended with ModeCut, which ends running calls.
 func (d *Deployment) Cut() bool {
 	return d.State == StateSuspended && d.SuspendMode != nil && *d.SuspendMode == ModeCut
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// lock locks a deployment for a change. It fails if the request's If-Match names another version.
+// lock locks a deployment for a change. It returns an error if the request's If-Match header states another version.
 func (b *Book) lock(ctx context.Context, tx pgx.Tx, deploymentID string) (*Deployment, error) {
 	d, err := b.Store.Lock(ctx, tx, deploymentID)
 	if err != nil {
@@ -38,15 +38,16 @@ func (b *Book) Describe(ctx context.Context, deploymentID, description string) (
 	return d, err
 }
 
-// Suspend makes inference reject calls from the returned epoch on. A drained deployment can still be cut; a cut one
-// stays cut.
+// Suspend suspends a deployment: from the returned epoch on, inference rejects its calls. The mode of a suspension can
+// change from ModeDrain to ModeCut, but not back.
 func (b *Book) Suspend(ctx context.Context, deploymentID, mode string) (d *Deployment, from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
 			return err
 		}
 		if d.State == StateSuspended && (d.Cut() || mode == ModeDrain) {
-			// The call that suspended it may still be waiting for replicas, so this one waits as well.
+			// The earlier call that suspended the deployment may still be waiting for replicas, so this call waits as
+			// well.
 			from, err = epoch.Current(ctx, tx)
 			return err
 		}
@@ -89,8 +90,8 @@ func (b *Book) Resume(ctx context.Context, deploymentID string) (d *Deployment, 
 	return d, err
 }
 
-// Delete deletes a deployment that does not serve, ends its engines and revokes its tokens. It returns the epoch
-// from which inference no longer knows the deployment.
+// Delete deletes a deployment that is suspended or has no promoted revision. It ends the engines and revokes the
+// tokens. It returns the epoch from which inference no longer knows the deployment.
 func (b *Book) Delete(ctx context.Context, deploymentID string) (from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.lock(ctx, tx, deploymentID)
@@ -98,7 +99,7 @@ func (b *Book) Delete(ctx context.Context, deploymentID string) (from int64, err
 			return err
 		}
 		if d.State == StateServing && d.PromotedID != nil {
-			return fault.New(fault.Conflict, "deployment_serving", "deployment %s is serving revision %d; suspend it before it is deleted",
+			return fault.New(fault.Conflict, "deployment_serving", "deployment %s is serving revision %d; suspend it before you delete it",
 				d.Name, *d.PromotedNumber)
 		}
 		running, err := b.Revisions.LockWanted(ctx, tx, d.ID)
@@ -136,7 +137,7 @@ func (b *Book) Start(ctx context.Context, deploymentID string, number int32) (r 
 			return err
 		}
 		if !r.Finished() {
-			return fault.New(fault.Conflict, "revision_running", "revision %d is %s already", r.Number, r.State)
+			return fault.New(fault.Conflict, "revision_running", "revision %d is already %s", r.Number, r.State)
 		}
 		if err := b.start(ctx, tx, r); err != nil {
 			return err
@@ -146,7 +147,7 @@ func (b *Book) Start(ctx context.Context, deploymentID string, number int32) (r 
 	return r, err
 }
 
-// start orders a new engine for a locked revision that is over.
+// start orders a new engine for a locked revision that was stopped or has failed.
 func (b *Book) start(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
 		return err
@@ -175,9 +176,9 @@ func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *
 		switch {
 		case d.promoted(r.ID) && d.State == StateServing:
 			return fault.New(fault.Conflict, "revision_promoted",
-				"revision %d is promoted; promote another one or suspend the deployment before it is stopped", r.Number)
+				"revision %d is promoted; promote another one or suspend the deployment before you stop this revision", r.Number)
 		case r.State == revision.Stopped:
-			return fault.New(fault.Conflict, "revision_stopped", "revision %d is stopped already", r.Number)
+			return fault.New(fault.Conflict, "revision_stopped", "revision %d is already stopped", r.Number)
 		}
 		if err := b.end(ctx, tx, r, "the revision was stopped"); err != nil {
 			return err

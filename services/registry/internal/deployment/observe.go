@@ -13,8 +13,9 @@ import (
 )
 
 // Observe applies the state of an engine that jobs reports. wanted is false if the work is unknown or not wanted. If
-// a deployment waits for the revision, Observe settles it afterwards in a second transaction, because the lock order
-// is deployment before revision. If the process dies in between, the next full pass over all works settles it.
+// the revision is the pending one of a deployment, Observe then calls Settle in a second transaction, because the lock
+// order is deployment before revision. If the process exits between the two transactions, the next observation of the
+// work calls Settle.
 func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool, err error) {
 	seen := ""
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -55,7 +56,7 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 	case verdict.Again:
 		r.Generation++
 	case r.State == revision.Failed:
-		// The engine's place is released; the reason is kept.
+		// Clear the engine, which no longer runs, but keep the reason.
 		r.Wanted, r.Engine = false, revision.Engine{Fence: o.Fence}
 	}
 	if revision.Same(&before, r) {

@@ -93,7 +93,7 @@ func (b *Book) former(ctx context.Context, tx pgx.Tx, d *Deployment, number *int
 	return r, err
 }
 
-// await starts a revision unless it runs and makes it the pending one.
+// await makes a revision the pending one, and starts it if it is not running.
 func (b *Book) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
 	if d.pending(r.ID) {
 		return nil
@@ -111,7 +111,8 @@ func (b *Book) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.
 	return b.record(ctx, tx, "deployment.rollback.start", d.ID, e, map[string]any{"revision": r.Number, "revision_id": r.ID})
 }
 
-// Settle ends the wait for a pending revision: it promotes the revision if it is ready and gives up if it is over.
+// Settle ends the wait for a pending revision: it promotes the revision if it is ready, and cancels the rollback if the
+// revision was stopped or has failed.
 func (b *Book) Settle(ctx context.Context, deploymentID, revisionID string) error {
 	return pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)

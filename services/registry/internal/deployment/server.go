@@ -205,7 +205,8 @@ func (s *Server) ResumeDeployment(ctx context.Context, in *registryv1.ResumeDepl
 	return s.switched(ctx, d)
 }
 
-// RollbackDeployment returns to a revision that was promoted before. The status is 202 if that revision must start first.
+// RollbackDeployment promotes a revision again that was promoted before. The status is 202 if that revision must start
+// first.
 func (s *Server) RollbackDeployment(ctx context.Context, in *registryv1.RollbackDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {

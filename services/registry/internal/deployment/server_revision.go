@@ -46,8 +46,8 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 	return out, err
 }
 
-// Source returns the model version that a request names. A model that the caller may not see gives the same error as
-// a missing one.
+// Source returns the model version that a request refers to. A model that the caller may not see gives the same error
+// as a missing one.
 func Source(ctx context.Context, q pg.Querier, models model.Store, in *registryv1.RevisionSource) (*model.Model, *model.Version, error) {
 	if err := request.ID(id.Model, "model_id", in.GetModelId()); err != nil {
 		return nil, nil, fault.From(err).Under("source")

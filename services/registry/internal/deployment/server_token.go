@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/deploytoken"
 )
 
-// CreateDeploymentToken creates a token. Only this response contains its secret: a repeat with the same
-// Idempotency-Key returns the token without it.
+// CreateDeploymentToken creates a token. Only this response contains its secret: a repeat with the same Idempotency-Key
+// returns the token without the secret.
 func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.CreateDeploymentTokenRequest) (*registryv1.DeploymentToken, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {

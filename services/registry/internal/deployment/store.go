@@ -23,7 +23,7 @@ const columns = `d.id, d.name, d.owner_id, d.owner_name, d.project_id, d.project
 	(SELECT r.number FROM revision r WHERE r.id = d.promoted_revision_id) AS promoted_number, d.created_at, d.description, d.row_version,
 	d.pending_revision_id, (SELECT r.number FROM revision r WHERE r.id = d.pending_revision_id) AS pending_number, d.suspend_mode, d.suspended_at`
 
-// kept is the filter of every read: a deleted deployment looks like a missing one.
+// kept is part of the WHERE condition of every read. It hides deleted deployments.
 const kept = ` AND d.deleted_at IS NULL`
 
 // Insert inserts a new deployment. A name that the project already uses is a conflict.
@@ -37,7 +37,7 @@ func (*Store) Insert(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 		"visibility_version": d.VisibilityVersion, "description": d.Description,
 	})
 	if pg.IsUnique(err, "deployment_name_key") {
-		return fault.New(fault.Conflict, "deployment_exists", "project %s has a deployment %s already", d.Project, d.Name)
+		return fault.New(fault.Conflict, "deployment_exists", "project %s already has a deployment %s", d.Project, d.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("insert a deployment: %w", err)
@@ -109,8 +109,8 @@ func (*Store) Promote(ctx context.Context, tx pgx.Tx, d *Deployment, revisionID 
 	return nil
 }
 
-// Save writes the other mutable columns of a locked deployment if its version is still the one that was read, and
-// increments the version.
+// Save writes the mutable columns that Promote does not write, and increments the version. It returns a conflict if the
+// version has changed since d was read.
 func (*Store) Save(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	tag, err := tx.Exec(ctx, `UPDATE deployment SET description = $3, state = $4, suspend_mode = $5, suspended_at = $6,
 			pending_revision_id = $7, row_version = row_version + 1

@@ -39,7 +39,7 @@ func (Store) List(ctx context.Context, q pg.Querier, deploymentID string, p requ
 	return many(ctx, q, `deployment_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, deploymentID, p.FetchLimit(), p.Offset)
 }
 
-// Live returns every token that is not revoked.
+// Live returns the tokens of all deployments that are not revoked.
 func (Store) Live(ctx context.Context, q pg.Querier) ([]*Token, error) {
 	return many(ctx, q, `revoked_at IS NULL ORDER BY id`)
 }

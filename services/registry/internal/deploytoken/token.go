@@ -1,8 +1,8 @@
 // Package deploytoken owns the rows of deployment tokens, never their text.
 //
-// It promises that a token is revoked at most once, from one epoch on, which every later reader sees. What a grant or a
-// revocation means for inference is decided by package deployment. Only store.go contains SQL, and only token_proto.go
-// uses protobuf messages.
+// A token is revoked at most once. The row keeps the epoch from which the token is revoked. Package deployment decides
+// what a new or a revoked token means for inference. Only store.go contains SQL, and only token_proto.go uses protobuf
+// messages.
 package deploytoken
 
 import "time"
@@ -10,7 +10,7 @@ import "time"
 // Kind is the kind of tokens in errors.
 const Kind = "deployment token"
 
-// Token is the stored part of a token.
+// Token is the stored record of a token, which has a hash in place of its text.
 type Token struct {
 	ID           string
 	DeploymentID string

@@ -29,7 +29,7 @@ func orderToProto(r *revision.Revision) *jobspeerv1.PutWorkRequest {
 }
 
 func goneToProto(workID string, generation int64) *jobspeerv1.PutWorkRequest {
-	// A generation of its own: another spec under the same generation would be a conflict.
+	// Use the next generation, because jobs rejects a different order of the same generation.
 	return &jobspeerv1.PutWorkRequest{WorkId: workID, Generation: generation + 1, Desired: jobsv1.Desired_DESIRED_GONE}
 }
 
@@ -80,7 +80,7 @@ func observationFromProto(w *jobspeerv1.WorkStatus) revision.Observation {
 }
 
 // words removes NUL bytes from the text of an agent or an engine. Postgres cannot store them, and the failing write
-// would break the watch of all engines on every retry.
+// would end the stream for all engines after every retry.
 func words(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
 func phaseFromProto(p jobsv1.Phase) revision.Phase {

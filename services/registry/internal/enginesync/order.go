@@ -1,6 +1,6 @@
-// Package enginesync sends to jobs, which runs engines, what revisions want, and applies to the revisions what jobs
-// observes of their engines. Both directions are level-triggered: an order is repeated until jobs has it, and every
-// watch begins with the state of all works, so that a lost message is made up for.
+// Package enginesync connects revisions with the jobs service, which runs their engines. It sends the wanted state of
+// each engine to jobs, and applies the state that jobs observes to the revision. A lost message does no harm: an order
+// is repeated until jobs has it, and every watch begins with the state of all works.
 package enginesync
 
 import (
@@ -18,11 +18,11 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// OrderTimeout bounds one attempt of an order.
+// OrderTimeout is the time limit for one attempt to send an order.
 const OrderTimeout = 15 * time.Second
 
-// OrderArgs is the queued order of one revision. It holds only the ID: the worker sends the state of the row at the
-// time it runs.
+// OrderArgs is the queued order of one revision. It contains only the ID, because the worker sends the state that the
+// revision has when the worker runs.
 type OrderArgs struct {
 	RevisionID string `json:"revision_id"`
 }
@@ -76,7 +76,8 @@ func (o *Orderer) put(ctx context.Context, r *revision.Revision) error {
 	return nil
 }
 
-// drop orders jobs to end a work that no revision wants. If a revision does want it by now, drop sends that order.
+// drop orders jobs to end a work that no revision wants. If a revision wants the work by now, drop sends the order of
+// that revision instead.
 func (o *Orderer) drop(ctx context.Context, workID string, generation int64) error {
 	ctx, cancel := context.WithTimeout(ctx, OrderTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Watcher applies what jobs observes of engines to the states of revisions.
+// Watcher updates revisions to the state that jobs reports for their engines.
 type Watcher struct {
 	Works   jobspeerv1.WorkPeerServiceClient
 	Book    *deployment.Book
@@ -39,14 +39,14 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if synced {
 			try = 0
 		}
-		w.Log.WarnContext(ctx, "engine watch stream broke", "error", err)
+		w.Log.WarnContext(ctx, "engine watch stream failed; reopening it", "error", err)
 		if err := backoff.Wait(ctx, w.Clock, try); err != nil {
 			return err
 		}
 	}
 }
 
-// once reads one stream until it breaks. synced reports whether the stream delivered the state of all works.
+// once reads one stream until it fails. synced reports whether the stream delivered the state of all works.
 func (w *Watcher) once(ctx context.Context) (synced bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 // maxTask is the size of the largest task, in bytes.
 const maxTask = 8 << 20
 
-// count reads a taskset and returns a description of what is wrong with it, or "". The description gives line numbers and
-// counts and never quotes a line. The error is a read error.
+// count reads a taskset and returns a description of what is wrong with it, or "". The description gives line numbers
+// and counts and never quotes a line. err is not nil only if reading fails.
 func (t Taskset) count(r io.Reader) (wrong string, err error) {
 	if t.Infinite {
 		_, err := io.Copy(io.Discard, r)
@@ -54,7 +54,8 @@ func splitOf(line []byte) (string, bool) {
 	return task.Split, ok
 }
 
-// compare compares the counts with the manifest. It names only splits from the manifest, never from the taskset.
+// compare compares the counts with the manifest. The description mentions only splits of the manifest, because the
+// split names in the taskset are confidential.
 func (t Taskset) compare(total int64, splits map[string]int64) string {
 	if total != int64(t.Count) {
 		return fmt.Sprintf("the taskset has %d tasks; the manifest states %d", total, t.Count)

@@ -1,7 +1,7 @@
 // Package environment owns the environments of agent reinforcement learning: versioned manifests (env/v1) with the code
-// and the taskset that they name.
+// and the taskset that they refer to.
 //
-// It promises that tasksets are write-only. They are stored under keys of their own, for which no download URL is ever
+// It promises that tasksets are write-only. They are stored under separate keys, for which no download URL is ever
 // signed. No response, event, audit entry, log line or reason quotes a task: only digest and counts are shown.
 //
 // A version consists of its manifest and the digest of its package. Registering the same content again returns the same
@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// SubjectKind and VersionKind name environments in events, audit and errors.
+// SubjectKind and VersionKind are the kinds of environments and their versions in events, audit entries and errors.
 const (
 	SubjectKind = "environment"
 	VersionKind = "environment version"
@@ -46,7 +46,7 @@ const (
 // MaxTaskset is the size of the largest taskset, in bytes. Validation reads all of it.
 const MaxTaskset = 1 << 30
 
-// Environment is a name with versions.
+// Environment is a named series of versions.
 type Environment struct {
 	access.Owner
 
@@ -73,7 +73,7 @@ type Version struct {
 	ReadyAt   *time.Time
 }
 
-// Package is the code of a version. The zero value means that there is none.
+// Package is the code of a version. The zero value means that the version has no package.
 type Package struct {
 	SHA256 string
 	Size   int64

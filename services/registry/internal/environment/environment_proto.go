@@ -52,7 +52,7 @@ func manifestFromProto(in *registryv1.EnvironmentManifest) (json.RawMessage, err
 	}
 	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(in)
 	if err != nil {
-		return nil, fmt.Errorf("write the manifest of an environment: %w", err)
+		return nil, fmt.Errorf("encode the manifest of an environment: %w", err)
 	}
 	return raw, nil
 }

@@ -44,7 +44,7 @@ func (t Taskset) inSplits() (sum int64) {
 	return sum
 }
 
-// names returns the names of the splits in order.
+// names returns the sorted names of the splits.
 func (t Taskset) names() []string {
 	names := make([]string, 0, len(t.Splits))
 	for name := range t.Splits {

@@ -141,7 +141,7 @@ func (s *Server) get(ctx context.Context, environmentID string) (*Environment, e
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), environmentID)
 }
 
-// editable returns an environment, or an error if the caller may not change it.
+// editable returns an environment, or an error if the caller must not change it.
 func (s *Server) editable(ctx context.Context, environmentID string) (*Environment, error) {
 	e, err := s.get(ctx, environmentID)
 	if err != nil {

@@ -41,7 +41,8 @@ func (s *Server) SignEnvironmentUpload(
 	}, nil
 }
 
-// wanted returns the version described by a request: validating if its bytes are already uploaded, otherwise uploading.
+// wanted returns the version that a request describes. Its state is validating if its bytes are already uploaded,
+// otherwise uploading.
 func (s *Server) wanted(ctx context.Context, e *Environment, in *registryv1.CreateEnvironmentVersionRequest) (*Version, error) {
 	if err := ref.CheckVersionName(in.GetVersion()); err != nil {
 		return nil, err

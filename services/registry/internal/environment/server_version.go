@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateEnvironmentVersion registers a manifest and the bytes that it names. Registering the same content again returns
-// the existing version and continues its upload. Other content under the same name is a conflict.
+// CreateEnvironmentVersion registers a manifest and the bytes that it refers to. Registering the same content again
+// returns the existing version and continues its upload. Other content under the same name is a conflict.
 func (s *Server) CreateEnvironmentVersion(
 	ctx context.Context, in *registryv1.CreateEnvironmentVersionRequest,
 ) (*registryv1.EnvironmentVersion, error) {

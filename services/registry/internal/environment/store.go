@@ -53,8 +53,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return e, nil
 }
 
-// List returns the environments visible to the scope, newest first. A name that is not empty restricts the list to that
-// name.
+// List returns the environments visible to the scope, newest first. If name is not empty, it returns only objects of
+// that name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Environment, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND ($4 = '' OR name = $4)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)
@@ -80,7 +80,7 @@ func (Store) Describe(ctx context.Context, tx pgx.Tx, id, description string) (*
 	return e, nil
 }
 
-// Delete marks an environment as deleted. It is absent if another call has already done so.
+// Delete marks an environment as deleted. It returns an error of kind fault.Absent if another call has already done so.
 func (Store) Delete(ctx context.Context, tx pgx.Tx, id string, at time.Time) error {
 	tag, err := tx.Exec(ctx, `UPDATE environment SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL`, id, at)
 	if err != nil {
@@ -92,8 +92,8 @@ func (Store) Delete(ctx context.Context, tx pgx.Tx, id string, at time.Time) err
 	return nil
 }
 
-// Resolve finds a version by its reference. It accepts ready versions and deprecated ones; the deprecation appears only in
-// the status of applications bound to the version. It returns nils if the scope sees none.
+// Resolve finds a version by its reference. It accepts ready versions and deprecated ones; the deprecation appears only
+// in the status of applications bound to the version. It returns nil values if no such version is visible in the scope.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Environment, *Version, error) {
 	e, err := pg.One[Environment](q.Query(ctx, `SELECT `+columns+` FROM environment WHERE `+visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))

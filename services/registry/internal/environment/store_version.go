@@ -24,8 +24,8 @@ func scanVersion(row pgx.Row) (*Version, error) {
 	return v, err
 }
 
-// InsertVersion stores a new version. It returns false if the name is taken. Other content replaces a version that is
-// still uploading if the creator is the same or if that version was created no later than left.
+// InsertVersion stores a new version. It returns false if the name is taken. If the version with that name is still
+// uploading, v replaces it in two cases: both have the same creator, or the upload was created no later than left.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, tasksetSHA256 string, left time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO environment_version AS old (`+versionColumns+`, taskset_sha256)
 		VALUES (@id, @environment_id, @version, @state, @reason, @digest, @manifest, @package_sha256, @package_bytes, @creator_id,
@@ -89,7 +89,8 @@ func (Store) Deprecate(ctx context.Context, tx pgx.Tx, v *Version) (bool, error)
 	return true, nil
 }
 
-// Validating returns a version that is validating, and its environment. It returns nils if the version has another state.
+// Validating returns a version that is validating, and its environment. It returns nil values if the version has
+// another state.
 func (s Store) Validating(ctx context.Context, q pg.Querier, id string) (*Environment, *Version, error) {
 	v, err := scanVersion(q.QueryRow(ctx, `SELECT `+versionColumns+` FROM environment_version WHERE id = $1 AND state = 'validating'`, id))
 	if errors.Is(err, pgx.ErrNoRows) {

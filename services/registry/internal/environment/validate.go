@@ -47,7 +47,7 @@ type Validator struct {
 	Blobs  blob.Store
 	Events *event.Log
 	Clock  clock.Clock
-	// MaxBytes bounds the unpacked size of a package.
+	// MaxBytes is the maximum size of an unpacked package.
 	MaxBytes int64
 }
 

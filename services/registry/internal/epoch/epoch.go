@@ -1,10 +1,10 @@
 // Package epoch orders all changes to the data that inference serves from, and tracks which inference replicas have
 // applied them.
 //
-// A change increments the epoch in its own transaction. The lock on the single row makes epochs increase in commit order.
-// A replica may serve only while it holds a lease, measured by Postgres's clock. A change is therefore in force everywhere
-// once every replica with a live lease has acknowledged it or its lease has expired or was released. No shorter wait is
-// safe for a silent replica: it may be partitioned or frozen, and serve again when it returns.
+// A change increments the epoch in its own transaction. The lock on the single row makes epochs increase in commit
+// order. A replica may serve only while it holds a lease, measured by Postgres's clock. A change is therefore in force
+// everywhere once each replica has acknowledged it or no longer has a lease. A shorter wait is not safe: a replica that
+// does not respond may only be disconnected or paused, and may serve again later.
 package epoch
 
 import (
@@ -31,7 +31,7 @@ type Ledger struct {
 }
 
 const (
-	// lookAgain is how long a wait relies on wake-ups before it polls.
+	// lookAgain is how often a wait polls the database, in case a wake-up was lost.
 	lookAgain = time.Second
 	// answerAhead is how long before its caller's deadline a wait returns its own error.
 	answerAhead = 500 * time.Millisecond

@@ -28,8 +28,8 @@ func Current(ctx context.Context, q pg.Querier) (int64, error) {
 	return epoch, nil
 }
 
-// Behind returns the replicas with a live lease that have not acknowledged the epoch, and the current time of the clock
-// that their leases are measured by.
+// Behind returns the replicas with a live lease that have not acknowledged the epoch, and the current time of
+// Postgres's clock, by which the leases are measured.
 func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time, error) {
 	now, err := pg.Now(ctx, l.Pool)
 	if err != nil {
@@ -49,7 +49,8 @@ func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time,
 	return found, now, nil
 }
 
-// touch stores an acknowledgement and, if renew is set, renews the lease. A newer epoch wakes the waiting calls.
+// touch stores an acknowledgement and, if renew is set, renews the lease. If the epoch is newer than the stored one,
+// touch wakes the calls that wait for it.
 func (l *Ledger) touch(ctx context.Context, replicaID string, acked int64, renew bool) error {
 	return pg.InTx(ctx, l.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		var before int64

@@ -44,7 +44,7 @@ type Change struct {
 	Note        string
 }
 
-// Jobs lists the unfinished jobs that use a model version, or any version of the model if ref names none.
+// Jobs lists the unfinished jobs that use a model version, or any version of the model if ref contains no version.
 type Jobs interface {
 	UsersOf(ctx context.Context, ref string) ([]string, error)
 }
@@ -98,7 +98,7 @@ func (s *Server) promote(ctx context.Context, tx pgx.Tx, m *Model, number int32,
 	return s.changed(ctx, tx, Change{ModelID: m.ID, Action: actionPromoted, Version: number, Previous: previous, Note: note})
 }
 
-// supersede takes a version of a locked model out of production.
+// supersede takes a version of a locked model out of production, and archives it if archive is set.
 func (s *Server) supersede(ctx context.Context, tx pgx.Tx, m *Model, number int32, archive bool) error {
 	if archive {
 		return s.archive(ctx, tx, m, number, "another version was promoted")
@@ -106,7 +106,8 @@ func (s *Server) supersede(ctx context.Context, tx pgx.Tx, m *Model, number int3
 	return s.Store.SetLifecycle(ctx, tx, m.ID, number, lifecycleProduction, lifecycleCandidate)
 }
 
-// archive archives a version of a locked model that is not in use and deletes the aliases that point to it.
+// archive archives a version of a locked model and deletes the aliases of that version. It returns a conflict if the
+// version is in use.
 func (s *Server) archive(ctx context.Context, tx pgx.Tx, m *Model, number int32, note string) error {
 	v, err := s.Store.LockVersion(ctx, tx, m.ID, number)
 	if err != nil || v.Lifecycle == lifecycleArchived {
@@ -133,7 +134,7 @@ func (s *Server) archive(ctx context.Context, tx pgx.Tx, m *Model, number int32,
 	return s.changed(ctx, tx, Change{ModelID: m.ID, Action: actionArchived, Version: number, Note: note})
 }
 
-// inUse returns the conflict error for something in use, with its users.
+// inUse returns a conflict error that lists the users of a model or a version.
 func inUse(what string, users []string) error {
 	return fault.New(fault.Conflict, "version_in_use", "%s is in use by %s", what, strings.Join(users, ", "))
 }
@@ -159,7 +160,7 @@ func (s *Server) setAlias(ctx context.Context, tx pgx.Tx, m *Model, alias string
 	case v.Lifecycle == lifecycleArchived:
 		return fault.New(fault.Conflict, "version_archived", "version %d is archived; unarchive it first", number)
 	case !set && len(m.Aliases) >= maxAliases:
-		return fault.New(fault.Conflict, "aliases", "a model has at most %d aliases", maxAliases)
+		return fault.New(fault.Conflict, "aliases", "the model already has %d aliases, the maximum; remove one first", maxAliases)
 	}
 	if err := s.Store.SetAlias(ctx, tx, m.ID, alias, number); err != nil {
 		return err
@@ -171,8 +172,8 @@ func (s *Server) setAlias(ctx context.Context, tx pgx.Tx, m *Model, alias string
 	return s.changed(ctx, tx, c)
 }
 
-// within runs fn on a locked model and returns the model as changed. It fails if the request's If-Match names another
-// version.
+// within runs fn on a locked model and returns the model as changed. It returns an error if the request's If-Match
+// header states another version.
 func (s *Server) within(ctx context.Context, modelID string, fn func(ctx context.Context, tx pgx.Tx, m *Model) error) (m *Model, err error) {
 	err = pg.InTx(ctx, s.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		locked, err := s.Store.Lock(ctx, tx, modelID)
@@ -194,7 +195,7 @@ func (s *Server) within(ctx context.Context, modelID string, fn func(ctx context
 	return m, err
 }
 
-// remove deletes a locked model: its rows if no revision refers to them, else it only hides the model.
+// remove deletes a locked model. If a revision refers to the model, its rows are kept and the model is only hidden.
 func (s *Server) remove(ctx context.Context, tx pgx.Tx, m *Model) error {
 	users, err := s.Store.Users(ctx, tx, m.ID, 0)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package model owns the models and their versions, which are registered from the artifacts of runs. A version is the
-// bytes of one artifact, identified by their digest, with the facts that their own header states. A version's bytes
-// never change, and registering the same bytes again gives the same version.
+// Package model owns the models and their versions, which are registered from the artifacts of runs. A version consists
+// of the bytes of one artifact, identified by their digest, and the facts that the file header states. A version's
+// bytes never change, and registering the same bytes again gives the same version.
 package model
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// SubjectKind and VersionKind are the kinds of models and versions in events, audit rows and errors.
+// SubjectKind and VersionKind are the kinds of models and their versions in events, audit entries and errors.
 const (
 	SubjectKind = "model"
 	VersionKind = "model version"

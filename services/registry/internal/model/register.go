@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/modelfile"
 )
 
-// Artifacts reads runs and their artifacts. A missing one gives an error of kind fault.Absent.
+// Artifacts reads runs and their artifacts. If the run or the artifact is missing, they return an error of kind
+// fault.Absent.
 type Artifacts interface {
 	RunOwner(ctx context.Context, runID string) (access.Owner, error)
 	Artifact(ctx context.Context, runID, artifactID string) (*Artifact, error)
@@ -36,7 +37,7 @@ func (s *Server) artifact(ctx context.Context, runID, artifactID string) (*Artif
 	}
 	switch {
 	case a.Kind == "eval_report":
-		return nil, refused("an %s holds no weights", a.Kind)
+		return nil, refused("artifacts of kind %s contain no weights", a.Kind)
 	case a.Format != FormatGGUF && a.Format != FormatSafetensors:
 		return nil, refused("format %q is not supported; use gguf or safetensors", a.Format)
 	case a.Packed && a.Format == FormatGGUF:
@@ -87,7 +88,7 @@ func fileName(a *Artifact) string {
 	return name
 }
 
-// facts reads the header and no more of the bytes than that needs.
+// facts reads the header of an artifact's file. It does not read the weights of a single file.
 func (s *Server) facts(ctx context.Context, a *Artifact) (modelfile.Facts, error) {
 	key, _ := blob.ParseURI(a.URI)
 	body, info, err := s.Blobs.Get(ctx, key)

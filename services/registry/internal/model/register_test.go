@@ -52,7 +52,7 @@ func TestCreateModelVersion_unsuitableArtifact(t *testing.T) {
 		artifact, words string
 		kind            fault.Kind
 	}{
-		"eval report":             {put("a1", func(a *Artifact) { a.Kind = "eval_report" }), "holds no weights", fault.Refused},
+		"eval report":             {put("a1", func(a *Artifact) { a.Kind = "eval_report" }), "contain no weights", fault.Refused},
 		"pickle":                  {put("a2", func(a *Artifact) { a.Format = "pickle" }), "use gguf or safetensors", fault.Refused},
 		"format in upper case":    {put("a3", func(a *Artifact) { a.Format = "GGUF" }), "use gguf or safetensors", fault.Refused},
 		"packed gguf":             {put("a4", func(a *Artifact) { a.Format, a.Packed = "gguf", true }), "one file", fault.Refused},

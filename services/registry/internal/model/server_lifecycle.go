@@ -32,7 +32,7 @@ func (s *Server) withETag(ctx context.Context, m *Model) (*registryv1.Model, err
 	return ToProto(m), request.SetETag(ctx, m.RowVersion)
 }
 
-// idle fails if unfinished jobs use a version of the model, or any version if number is 0.
+// idle returns a conflict if unfinished jobs use the version with this number, or any version if number is 0.
 func (s *Server) idle(ctx context.Context, m *Model, number int32) error {
 	r, what := ref.Ref{Kind: ref.Model, Project: m.Project, Name: m.Name}, "model "+m.Name
 	if number != 0 {

@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// CreateModelVersion registers an artifact as a version. If the model has the same bytes already, it returns that version.
+// CreateModelVersion registers an artifact as a version. If the model already has a version with the same bytes, it
+// returns that version.
 func (s *Server) CreateModelVersion(ctx context.Context, in *registryv1.CreateModelVersionRequest) (*registryv1.ModelVersion, error) {
 	out := &registryv1.ModelVersion{}
 	if done, err := s.Once.Replay(ctx, registryv1.ModelService_CreateModelVersion_FullMethodName, in, out); err != nil {

@@ -37,7 +37,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, m *Model) error {
 		"created_at": m.CreatedAt, "visibility_version": m.VisibilityVersion,
 	})
 	if pg.IsUnique(err, "model_name_key") {
-		return fault.New(fault.Conflict, "model_exists", "project %s has a model %s already", m.Project, m.Name)
+		return fault.New(fault.Conflict, "model_exists", "project %s already has a model %s", m.Project, m.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("insert a model: %w", err)
@@ -73,7 +73,7 @@ func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name str
 }
 
 // Lock locks a model's row until the transaction ends and returns the model. Locking and reading are two statements: a
-// single one would see the aliases as they were before the wait for the lock.
+// single statement would see the aliases as they were before the wait for the lock.
 func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
 	if _, err := tx.Exec(ctx, `SELECT FROM model WHERE id = $1 FOR UPDATE`, id); err != nil {
 		return nil, fmt.Errorf("lock a model: %w", err)
@@ -88,7 +88,7 @@ func (Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Model, error) {
 	return m, nil
 }
 
-// Resolve returns the version for new uses: like Find, but nil for an archived version.
+// Resolve is like Find, but returns nil for an archived version, which new jobs and revisions must not use.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
 	m, v, err := s.Find(ctx, q, scope, r)
 	if err != nil || v == nil || v.Lifecycle == lifecycleArchived {
@@ -97,7 +97,7 @@ func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r r
 	return m, v, nil
 }
 
-// Find returns the ready version that a reference names by number or alias. It returns nil if there is none that is
+// Find returns the ready version that a reference identifies by number or alias. It returns nil if no such version is
 // visible in the scope.
 func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Model, *Version, error) {
 	m, err := pg.One[Model](q.Query(ctx, `SELECT `+shown+` FROM model WHERE `+access.Visible+` AND project = $4 AND name = $5`+kept,
@@ -119,7 +119,8 @@ func (s Store) Find(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.
 	return m, v, err
 }
 
-// number returns the version number that the version part of a reference stands for.
+// number returns the number of the version that word identifies. word is the version part of a reference: a number, an
+// alias or ref.Latest.
 func (s Store) number(ctx context.Context, q pg.Querier, m *Model, word string) (int32, bool, error) {
 	if word == ref.Latest {
 		return s.newest(ctx, q, m.ID)

@@ -27,7 +27,8 @@ func (Store) LockVersion(ctx context.Context, tx pgx.Tx, modelID string, number 
 	return v, nil
 }
 
-// SetLifecycle changes the lifecycle of a version from from to to. It is a conflict if the lifecycle is no longer from.
+// SetLifecycle changes the lifecycle of a version from from to to. It returns a conflict if the lifecycle is no longer
+// from.
 func (Store) SetLifecycle(ctx context.Context, tx pgx.Tx, modelID string, number int32, from, to string) error {
 	tag, err := tx.Exec(ctx, `UPDATE model_version SET lifecycle = $4 WHERE model_id = $1 AND version = $2 AND lifecycle = $3`,
 		modelID, number, from, to)
@@ -65,7 +66,7 @@ func (Store) SetAlias(ctx context.Context, tx pgx.Tx, modelID, alias string, num
 func (Store) DropAlias(ctx context.Context, tx pgx.Tx, modelID, alias string) error {
 	tag, err := tx.Exec(ctx, `DELETE FROM model_alias WHERE model_id = $1 AND alias = $2`, modelID, alias)
 	if err != nil {
-		return fmt.Errorf("drop an alias: %w", err)
+		return fmt.Errorf("delete an alias: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return fault.Absentf("alias", alias)
@@ -77,12 +78,12 @@ func (Store) DropAlias(ctx context.Context, tx pgx.Tx, modelID, alias string) er
 func (Store) Describe(ctx context.Context, tx pgx.Tx, modelID, description string) error {
 	_, err := tx.Exec(ctx, `UPDATE model SET description = $2, row_version = row_version + 1 WHERE id = $1`, modelID, description)
 	if err != nil {
-		return fmt.Errorf("describe a model: %w", err)
+		return fmt.Errorf("update the description of a model: %w", err)
 	}
 	return nil
 }
 
-// mostUsers bounds how many users of a version are listed.
+// mostUsers is the maximum number of users of a version that are listed.
 const mostUsers = 20
 
 // Users returns the users of a model version, or of all versions if number is 0: the revisions of deployments and
@@ -104,7 +105,7 @@ func (Store) Users(ctx context.Context, q pg.Querier, modelID string, number int
 	return found, nil
 }
 
-// Delete deletes a locked model: its rows if no revision refers to them, else it only marks the model as deleted.
+// Delete deletes the rows of a locked model. If a revision refers to the model, Delete only marks it as deleted.
 func (Store) Delete(ctx context.Context, tx pgx.Tx, modelID string, at time.Time) error {
 	var referred bool
 	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM revision WHERE model_id = $1)`, modelID).Scan(&referred); err != nil {

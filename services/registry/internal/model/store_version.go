@@ -24,7 +24,7 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 	// The lock on the model serializes the numbering.
 	err = tx.QueryRow(ctx, `SELECT next_version FROM model WHERE id = $1 FOR UPDATE`, v.ModelID).Scan(&v.Number)
 	if err != nil {
-		return nil, false, fmt.Errorf("number a version of a model: %w", err)
+		return nil, false, fmt.Errorf("read the next version number of a model: %w", err)
 	}
 	known, err := s.ByDigest(ctx, tx, v.ModelID, v.Digest)
 	if err != nil || known != nil {
@@ -76,7 +76,7 @@ func (Store) Version(ctx context.Context, q pg.Querier, modelID string, number i
 	return v, nil
 }
 
-// Hold prevents a version from being archived until the transaction, which starts to use the version, ends.
+// Hold prevents a version from being archived until tx ends. In tx, the caller must record its use of the version.
 func (Store) Hold(ctx context.Context, tx pgx.Tx, modelID string, number int32) error {
 	var lifecycle string
 	err := tx.QueryRow(ctx, `SELECT lifecycle FROM model_version WHERE model_id = $1 AND version = $2 FOR SHARE`, modelID, number).Scan(&lifecycle)
@@ -84,7 +84,7 @@ func (Store) Hold(ctx context.Context, tx pgx.Tx, modelID string, number int32) 
 	case errors.Is(err, pgx.ErrNoRows):
 		return fault.New(fault.Conflict, "version_gone", "version %d of the model no longer exists", number)
 	case err != nil:
-		return fmt.Errorf("hold a version of a model: %w", err)
+		return fmt.Errorf("lock a version of a model: %w", err)
 	case lifecycle == lifecycleArchived:
 		return fault.New(fault.Conflict, "version_archived", "version %d of the model is archived; unarchive it first", number)
 	}

@@ -18,12 +18,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Kind names cards in errors.
+// Kind is the kind of cards in errors.
 const Kind = "model card"
 
 const (
 	fence = "---"
-	// maxFront bounds the front matter in bytes, maxNodes the number of its values and maxDepth their nesting.
+	// maxFront is the maximum size of the front matter in bytes. maxNodes limits the number of its values, and maxDepth
+	// their nesting.
 	maxFront = 64 << 10
 	maxNodes = 10000
 	maxDepth = 32

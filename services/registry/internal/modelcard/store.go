@@ -16,7 +16,7 @@ import (
 // Store reads and writes cards.
 type Store struct{}
 
-// maxRevisions bounds the revisions of one card.
+// maxRevisions is the maximum number of revisions of one card.
 const maxRevisions = 1000
 
 const columns = `model_id, version, revision, content, front_matter, body_at, digest, author, created_at`
@@ -35,7 +35,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, modelID string, version, rev
 }
 
 // Put stores a card as the next revision of the version's card. If the text equals that of the newest revision, Put
-// returns that revision and fresh is false. If-Match, if present, must name the newest revision, 0 if there is none.
+// returns that revision and fresh is false. If the request has an If-Match header, it must state the newest revision,
+// or 0 if the version has no card.
 func (s Store) Put(ctx context.Context, tx pgx.Tx, c *Card) (kept *Card, fresh bool, err error) {
 	var digest *string
 	err = tx.QueryRow(ctx, `SELECT card_revision, card_digest FROM model_version WHERE model_id = $1 AND version = $2 FOR UPDATE`,

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// maxEntries bounds the number of files in a folder, maxConfig the size of its config.json in bytes.
+	// maxEntries is the maximum number of files in a folder, and maxConfig the maximum size of its config.json in
+	// bytes.
 	maxEntries = 10000
 	maxConfig  = 1 << 20
 )
 
-// Folder reads a tar file of a Hugging Face folder: config.json and the header of every safetensors file. It stops reading
-// as soon as it has everything.
+// Folder reads a tar file of a Hugging Face folder: config.json and the header of every safetensors file. It stops
+// reading once it has read config.json and a file that contains the whole model.
 func Folder(r io.Reader, size int64) (Facts, error) {
 	f := &folder{shards: shards{held: map[string]uint64{}}}
 	in := tar.NewReader(io.LimitReader(r, size))

@@ -45,7 +45,7 @@ type gguf struct {
 	*reader
 
 	facts Facts
-	// file is the size of the file, limit the size of the longest allowed header.
+	// file is the size of the file, and limit the maximum size of the header.
 	file, limit int64
 	// keys and names hold the value and tensor names read so far. Duplicates are rejected because engines disagree on
 	// which one counts.
@@ -178,7 +178,7 @@ func (g *gguf) textFact(key string) error {
 	}
 	s, err := g.text(limit)
 	if err != nil || s == "" {
-		return err // An overlong text is not recorded, nor is its digest.
+		return err // Neither a text that is too long nor its digest is recorded.
 	}
 	switch key {
 	case "general.architecture":

@@ -20,7 +20,7 @@ func (g *gguf) tensors(n uint64) error {
 		held[t.kind.name] += t.count
 		end = max(end, t.end)
 	}
-	// The weights follow the header, which may be padded, so this is a lower bound.
+	// Padding may separate the header from the weights, so they have at most this many bytes.
 	if have := uint64(g.file - g.taken()); end > have {
 		return malformed("the tensors need %d bytes, but %d follow the header", end, have)
 	}

@@ -1,6 +1,6 @@
-// Package modelfile reads the headers of model files: GGUF metadata and safetensors headers, in single files or in a tar file
-// of a Hugging Face folder. It loads no weights into memory, executes nothing and bounds everything that it reads. A file
-// with false claims yields an error, never a crash.
+// Package modelfile reads the headers of model files: GGUF metadata and safetensors headers, in single files or in a
+// tar file of a Hugging Face folder. It loads no weights into memory, executes nothing and limits how much it reads.
+// For a file whose header is wrong it returns an error and never crashes.
 package modelfile
 
 import (
@@ -11,17 +11,20 @@ import (
 	"math/bits"
 )
 
-// ErrMalformed marks a file that is not what it claims to be. The text of the error may be shown to users.
+// ErrMalformed is wrapped by the errors for files that are not valid in their format. The text of the error may be
+// shown to users.
 var ErrMalformed = errors.New("malformed model file")
 
 const (
-	// maxHeader is the size of the longest header, in bytes.
+	// maxHeader is the maximum size of a header, in bytes.
 	maxHeader = 64 << 20
-	// maxTensors and maxPairs bound the number of tensors and of metadata values, maxDims the dimensions of a tensor.
+	// maxTensors and maxPairs limit the number of tensors and of metadata values. maxDims limits the dimensions of a
+	// tensor.
 	maxTensors = 1 << 20
 	maxPairs   = 1 << 16
 	maxDims    = 8
-	// maxText is the longest string that is read, maxWord the longest that is kept as a fact.
+	// maxText is the maximum length of a string that is read, and maxWord of a string that is returned in Facts, in
+	// bytes.
 	maxText = 1 << 20
 	maxWord = 256
 )
@@ -62,7 +65,7 @@ func (r *reader) take(n int64) error {
 	return nil
 }
 
-// full fills p.
+// full reads len(p) bytes into p.
 func (r *reader) full(p []byte) error {
 	if err := r.take(int64(len(p))); err != nil {
 		return err

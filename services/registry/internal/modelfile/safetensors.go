@@ -72,8 +72,8 @@ func (s *shards) add(r io.Reader, size int64) error {
 	return whole(spans, uint64(size)-8-n)
 }
 
-// entries reads the header entry by entry, at most most of them. Decoding all of it into a map would take many times its
-// size in memory.
+// entries decodes the header entry by entry. It returns an error if there are more than most entries. Decoding all of
+// it into a map would take many times its size in memory.
 func (s *shards) entries(raw []byte, most int) ([]span, error) {
 	var spans []span
 	names := 0

@@ -135,8 +135,8 @@ func (b *Book) Forget(ctx context.Context) error {
 	return b.Store.Forget(ctx, b.Pool, b.Clock.Now().Add(-retention))
 }
 
-// Moved implements deployment.Holder: a session fails with a target that cannot serve. The caller holds the lock on the
-// revision, so Moved must check under the session's lock that no other target has ended it already.
+// Moved implements deployment.RevisionObserver. If a target fails, its session fails too. The caller has locked only
+// the revision. Moved therefore locks the session, and changes it only if another target has not ended it already.
 func (b *Book) Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error {
 	if before.State == after.State {
 		return nil

@@ -1,12 +1,12 @@
-// Package playground owns the sessions in which users try models out: one engine for each target, for a limited time.
-// A session has no token and no stable address. It ends at its expiry, when it got no call for its idle timeout,
+// Package playground owns the sessions in which users try models out: one engine for each target, for a limited time. A
+// session has no token and no stable address. It ends at its expiry, when it receives no call for its idle timeout,
 // when a user stops it, or when a target cannot serve. An ended session stays readable for 30 days.
 //
-// It promises that a call after the end is rejected with the time of the end even if no loop has processed it yet; that
-// the executor knows the deadline and enforces it on its own; and that each end is recorded once, with its event. The
-// engines are revisions that a session owns in place of a deployment; their state is package revision's.
+// A call after the end of a session is rejected with the time of the end, even if the end is not stored yet. The
+// executor knows the deadline of an engine and ends the engine by itself. Each end is recorded once, with its event.
+// The engines are revisions that belong to a session instead of a deployment. Package revision owns their state.
 //
-// book.go holds the operations; server*.go serve the calls; only store.go contains SQL.
+// changes.go contains the operations, and server*.go implement the RPCs. Only store.go contains SQL.
 package playground
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// SubjectKind is the subject kind of sessions in events, audit rows and errors.
+// SubjectKind is the kind of sessions in events, audit entries and errors.
 const SubjectKind = "playground session"
 
 // The states of a session: first the stored ones, then those that are derived from the engines of a live session.
@@ -42,7 +42,7 @@ const (
 	defaultTTL  = 30 * time.Minute
 	maxTTL      = 4 * time.Hour
 	defaultIdle = 10 * time.Minute
-	// maxLive bounds the live sessions of a user.
+	// maxLive is the maximum number of live sessions of a user.
 	maxLive = 16
 	// retention is how long an ended session stays readable.
 	retention = 30 * 24 * time.Hour

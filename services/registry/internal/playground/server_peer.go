@@ -26,8 +26,8 @@ type PeerServer struct {
 // retryReady is the Retry-After of a call to a target that is not ready.
 const retryReady = 5 * time.Second
 
-// caller returns the user whose identity travels with a call between services. The interceptors do not require a user
-// or a changed password on such calls, so caller checks both.
+// caller returns the user on whose behalf another service makes a call. The interceptors do not require a user or a
+// changed password on such calls, so caller checks both.
 func caller(ctx context.Context) (*authn.Caller, error) {
 	c, err := authn.CallerOf(ctx).RequireUser()
 	if err != nil {

@@ -33,7 +33,7 @@ func (r *row) session() *Session {
 	return &r.Session
 }
 
-// Insert inserts a new session. It is a conflict if the owner has maxLive live sessions.
+// Insert inserts a new session. It returns a conflict if the owner already has maxLive live sessions.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Session) error {
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('playground ' || $1, 0))`, s.UserID); err != nil {
 		return fmt.Errorf("count playground sessions: %w", err)

@@ -1,5 +1,6 @@
-// Package recipe owns the recipe catalog, against which submissions are checked: the recipes built into this binary. Each
-// version has a digest, a tree in the object store and a lock document. The content identified by a digest never changes.
+// Package recipe owns the recipe catalog: the recipes that are built into this binary. Job submissions are checked
+// against it. Each version has a digest, a tree in the object store and a lock document. The content identified by a
+// digest never changes.
 package recipe
 
 import (
@@ -46,7 +47,7 @@ type Version struct {
 	Manifest
 
 	Digest string
-	// Text is the verbatim manifest. Pins is the content of the requirements file that it names.
+	// Text is the verbatim manifest. RequirementsText is the content of the requirements file that the manifest names.
 	Text             []byte
 	RequirementsText string
 	TreeSHA256       string
@@ -110,7 +111,7 @@ func CatalogDigest(versions []*Version) (string, error) {
 	}
 	raw, err := json.Marshal(entries)
 	if err != nil {
-		return "", fmt.Errorf("write the catalog: %w", err)
+		return "", fmt.Errorf("encode the catalog: %w", err)
 	}
 	return canon.Digest(raw)
 }

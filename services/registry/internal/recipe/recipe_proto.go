@@ -41,7 +41,7 @@ func lockToProto(v *Version, catalogDigest string) (*registryv1.RecipeLockDocume
 	}, nil
 }
 
-// ToCatalog converts a version for the jobs service, with everything that it needs to admit and run a job.
+// ToCatalog converts a version for the jobs service, with all that jobs needs to admit and run a job.
 func ToCatalog(v *Version) (*registrypeerv1.CatalogRecipe, error) {
 	required, err := v.RequiredDatasets()
 	if err != nil {

@@ -59,7 +59,7 @@ func (s *Seeder) RunOnce(ctx context.Context) error {
 		return err
 	}
 	for _, p := range all {
-		// Store the bytes first, so that a row never names a missing tree.
+		// Store the bytes first, so that a row never refers to a missing tree.
 		if err := s.Blobs.Put(ctx, p.TreeKey(), bytes.NewReader(p.tree), p.TreeBytes, p.TreeSHA256); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func readAll(files fs.FS, manifestName string) ([]packed, error) {
 	for _, file := range found {
 		p, err := readOne(files, path.Dir(file), manifestName)
 		if err != nil {
-			return nil, fmt.Errorf("recipe %s: %w", path.Dir(file), err)
+			return nil, fmt.Errorf("read recipe %s: %w", path.Dir(file), err)
 		}
 		all = append(all, p)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Kind is the kind of thing that a reference names.
+// Kind is the kind of object that a reference identifies.
 type Kind string
 
 // The kinds that the registry resolves.
@@ -19,7 +19,7 @@ const (
 	Rubric      Kind = "rub"
 )
 
-// Latest names the newest version in a reference to be resolved.
+// Latest is the version that stands for the newest version in a reference.
 const Latest = "latest"
 
 // CheckVersionName returns an error for the reserved version name Latest. A version of that name would be returned to callers that
@@ -39,7 +39,7 @@ type Ref struct {
 	Version string
 }
 
-// String formats the reference. Without a version it names the thing as a whole.
+// String formats the reference. If the version is empty, the result ends with the name.
 func (r Ref) String() string {
 	if r.Version == "" {
 		return string(r.Kind) + "/" + r.Project + "/" + r.Name
@@ -47,14 +47,14 @@ func (r Ref) String() string {
 	return string(r.Kind) + "/" + r.Project + "/" + r.Name + "@" + r.Version
 }
 
-// Number returns the version of a kind whose versions are positive integers. ok is false unless the version is in canonical
-// decimal form.
+// Number returns the version as a number, for the kinds whose versions are positive integers. ok is false unless the
+// version is in canonical decimal form.
 func (r Ref) Number() (n int32, ok bool) {
 	wide, err := strconv.ParseInt(r.Version, 10, 32)
 	return int32(wide), err == nil && wide > 0 && strconv.FormatInt(wide, 10) == r.Version
 }
 
-// Parse parses a reference of the given kind. ok is false for anything else.
+// Parse parses a reference of the given kind. ok is false if s is not a valid reference of this kind.
 func Parse(kind Kind, s string) (r Ref, ok bool) {
 	rest, ok := strings.CutPrefix(s, string(kind)+"/")
 	if !ok {

@@ -61,12 +61,12 @@ type Report struct {
 type Verdict struct {
 	State  State
 	Reason *Reason
-	// Again orders the engine again: it had been ready and exited by itself.
+	// Again is true if the engine must be ordered again: it had been ready and exited by itself.
 	Again bool
 }
 
 // Evaluate maps an observation to the state of the revision. A revision that was ready before is not_ready while its
-// engine is away, and ready again when the engine is back.
+// engine does not run, and ready again when the engine is ready.
 func Evaluate(r *Revision, o Observation) Verdict {
 	v := judge(r, o)
 	if r.served() && v.State != Ready {
@@ -95,7 +95,7 @@ func judge(r *Revision, o Observation) Verdict {
 	return Verdict{State: Pending, Reason: &Reason{Phase: string(Pending), Code: "placed", Message: "the node has not started preparing yet"}}
 }
 
-// running judges a running work by the agent's report.
+// running returns the verdict on a running work, based on the agent's report.
 func running(o Observation) Verdict {
 	if o.Report == nil {
 		return Verdict{State: Starting, Reason: &Reason{Phase: string(Starting), Code: "starting", Message: "the engine is starting"}}
@@ -113,7 +113,7 @@ func running(o Observation) Verdict {
 	}
 }
 
-// ended judges a work that ended. If jobs places it again, the revision is pending.
+// ended returns the verdict on a work that ended. If jobs will place the work again, the revision is pending.
 func ended(r *Revision, o Observation) Verdict {
 	if o.Phase == PhaseGone || o.Exit == nil || o.Exit.Reason == exitStopped || o.Exit.Reason == exitLost {
 		return Verdict{State: Pending, Reason: &Reason{
@@ -129,13 +129,14 @@ func ended(r *Revision, o Observation) Verdict {
 		code, phase = "engine_exited", string(Starting)
 	}
 	if o.Report != nil && State(o.Report.Phase) == Failed {
-		// The agent gave up probing: its report names the failed probe.
+		// The agent gave up probing, and its report contains the failed probe.
 		phase = string(Probing)
 	}
 	return Verdict{State: Failed, Reason: reported(o, phase, code, o.Exit.Message), Again: r.served()}
 }
 
-// reported returns a reason with the agent's code, message and log where the report has them.
+// reported returns a reason with the agent's code, message and log. code and message are the defaults if the report has
+// none.
 func reported(o Observation, phase, code, message string) *Reason {
 	out := &Reason{Phase: phase, Code: code, Message: message}
 	if o.Report == nil {

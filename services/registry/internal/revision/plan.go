@@ -15,7 +15,7 @@ const (
 	EngineCommand  = "command"
 )
 
-// defaultPool is the pool of an engine that names none.
+// defaultPool is the pool of an engine for which the request states no pool.
 const defaultPool = "default"
 
 // Plan is the part of an engine's order that is fixed when the revision is created, because the rows it comes from may
@@ -56,7 +56,7 @@ func (s Serving) WithDefaults() Serving {
 	return s
 }
 
-// Check fails if the engine cannot serve the version or if settings belong to another engine.
+// Check returns an error if the engine cannot serve the version or if some settings belong to another engine.
 func (s Serving) Check(v *model.Version) error {
 	switch {
 	case v.Status != model.StatusReady:
@@ -83,7 +83,7 @@ func Digest(source Source, modelDigest string, s Serving) (string, error) {
 		"serving": s,
 	})
 	if err != nil {
-		return "", fmt.Errorf("encode the serving: %w", err)
+		return "", fmt.Errorf("encode the serving settings: %w", err)
 	}
 	return canon.Digest(raw)
 }

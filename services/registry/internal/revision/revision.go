@@ -1,10 +1,10 @@
 // Package revision owns the revisions of deployments and the state of their engines: what a revision serves and how
-// (its plan, which never changes and has a digest), its state, and the one execution of its engine that counts.
+// (its plan, which never changes and has a digest), its state, and the current execution of its engine.
 //
 // It promises that the observed state of a revision depends only on what jobs reports about its engine; that a revision
 // that was ready once never fails because its engine is lost; and that SQL rejects a change that is based on an
 // outdated state. revision.go, plan.go and observe.go are pure; only store*.go contain SQL, and only revision_proto.go
-// uses protobuf messages. What a change means for traffic is decided by package deployment.
+// uses protobuf messages. Package deployment decides what a change means for traffic.
 package revision
 
 import (
@@ -46,7 +46,7 @@ type Reason struct {
 	Log     string `json:"log"`
 }
 
-// Short returns `<phase>/<code>`.
+// Short returns `<phase>/<code>`, or only the phase if there is no code.
 func (r *Reason) Short() string {
 	if r.Code == "" {
 		return r.Phase
@@ -68,7 +68,7 @@ type Source struct {
 	Version int32
 }
 
-// Serving is how the version is served, with the defaults filled in.
+// Serving contains the settings with which the version is served, with the defaults filled in.
 type Serving struct {
 	Engine       string   `json:"engine"`
 	Args         []string `json:"args"`
@@ -91,7 +91,7 @@ type Revision struct {
 	Plan          Plan
 	WorkID        string
 	Generation    int64
-	// Wanted is false once the engine shall end.
+	// Wanted is true as long as the engine should run.
 	Wanted     bool
 	Engine     Engine
 	Probes     json.RawMessage
@@ -119,8 +119,8 @@ func (r *Revision) served() bool { return r.ReadyAt != nil }
 // Finished reports whether only a user can still change the state.
 func (r *Revision) Finished() bool { return r.State == Stopped || r.State == Failed || !r.Wanted }
 
-// Restart resets a revision that is over so that a new engine is ordered. It goes through all states again: that it was
-// ready before does not count.
+// Restart resets a stopped or failed revision, so that a new engine is ordered. The revision goes through all states
+// again, as if it had never been ready.
 func (r *Revision) Restart() {
 	r.State, r.Wanted, r.Generation, r.ReadyAt = Pending, true, r.Generation+1, nil
 	r.Engine = Engine{}

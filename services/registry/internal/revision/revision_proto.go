@@ -42,7 +42,7 @@ func servingToProto(s Serving) *registryv1.Serving {
 	}
 }
 
-// ServingFromProto returns the serving that a request names.
+// ServingFromProto returns the Serving in a request.
 func ServingFromProto(s *registryv1.Serving) Serving {
 	return Serving{
 		Engine: s.GetEngine(), Args: s.GetArgs(), Command: s.GetCommand(), Requirements: s.GetRequirements(),

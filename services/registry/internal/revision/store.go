@@ -25,7 +25,7 @@ const columns = `id, deployment_id, number, state, reason, model_id, model_versi
 	work_id, work_generation, desired = 'running', fence, node_id, pid, address, api_key, started_at, engine_ready_at,
 	probe_report, created_at, ready_at, promoted_at, deadline`
 
-// keyPlace binds an encrypted API key to its row.
+// keyPlace returns the context that binds an encrypted API key to its row.
 func keyPlace(revisionID string) string { return "revision.api_key:" + revisionID }
 
 func (s *Store) scan(row pgx.Row) (*Revision, error) {
@@ -60,12 +60,12 @@ func (s *Store) Insert(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	err := tx.QueryRow(ctx, `UPDATE deployment SET next_revision = next_revision + 1 WHERE id = $1 RETURNING next_revision - 1`,
 		r.DeploymentID).Scan(&r.Number)
 	if err != nil {
-		return fmt.Errorf("number a revision: %w", err)
+		return fmt.Errorf("read the next revision number: %w", err)
 	}
 	return s.InsertNumbered(ctx, tx, r)
 }
 
-// InsertNumbered inserts a new revision under the number that it has.
+// InsertNumbered inserts a new revision under r.Number.
 func (s *Store) InsertNumbered(ctx context.Context, tx pgx.Tx, r *Revision) error {
 	reason, err1 := json.Marshal(r.Reason)
 	serving, err2 := json.Marshal(r.Serving)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// SubjectKind and VersionKind name rubrics in events, audit and errors.
+// SubjectKind and VersionKind are the kinds of rubrics and their versions in events, audit entries and errors.
 const (
 	SubjectKind = "rubric"
 	VersionKind = "rubric version"
@@ -30,13 +30,13 @@ const (
 	StatusPublished Status = "published"
 )
 
-// DefaultAggregation is the aggregation of content that names none.
+// DefaultAggregation is the aggregation of content that states no aggregation.
 const DefaultAggregation = "weighted_mean"
 
 // kindScale is the kind of criterion that has a scale.
 const kindScale = "judge_scale"
 
-// Rubric is a name with versions.
+// Rubric is a named series of versions.
 type Rubric struct {
 	access.Owner
 
@@ -59,7 +59,7 @@ type Version struct {
 	PublishedAt *time.Time
 }
 
-// Content is the content of a version. Its JSON is the one that the API returns.
+// Content is the content of a version. The API returns its JSON encoding.
 type Content struct {
 	Instructions string      `json:"instructions"`
 	Criteria     []Criterion `json:"criteria"`
@@ -142,7 +142,7 @@ func (c *Criterion) check() error {
 // Sum returns the digest of the content and the JSON that is stored.
 func (c *Content) Sum() (digest string, raw []byte, err error) {
 	if raw, err = json.Marshal(c); err != nil {
-		return "", nil, fmt.Errorf("write the content of a rubric: %w", err)
+		return "", nil, fmt.Errorf("encode the content of a rubric: %w", err)
 	}
 	if digest, err = canon.Digest(raw); err != nil {
 		return "", nil, refused("%s", err)

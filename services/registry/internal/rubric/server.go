@@ -93,7 +93,7 @@ func (s *Server) get(ctx context.Context, rubricID string) (*Rubric, error) {
 	return s.Store.Get(ctx, s.Pool, authn.ScopeOf(ctx), rubricID)
 }
 
-// editable returns a rubric, or an error if the caller may not change it.
+// editable returns a rubric, or an error if the caller must not change it.
 func (s *Server) editable(ctx context.Context, rubricID string) (*Rubric, error) {
 	r, err := s.get(ctx, rubricID)
 	if err != nil {

@@ -49,7 +49,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return r, nil
 }
 
-// List returns the rubrics visible to the scope, newest first. A name that is not empty restricts the list to that name.
+// List returns the rubrics visible to the scope, newest first. If name is not empty, it returns only objects of that
+// name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Rubric, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)

@@ -88,7 +88,7 @@ func (Store) Versions(ctx context.Context, q pg.Querier, rubricID string, p requ
 	return found, nil
 }
 
-// Resolve finds a published version by its reference. It returns nils if the scope sees none.
+// Resolve finds a published version by its reference. It returns nil values if no such version is visible in the scope.
 func (s Store) Resolve(ctx context.Context, q pg.Querier, scope authn.Scope, r ref.Ref) (*Rubric, *Version, error) {
 	rubric, err := pg.One[Rubric](q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND project = $4 AND name = $5`,
 		access.Args(scope, r.Project, r.Name)...))

@@ -115,7 +115,8 @@ func receive(ctx context.Context, stream watchStream, out chan<- *registrypeerv1
 }
 
 // take stores the epoch that the replica has applied and grants a renewal. If the replica lacks the snapshot that was
-// current at the grant, the response carries it, so that a renewed lease never serves outdated state.
+// current at the grant, the response contains that snapshot, so that a replica with a renewed lease never serves
+// outdated state.
 func (w *watch) take(ctx context.Context, in *registrypeerv1.WatchRequest) error {
 	if id.Check(id.Replica, in.GetReplicaId()) != nil || (w.replica != "" && w.replica != in.GetReplicaId()) {
 		return fault.New(fault.Refused, "replica", "a stream belongs to one replica; replica_id must be valid and must not change")

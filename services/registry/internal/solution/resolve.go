@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/rubric"
 )
 
-// Catalog resolves bindings to the things that they name.
+// Catalog resolves bindings to the objects that they refer to.
 type Catalog struct {
 	Pool         *pgxpool.Pool
 	Datasets     dataset.Store
@@ -40,7 +40,7 @@ type Resolved struct {
 // found is the catalog's entry for one reference.
 type found struct {
 	ref, digest string
-	// latest is the reference of the newest version of the same thing, "" if there is none.
+	// latest is the reference of the newest version of the same object, or "" if no version can be used.
 	latest string
 	// retired means that new bindings must not use the version.
 	retired    bool
@@ -51,8 +51,8 @@ type found struct {
 	number  int32
 }
 
-// Resolve resolves bindings with the caller's permissions. References that are unknown, hidden, not ready or retired all
-// give the same error. A reference that the caller sees but may not read is forbidden.
+// Resolve resolves bindings with the caller's permissions. References that are unknown, hidden, not ready or retired
+// all give the same error. If the caller can see but must not read an object, the error has kind fault.Forbidden.
 func (c *Catalog) Resolve(ctx context.Context, b Bindings) (*Resolved, error) {
 	out := &Resolved{Digests: map[string]string{}}
 	var unknown, unreadable []string
@@ -108,7 +108,7 @@ func (b *Bindings) places() []place {
 // lifecycleArchived is the lifecycle of a model version that new bindings must not use.
 const lifecycleArchived = "archived"
 
-// find resolves one reference. It returns nil if the caller sees no such thing.
+// find resolves one reference. It returns nil if no such version is visible to the caller.
 func (c *Catalog) find(ctx context.Context, name, text string) (*found, error) {
 	kind := map[string]ref.Kind{
 		BindModel: ref.Model, BindTrain: ref.Dataset, BindValidation: ref.Dataset, BindTaskset: ref.Environment, BindRubric: ref.Rubric,

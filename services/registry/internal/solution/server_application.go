@@ -46,7 +46,8 @@ func (s *Applications) CreateSolutionApplication(
 	return out, nil
 }
 
-// apply resolves everything, then stores the snapshot, and the solution if the request contains its manifest.
+// apply resolves all references and stores the snapshot. If the request contains a manifest, it also stores the
+// solution.
 func (s *Applications) apply(
 	ctx context.Context, in *registryv1.CreateSolutionApplicationRequest, out *registryv1.SolutionApplicationOut,
 ) error {

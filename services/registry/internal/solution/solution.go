@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// SubjectKind and ApplicationKind name solutions and applications in events, audit and errors.
+// SubjectKind and ApplicationKind are the kinds of solutions and applications in events, audit entries and errors.
 const (
 	SubjectKind     = "solution"
 	ApplicationKind = "solution_application"
@@ -52,7 +52,7 @@ type Solution struct {
 	CreatedAt time.Time
 }
 
-// String returns <name>@<version>, by which applications name a solution.
+// String returns <name>@<version>, the form in which applications refer to a solution.
 func (s *Solution) String() string { return s.Name + "@" + s.Version }
 
 // Application is one application of a solution.
@@ -68,7 +68,8 @@ type Application struct {
 	CreatedAt time.Time
 }
 
-// Snapshot is everything that an application pins. Its JSON is the one that the API returns and that the digest covers.
+// Snapshot contains all that an application pins. The API returns its JSON encoding, and the digest is computed from
+// it.
 type Snapshot struct {
 	Manifest             json.RawMessage   `json:"manifest"`
 	Bindings             Bindings          `json:"bindings"`
@@ -157,7 +158,7 @@ func (s *Snapshot) Sum() (digest string, raw []byte, err error) {
 	return digest, raw, nil
 }
 
-// split splits <name>@<version>.
+// split splits <name>@<version>. ok is false if text does not have this form.
 func split(text string) (name, version string, ok bool) {
 	name, version, ok = strings.Cut(text, "@")
 	return name, version, ok && name != "" && version != "" && !strings.Contains(version, "@")

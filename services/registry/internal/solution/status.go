@@ -10,7 +10,7 @@ import (
 // Drift describes how a binding differs from the snapshot of its application.
 type Drift string
 
-// The drifts. DriftUnknown means that the thing is gone or hidden from the caller.
+// The drifts. DriftUnknown means that the object was deleted or is hidden from the caller.
 const (
 	DriftNone       Drift = "current"
 	DriftNewer      Drift = "newer_version"

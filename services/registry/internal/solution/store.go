@@ -58,7 +58,7 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return s, nil
 }
 
-// Named returns the solution of a project with this name and version, or nil if the scope sees none.
+// Named returns the solution of a project with this name and version, or nil if none is visible in the scope.
 func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, projectID, name, version string) (*Solution, error) {
 	s, err := pg.One[Solution](q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND project_id = $4 AND name = $5 AND version = $6`,
 		access.Args(scope, projectID, name, version)...))
@@ -71,7 +71,8 @@ func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, project
 	return s, nil
 }
 
-// List returns the solutions visible to the scope, newest first. A name that is not empty restricts the list to that name.
+// List returns the solutions visible to the scope, newest first. If name is not empty, it returns only objects of that
+// name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Solution, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)

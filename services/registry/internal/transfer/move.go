@@ -12,14 +12,14 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/epoch"
 )
 
-// Owners transfers what users own.
+// Owners transfers the objects of users.
 type Owners struct {
 	Pool   *pgxpool.Pool
 	Events *event.Log
 	Audit  *audit.Log
 }
 
-// Transfer transfers everything that from owns to another user and returns the number of things of each kind.
+// Transfer makes to the owner of all objects that from owns. It returns the number of transferred objects of each kind.
 func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count, error) {
 	var moved []Count
 	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -21,7 +21,7 @@ type Server struct {
 	Replicas Replicas
 }
 
-// CountOwned counts the things that a user owns, by kind.
+// CountOwned counts the objects that a user owns, by kind.
 func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	counts, err := count(ctx, s.Owners.Pool, in.GetUserId())
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Server) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequ
 	return countsToProto(counts), nil
 }
 
-// TransferOwned transfers everything that a user owns to another user.
+// TransferOwned transfers all objects of a user to another user.
 func (s *Server) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest) (*commonpeerv1.OwnedCounts, error) {
 	moved, err := s.Owners.Transfer(ctx, in.GetUserId(), Person{ID: in.GetToUserId(), Name: in.GetToUsername()})
 	if err != nil {

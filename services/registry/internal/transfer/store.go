@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/playground"
 )
 
-// kind is a table of things with owners, and the statements that count and move them.
+// kind is a table of objects with owners, and the statements that count and transfer them.
 type kind struct{ name, count, move string }
 
 const kindPlayground = "playground_session"
@@ -77,7 +77,7 @@ func (k kind) transfer(ctx context.Context, tx pgx.Tx, from string, to Person) (
 	return ids, nil
 }
 
-// transferPlans makes the new owner the owner of engines that are started from now on.
+// transferPlans changes the owner in the plans of revisions, so that engines that start later belong to the new owner.
 func transferPlans(ctx context.Context, tx pgx.Tx, from, to string) error {
 	_, err := tx.Exec(ctx, `UPDATE revision SET plan = jsonb_set(plan::jsonb, '{owner_id}', to_jsonb($2::text))::json
 		WHERE plan->>'owner_id' = $1`, from, to)

@@ -44,7 +44,7 @@ func (b *fixture) visible() (n int) {
 	return n
 }
 
-// store stores one thing of each kind, resolved at a version of the project's visibility.
+// store inserts one object of each kind, each with the given version of the project's visibility.
 func (b *fixture) store(ctx context.Context, tx pgx.Tx, name, project string, version int64) error {
 	o := access.Owner{UserID: "usr_1", UserName: "n", ProjectID: project, Project: project, Visibility: "all", VisibilityVersion: version}
 	now := clock.Real().Now()

@@ -38,9 +38,9 @@ type AccountPeerServiceClient interface {
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*Account, error)
 	// GetTeam finds a team by id or key.
 	GetTeam(ctx context.Context, in *GetTeamRequest, opts ...grpc.CallOption) (*Team, error)
-	// ListAccounts lists all accounts by username.
+	// ListAccounts lists all accounts, ordered by username.
 	ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (*ListAccountsResponse, error)
-	// ListTeams lists all teams by key.
+	// ListTeams lists all teams, ordered by key.
 	ListTeams(ctx context.Context, in *ListTeamsRequest, opts ...grpc.CallOption) (*ListTeamsResponse, error)
 	// ListProjectRoles returns every project role of an account. Services call it for callers whose signed identity is
 	// too small to carry all roles.
@@ -115,9 +115,9 @@ type AccountPeerServiceServer interface {
 	GetAccount(context.Context, *GetAccountRequest) (*Account, error)
 	// GetTeam finds a team by id or key.
 	GetTeam(context.Context, *GetTeamRequest) (*Team, error)
-	// ListAccounts lists all accounts by username.
+	// ListAccounts lists all accounts, ordered by username.
 	ListAccounts(context.Context, *ListAccountsRequest) (*ListAccountsResponse, error)
-	// ListTeams lists all teams by key.
+	// ListTeams lists all teams, ordered by key.
 	ListTeams(context.Context, *ListTeamsRequest) (*ListTeamsResponse, error)
 	// ListProjectRoles returns every project role of an account. Services call it for callers whose signed identity is
 	// too small to carry all roles.

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/auth/peer/v1/credential.proto
 
-// What auth does for the other services.
+// The methods of auth that other services call to check credentials and projects.
 
 package authpeerv1
 
@@ -314,11 +314,11 @@ type Project struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Key   string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// `team` or `all`: who may read the project's objects besides its members.
+	// `all` if every user may read the project's objects; `team` if only its members and the members of its team may.
 	Visibility string `protobuf:"bytes,4,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// Id of its team; empty if it has none.
 	TeamId string `protobuf:"bytes,5,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// An archived project takes no new objects.
+	// No objects can be created in an archived project.
 	Archived bool `protobuf:"varint,6,opt,name=archived,proto3" json:"archived,omitempty"`
 	// Counts the changes of the visibility. A service that keeps a copy keeps the highest version.
 	VisibilityVersion int64 `protobuf:"varint,7,opt,name=visibility_version,json=visibilityVersion,proto3" json:"visibility_version,omitempty"`

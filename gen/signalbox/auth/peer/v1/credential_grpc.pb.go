@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/auth/peer/v1/credential.proto
 
-// What auth does for the other services.
+// The methods of auth that other services call to check credentials and projects.
 
 package authpeerv1
 
@@ -29,11 +29,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// CredentialService checks credentials at the edge and vouches for callers between services.
+// CredentialService checks credentials for the gateway and signs the identity of callers for the other services.
 type CredentialServiceClient interface {
-	// Authenticate checks an access token (or none) and returns the signed caller identity that travels as
-	// `x-service-caller`. A bad credential is Unauthenticated. While the installation is in maintenance the call fails
-	// as Unavailable with code `maintenance`, except for routes with `in_maintenance`.
+	// Authenticate checks an access token, if there is one, and returns the signed caller identity, which later calls
+	// carry as `x-service-caller`. If the token is not valid, it fails with Unauthenticated. While the installation is in
+	// maintenance the call fails as Unavailable with code `maintenance`, except for routes with `in_maintenance`.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
 	// GetCallerKeys returns the public keys of the keys that sign caller identities.
 	GetCallerKeys(ctx context.Context, in *GetCallerKeysRequest, opts ...grpc.CallOption) (*CallerKeys, error)
@@ -71,11 +71,11 @@ func (c *credentialServiceClient) GetCallerKeys(ctx context.Context, in *GetCall
 // All implementations must embed UnimplementedCredentialServiceServer
 // for forward compatibility.
 //
-// CredentialService checks credentials at the edge and vouches for callers between services.
+// CredentialService checks credentials for the gateway and signs the identity of callers for the other services.
 type CredentialServiceServer interface {
-	// Authenticate checks an access token (or none) and returns the signed caller identity that travels as
-	// `x-service-caller`. A bad credential is Unauthenticated. While the installation is in maintenance the call fails
-	// as Unavailable with code `maintenance`, except for routes with `in_maintenance`.
+	// Authenticate checks an access token, if there is one, and returns the signed caller identity, which later calls
+	// carry as `x-service-caller`. If the token is not valid, it fails with Unauthenticated. While the installation is in
+	// maintenance the call fails as Unavailable with code `maintenance`, except for routes with `in_maintenance`.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
 	// GetCallerKeys returns the public keys of the keys that sign caller identities.
 	GetCallerKeys(context.Context, *GetCallerKeysRequest) (*CallerKeys, error)
@@ -180,7 +180,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ProjectService resolves projects for services whose rows belong to one.
+// ProjectService resolves projects for services whose rows belong to projects.
 type ProjectServiceClient interface {
 	// GetProject finds a project by its key or id.
 	GetProject(ctx context.Context, in *GetProjectRequest, opts ...grpc.CallOption) (*Project, error)
@@ -208,7 +208,7 @@ func (c *projectServiceClient) GetProject(ctx context.Context, in *GetProjectReq
 // All implementations must embed UnimplementedProjectServiceServer
 // for forward compatibility.
 //
-// ProjectService resolves projects for services whose rows belong to one.
+// ProjectService resolves projects for services whose rows belong to projects.
 type ProjectServiceServer interface {
 	// GetProject finds a project by its key or id.
 	GetProject(context.Context, *GetProjectRequest) (*Project, error)

@@ -31,8 +31,8 @@ const (
 //
 // OidcPeerService signs users in through the installation's OpenID provider.
 type OidcPeerServiceClient interface {
-	// BeginOidc creates a sign-in and returns the address for the browser. Only the browser keeps `binding` (a cookie
-	// that grants nothing); it ties the provider's response to this browser.
+	// BeginOidc creates a sign-in and returns the address for the browser. Only the browser stores `binding`, as a cookie
+	// that grants no access. It ensures that the provider's response is used by the same browser.
 	BeginOidc(ctx context.Context, in *BeginOidcRequest, opts ...grpc.CallOption) (*BeginOidcResponse, error)
 	// FinishOidc accepts the provider's response, once. The session cookie is returned as `x-service-set-cookie`.
 	FinishOidc(ctx context.Context, in *FinishOidcRequest, opts ...grpc.CallOption) (*FinishOidcResponse, error)
@@ -72,8 +72,8 @@ func (c *oidcPeerServiceClient) FinishOidc(ctx context.Context, in *FinishOidcRe
 //
 // OidcPeerService signs users in through the installation's OpenID provider.
 type OidcPeerServiceServer interface {
-	// BeginOidc creates a sign-in and returns the address for the browser. Only the browser keeps `binding` (a cookie
-	// that grants nothing); it ties the provider's response to this browser.
+	// BeginOidc creates a sign-in and returns the address for the browser. Only the browser stores `binding`, as a cookie
+	// that grants no access. It ensures that the provider's response is used by the same browser.
 	BeginOidc(context.Context, *BeginOidcRequest) (*BeginOidcResponse, error)
 	// FinishOidc accepts the provider's response, once. The session cookie is returned as `x-service-set-cookie`.
 	FinishOidc(context.Context, *FinishOidcRequest) (*FinishOidcResponse, error)
@@ -185,7 +185,7 @@ const (
 // is set, and the status is the one that the RFC names.
 type OAuthPeerServiceClient interface {
 	IssueToken(ctx context.Context, in *IssueTokenRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
-	// RevokeToken implements RFC 7009: an unknown token is a success.
+	// RevokeToken implements RFC 7009. It also succeeds for an unknown token.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
 	// AuthorizeDevice implements RFC 8628 3.1.
 	AuthorizeDevice(ctx context.Context, in *AuthorizeDeviceRequest, opts ...grpc.CallOption) (*OAuthAnswer, error)
@@ -249,7 +249,7 @@ func (c *oAuthPeerServiceClient) GetMetadata(ctx context.Context, in *GetMetadat
 // is set, and the status is the one that the RFC names.
 type OAuthPeerServiceServer interface {
 	IssueToken(context.Context, *IssueTokenRequest) (*OAuthAnswer, error)
-	// RevokeToken implements RFC 7009: an unknown token is a success.
+	// RevokeToken implements RFC 7009. It also succeeds for an unknown token.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*OAuthAnswer, error)
 	// AuthorizeDevice implements RFC 8628 3.1.
 	AuthorizeDevice(context.Context, *AuthorizeDeviceRequest) (*OAuthAnswer, error)

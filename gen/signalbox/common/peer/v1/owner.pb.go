@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/common/peer/v1/owner.proto
 
-// What auth calls on every service whose rows have owners.
+// The methods that auth calls on every service whose rows have owners.
 
 package commonpeerv1
 
@@ -291,7 +291,7 @@ func (x *SetProjectVisibilityRequest) GetVersion() int64 {
 
 type SetProjectVisibilityResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version that everything in the project now has: the requested one, or a newer one.
+	// The version of the visibility that all objects of the project now have: the requested version or a newer one.
 	Version       int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

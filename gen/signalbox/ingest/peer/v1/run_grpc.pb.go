@@ -34,11 +34,12 @@ const (
 //
 // RunDataPeerService closes runs and serves run data to other services.
 type RunDataPeerServiceClient interface {
-	// CloseRun sets eof on the run's streams, once: the job is terminal and its logs are delivered.
+	// CloseRun ends the run's streams with eof. It is called once the job has ended and its logs are delivered.
 	CloseRun(ctx context.Context, in *CloseRunRequest, opts ...grpc.CallOption) (*CloseRunResponse, error)
 	// GetArtifact returns a registered artifact and the location of its bytes.
 	GetArtifact(ctx context.Context, in *GetArtifactRequest, opts ...grpc.CallOption) (*GetArtifactResponse, error)
-	// GetRunMetrics returns a page of a run's series. The calling service has checked that its reader may see them.
+	// GetRunMetrics returns a page of a run's series. The calling service must have checked that its reader may see the
+	// run.
 	GetRunMetrics(ctx context.Context, in *GetRunMetricsRequest, opts ...grpc.CallOption) (*GetRunMetricsResponse, error)
 	// GetRunHparams returns the hyperparameters that a run reported.
 	GetRunHparams(ctx context.Context, in *GetRunHparamsRequest, opts ...grpc.CallOption) (*GetRunHparamsResponse, error)
@@ -110,11 +111,12 @@ func (c *runDataPeerServiceClient) GetRunSamples(ctx context.Context, in *GetRun
 //
 // RunDataPeerService closes runs and serves run data to other services.
 type RunDataPeerServiceServer interface {
-	// CloseRun sets eof on the run's streams, once: the job is terminal and its logs are delivered.
+	// CloseRun ends the run's streams with eof. It is called once the job has ended and its logs are delivered.
 	CloseRun(context.Context, *CloseRunRequest) (*CloseRunResponse, error)
 	// GetArtifact returns a registered artifact and the location of its bytes.
 	GetArtifact(context.Context, *GetArtifactRequest) (*GetArtifactResponse, error)
-	// GetRunMetrics returns a page of a run's series. The calling service has checked that its reader may see them.
+	// GetRunMetrics returns a page of a run's series. The calling service must have checked that its reader may see the
+	// run.
 	GetRunMetrics(context.Context, *GetRunMetricsRequest) (*GetRunMetricsResponse, error)
 	// GetRunHparams returns the hyperparameters that a run reported.
 	GetRunHparams(context.Context, *GetRunHparamsRequest) (*GetRunHparamsResponse, error)

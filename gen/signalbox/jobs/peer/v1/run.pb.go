@@ -188,7 +188,7 @@ type ReportLifecycleRequest struct {
 	Attempt int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// `starting`, `running`, `succeeded`, `failed`.
 	Event string `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`
-	// The reporter's own time. It is stored and never decides anything.
+	// The time by the reporter's clock. It is stored for display only.
 	Ts *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ts,proto3" json:"ts,omitempty"`
 	// The reporter's error message of a failure.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
@@ -580,7 +580,7 @@ type Signal struct {
 	Signal string `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
 	// Identifies this signal; empty with `none`.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// When the platform acts without the training's acknowledgement; null with `none`.
+	// The time at which the platform acts even if the training has not acknowledged the signal; null if signal is `none`.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

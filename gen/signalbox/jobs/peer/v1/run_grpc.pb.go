@@ -35,7 +35,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RunPeerService resolves the owners of runs for the other services and accepts what trainings report.
+// RunPeerService resolves the owners of runs for the other services and accepts the reports of trainings.
 type RunPeerServiceClient interface {
 	// ResolveIngestToken finds the attempt that a token belongs to, by the token's SHA-256. An unknown, revoked or
 	// expired token is Unauthenticated.
@@ -157,7 +157,7 @@ func (c *runPeerServiceClient) GetRunOwner(ctx context.Context, in *GetRunOwnerR
 // All implementations must embed UnimplementedRunPeerServiceServer
 // for forward compatibility.
 //
-// RunPeerService resolves the owners of runs for the other services and accepts what trainings report.
+// RunPeerService resolves the owners of runs for the other services and accepts the reports of trainings.
 type RunPeerServiceServer interface {
 	// ResolveIngestToken finds the attempt that a token belongs to, by the token's SHA-256. An unknown, revoked or
 	// expired token is Unauthenticated.
@@ -422,7 +422,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// QuotaPeerService reports what an account may hold and holds.
+// QuotaPeerService returns the limit and the current usage of an account's quota.
 type QuotaPeerServiceClient interface {
 	GetAccountQuota(ctx context.Context, in *GetAccountQuotaRequest, opts ...grpc.CallOption) (*AccountQuota, error)
 }
@@ -449,7 +449,7 @@ func (c *quotaPeerServiceClient) GetAccountQuota(ctx context.Context, in *GetAcc
 // All implementations must embed UnimplementedQuotaPeerServiceServer
 // for forward compatibility.
 //
-// QuotaPeerService reports what an account may hold and holds.
+// QuotaPeerService returns the limit and the current usage of an account's quota.
 type QuotaPeerServiceServer interface {
 	GetAccountQuota(context.Context, *GetAccountQuotaRequest) (*AccountQuota, error)
 	mustEmbedUnimplementedQuotaPeerServiceServer()

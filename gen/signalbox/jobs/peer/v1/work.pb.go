@@ -213,7 +213,7 @@ type WorkStatus struct {
 	WorkId     string                 `protobuf:"bytes,1,opt,name=work_id,json=workId,proto3" json:"work_id,omitempty"`
 	Generation int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	Fence      int64                  `protobuf:"varint,3,opt,name=fence,proto3" json:"fence,omitempty"`
-	// The node that it is placed on; empty while it waits for a place.
+	// The node that it is placed on; empty while it waits for a node.
 	NodeId string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	// Why it is not placed: `no_capacity`, ...
 	Waiting  string           `protobuf:"bytes,5,opt,name=waiting,proto3" json:"waiting,omitempty"`

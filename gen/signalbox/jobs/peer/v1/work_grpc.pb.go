@@ -32,8 +32,8 @@ type WorkPeerServiceClient interface {
 	// PutWork creates or updates the work of an engine. It is idempotent by work_id and generation; an older generation
 	// is a conflict.
 	PutWork(ctx context.Context, in *PutWorkRequest, opts ...grpc.CallOption) (*PutWorkResponse, error)
-	// WatchWorks sends every known engine work, then each change. The registry reconciles against the complete list, so
-	// it only has to reopen a broken stream.
+	// WatchWorks sends every known engine work, then each change. The list is complete, so a client that reopens the
+	// stream after an error misses nothing.
 	WatchWorks(ctx context.Context, in *WatchWorksRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WorkStatus], error)
 }
 
@@ -83,8 +83,8 @@ type WorkPeerServiceServer interface {
 	// PutWork creates or updates the work of an engine. It is idempotent by work_id and generation; an older generation
 	// is a conflict.
 	PutWork(context.Context, *PutWorkRequest) (*PutWorkResponse, error)
-	// WatchWorks sends every known engine work, then each change. The registry reconciles against the complete list, so
-	// it only has to reopen a broken stream.
+	// WatchWorks sends every known engine work, then each change. The list is complete, so a client that reopens the
+	// stream after an error misses nothing.
 	WatchWorks(*WatchWorksRequest, grpc.ServerStreamingServer[WorkStatus]) error
 	mustEmbedUnimplementedWorkPeerServiceServer()
 }

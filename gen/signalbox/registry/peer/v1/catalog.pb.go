@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: signalbox/registry/peer/v1/catalog.proto
 
-// What the registry provides for the other services.
+// The methods of the registry that other services call to resolve references.
 
 package registrypeerv1
 

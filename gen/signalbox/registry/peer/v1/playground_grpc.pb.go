@@ -32,7 +32,8 @@ const (
 type PlaygroundPeerServiceClient interface {
 	// AdmitCall returns the address of a target's engine, if the caller of the request may call it now.
 	AdmitCall(ctx context.Context, in *AdmitCallRequest, opts ...grpc.CallOption) (*AdmitCallResponse, error)
-	// KeepSession records that a session is in use. If the session has ended, it is a conflict that states when.
+	// KeepSession records that a session is in use. If the session has ended, it is a conflict that states the time of
+	// the end.
 	KeepSession(ctx context.Context, in *KeepSessionRequest, opts ...grpc.CallOption) (*KeepSessionResponse, error)
 	// SeeSession returns whether the caller of the request can see a session, also one that has ended.
 	SeeSession(ctx context.Context, in *SeeSessionRequest, opts ...grpc.CallOption) (*SeeSessionResponse, error)
@@ -84,7 +85,8 @@ func (c *playgroundPeerServiceClient) SeeSession(ctx context.Context, in *SeeSes
 type PlaygroundPeerServiceServer interface {
 	// AdmitCall returns the address of a target's engine, if the caller of the request may call it now.
 	AdmitCall(context.Context, *AdmitCallRequest) (*AdmitCallResponse, error)
-	// KeepSession records that a session is in use. If the session has ended, it is a conflict that states when.
+	// KeepSession records that a session is in use. If the session has ended, it is a conflict that states the time of
+	// the end.
 	KeepSession(context.Context, *KeepSessionRequest) (*KeepSessionResponse, error)
 	// SeeSession returns whether the caller of the request can see a session, also one that has ended.
 	SeeSession(context.Context, *SeeSessionRequest) (*SeeSessionResponse, error)

@@ -467,7 +467,7 @@ type ServedReplica struct {
 	// http://127.0.0.1:port or https://host:port
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	ApiKey  string `protobuf:"bytes,3,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	// The node that runs it; an https address must prove to be this node.
+	// The node that runs it. The server at an https address must authenticate as this node.
 	NodeId        string `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

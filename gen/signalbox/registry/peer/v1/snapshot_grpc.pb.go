@@ -27,15 +27,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SnapshotService distributes what to serve to the inference replicas, under leases.
+// SnapshotService sends the inference replicas snapshots of what to serve, and grants the leases under which they
+// serve.
 type SnapshotServiceClient interface {
 	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends snapshots and renews
 	// the lease. A revocation returns to its caller once every replica with a live lease has acknowledged the epoch
 	// that contains it.
 	Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error)
-	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them
-	// and never grants them a lease again. A replica names itself as its last action, or its predecessors if it knows
-	// that their processes have ended. A repeated call changes nothing.
+	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them and
+	// never grants them a lease again. A replica releases its own lease as its last action. It may also release the
+	// leases of its predecessors if it knows that their processes have ended. A repeated call changes nothing.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 }
 
@@ -74,15 +75,16 @@ func (c *snapshotServiceClient) Release(ctx context.Context, in *ReleaseRequest,
 // All implementations must embed UnimplementedSnapshotServiceServer
 // for forward compatibility.
 //
-// SnapshotService distributes what to serve to the inference replicas, under leases.
+// SnapshotService sends the inference replicas snapshots of what to serve, and grants the leases under which they
+// serve.
 type SnapshotServiceServer interface {
 	// Watch is a replica's only stream: the replica sends what it has applied; the registry sends snapshots and renews
 	// the lease. A revocation returns to its caller once every replica with a live lease has acknowledged the epoch
 	// that contains it.
 	Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error
-	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them
-	// and never grants them a lease again. A replica names itself as its last action, or its predecessors if it knows
-	// that their processes have ended. A repeated call changes nothing.
+	// Release returns the leases of replicas that serve no more and never will: the registry no longer waits for them and
+	// never grants them a lease again. A replica releases its own lease as its last action. It may also release the
+	// leases of its predecessors if it knows that their processes have ended. A repeated call changes nothing.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	mustEmbedUnimplementedSnapshotServiceServer()
 }

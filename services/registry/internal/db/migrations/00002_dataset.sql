@@ -9,7 +9,8 @@ CREATE TABLE dataset (
     visibility     text        NOT NULL,
     description    text        NOT NULL,
     format         text        NOT NULL CHECK (format IN ('jsonl', 'parquet', 'webdataset', 'files')),
-    -- Anyone who can see a protected dataset knows that it exists; only jobs of users who may edit it read its records.
+    -- Protection does not hide that the dataset exists. Only jobs of users who may edit the dataset can read its
+    -- records.
     protected      boolean     NOT NULL DEFAULT false,
     latest_version text,
     created_at     timestamptz NOT NULL,

@@ -28,7 +28,7 @@ CREATE TABLE model_version (
     format        text        NOT NULL CHECK (format IN ('gguf', 'safetensors')),
     digest        text        NOT NULL,
     size_bytes    bigint      NOT NULL,
-    -- The location of the bytes, their file name, and whether they are a tar file of a folder.
+    -- The location of the bytes, the file name, and whether the file is a tar file of a folder.
     uri           text        NOT NULL,
     file          text        NOT NULL,
     packed        boolean     NOT NULL,

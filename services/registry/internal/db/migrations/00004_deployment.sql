@@ -29,7 +29,7 @@ CREATE TABLE revision (
     model_version   integer       NOT NULL,
     serving         json          NOT NULL,
     serving_digest  text          NOT NULL,
-    -- The specification of the engine; the jobs service runs it as this work.
+    -- The specification of the engine, and the work as which the jobs service runs the engine.
     plan            json          NOT NULL,
     work_id         text          NOT NULL UNIQUE,
     work_generation bigint        NOT NULL DEFAULT 1,
@@ -42,7 +42,7 @@ CREATE TABLE revision (
     api_key         bytea,
     started_at      timestamptz,
     engine_ready_at timestamptz,
-    -- The probe results from when the revision first became ready, or the last ones before that.
+    -- The probe results at the time when the revision first became ready. Until then, the most recent results.
     probe_report    json,
     created_at      timestamptz   NOT NULL,
     ready_at        timestamptz,

@@ -1,5 +1,6 @@
 -- +goose Up
--- Environments. Tasksets are stored in the object store under keys of their own; these tables have only digest and count.
+-- Environments. Tasksets are stored in the object store under separate keys; these tables contain only their digests
+-- and counts.
 CREATE TABLE environment (
     id                 text        PRIMARY KEY,
     name               text        NOT NULL,
@@ -12,7 +13,7 @@ CREATE TABLE environment (
     description        text        NOT NULL,
     latest_version     text,
     created_at         timestamptz NOT NULL,
-    -- When the environment left the catalog. What was bound to it keeps its digests.
+    -- When the environment was deleted. Applications that use it keep its digests.
     deleted_at         timestamptz
 );
 CREATE UNIQUE INDEX environment_name_key ON environment (project_id, name) WHERE deleted_at IS NULL;
@@ -69,7 +70,7 @@ CREATE TABLE rubric_version (
     CONSTRAINT rubric_version_digest_key UNIQUE (rubric_id, digest)
 );
 
--- Solutions: manifests under the name and the version that they state.
+-- Solutions. Each row is a manifest with the name and the version that the manifest states.
 CREATE TABLE solution (
     id                 text        PRIMARY KEY,
     name               text        NOT NULL,

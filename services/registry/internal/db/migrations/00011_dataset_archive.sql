@@ -1,5 +1,5 @@
 -- +goose Up
--- New bindings do not find archived versions; their names remain taken.
+-- New bindings cannot use archived versions. The name of an archived version cannot be used again.
 ALTER TABLE dataset_version DROP CONSTRAINT dataset_version_state_check,
     ADD CONSTRAINT dataset_version_state_check CHECK (state IN ('uploading', 'ready', 'invalid', 'archived')),
     ADD COLUMN archived_at timestamptz,

@@ -8,7 +8,7 @@ ALTER TABLE deployment
     ADD COLUMN pending_revision_id text,
     ADD COLUMN suspend_mode        text        CHECK (suspend_mode IN ('drain', 'cut')),
     ADD COLUMN suspended_at        timestamptz,
-    -- A deleted deployment keeps its row for its events and its traffic; its name can be used again.
+    -- The row of a deleted deployment is kept because events and traffic refer to it. Its name can be used again.
     ADD COLUMN deleted_at          timestamptz;
 CREATE INDEX deployment_pending_idx ON deployment (pending_revision_id) WHERE pending_revision_id IS NOT NULL;
 ALTER TABLE deployment DROP CONSTRAINT deployment_name_key;

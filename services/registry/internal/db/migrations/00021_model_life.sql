@@ -22,7 +22,7 @@ CREATE TABLE model_alias (
     FOREIGN KEY (model_id, version) REFERENCES model_version (model_id, version) ON DELETE CASCADE
 );
 
--- The append-only history of a model's versions and aliases. Ids are those of the events.
+-- The append-only history of a model's versions and aliases. The id of an entry is the id of its event.
 CREATE TABLE model_history (
     id               text        PRIMARY KEY,
     seq              bigint      GENERATED ALWAYS AS IDENTITY,

@@ -24,5 +24,5 @@ CREATE TRIGGER follow_project_visibility BEFORE INSERT ON playground_session
     FOR EACH ROW EXECUTE FUNCTION follow_project_visibility();
 
 ALTER TABLE revision DROP CONSTRAINT revision_deployment_id_fkey;
--- Until when the engine may run. The executor enforces it by its own clock.
+-- When the engine must end. The executor enforces this by its own clock.
 ALTER TABLE revision ADD COLUMN deadline timestamptz;
