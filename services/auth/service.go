@@ -26,9 +26,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/key"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/llm"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/maintenance"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/setting"
 )

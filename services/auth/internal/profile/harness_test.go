@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 	"github.com/signalbox-dev/signalbox/platform/secret"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/db"
-	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/loginlimit"
+	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 	"github.com/signalbox-dev/signalbox/services/auth/internal/session"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )

@@ -105,7 +105,8 @@ type Version struct {
 	Schema       json.RawMessage `db:"row_schema"`
 	SchemaSource string
 	SampledRows  int
-	// UploadUntil is when the most recently issued upload URLs expire. It is only written here; SQL compares it.
+	// UploadUntil is when the most recently issued upload URLs expire. Go code only writes it; SQL statements compare
+	// it with the current time.
 	UploadUntil time.Time `db:"-"`
 	// Isolated means that the bytes are stored under keys of this dataset alone, because it was protected when the upload
 	// began. Otherwise knowing a digest would be enough to include the protected bytes in another dataset.

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Manifest sorts the files and returns their common digest and total size. It rejects files that cannot be laid out in
-// one folder or that exceed limit bytes in total.
+// Manifest returns the files sorted by path, the digest of the whole list, and the total size in bytes. It returns an
+// error if the files cannot be stored in one folder or have more than limit bytes in total.
 func Manifest(files []File, limit int64) (sorted []File, digest string, total int64, err error) {
 	sorted = slices.Clone(files)
 	slices.SortFunc(sorted, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
