@@ -9,11 +9,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Maintenance is a mode of the installation that auth keeps and applies to every check of a caller, so no
-// replica of the gateway has to know it. Draining concerns this instance only.
+// Maintenance is a mode of the whole installation. auth stores it and applies it to every check of a caller, so the
+// gateway does not have to know it. Draining is a mode of this instance only.
 
-// serving returns why the route is closed to all callers now, or nil. While auth is unreachable, a route that
-// maintenance would close is closed.
+// serving returns why the route is closed to all callers now, or nil if it is open. While auth is unreachable, all
+// routes that maintenance would close are closed.
 func (g *Gateway) serving(ctx context.Context, r *http.Request, rt route.Route) error {
 	if rt.InMaintenance {
 		return nil
@@ -31,10 +31,11 @@ func (g *Gateway) unserved(ctx context.Context, r *http.Request, rt route.Route,
 	return refused
 }
 
-// submitRPC is the RPC whose refusals begin with the name of the gate that refused; maintenance is such a gate.
+// submitRPC is the RPC whose refusals begin with the name of the gate that refused the job. Maintenance is such a
+// gate.
 const submitRPC = "signalbox.jobs.v1.JobService/SubmitJob"
 
-// named returns err with the gate's name in front if the route requires it.
+// named returns err with the gate's name in front if rt submits jobs.
 func named(rt route.Route, err error) error {
 	if rt.RPC != submitRPC || !fault.HasCode(err, fault.CodeMaintenance) {
 		return err

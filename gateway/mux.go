@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// newMux makes the grpc-gateway mux. The mux decides nothing: the router has chosen the route, the edge
-// has picked headers and metadata, and sameRoute compares the mux's route with the router's.
+// newMux returns the grpc-gateway mux. The mux makes no decisions: the router has chosen the route, the gateway has
+// selected headers and metadata, and sameRoute checks that the mux chose the same route as the router.
 func (g *Gateway) newMux() *runtime.ServeMux {
 	none := func(string) (string, bool) { return "", false }
 	return runtime.NewServeMux(
@@ -37,8 +37,8 @@ func (g *Gateway) newMux() *runtime.ServeMux {
 	)
 }
 
-// sameRoute fails a request if the mux and the router matched different routes. Otherwise a path that they
-// read differently would run with the checks of another route.
+// sameRoute fails a request if the mux and the router matched different routes. Otherwise a path that they parse
+// differently would be served with the checks of another route.
 func (g *Gateway) sameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		c := middleware.CallOf(r.Context())
@@ -76,8 +76,8 @@ func foreign(err error) bool {
 	return errors.As(err, &own) || errors.As(err, &carrier)
 }
 
-// observed wraps the calls' handler in traces and metrics. A client's own trace is linked, not continued.
-// Paths and queries may hold codes, so a trace gets the route's pattern instead.
+// observed adds traces and metrics to the calls' handler. A client's own trace is linked, not continued. Paths and
+// queries may contain secret codes, so a trace contains the route's pattern instead.
 func (g *Gateway) observed(next http.Handler) http.Handler {
 	if g.deps.Tracer == nil && g.deps.Meter == nil {
 		return next

@@ -11,10 +11,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// HeaderResume is the header in which a client of a stream sends the last id that it has seen.
+// HeaderResume is the header in which a client of a stream sends the id of the last event that it received.
 const HeaderResume = "Last-Event-ID"
 
-// Fill puts path, query and Last-Event-ID into the request message of a stream, as the generated
+// Fill sets the fields of a stream's request message from path, query and Last-Event-ID, as the generated
 // handlers do for plain calls. The header, which a reconnecting client sends, overrides `after`.
 func (s *Params) Fill(in proto.Message, m *Match, r *http.Request) *fault.Error {
 	query, f := s.Query(r.URL.RawQuery)
@@ -32,11 +32,11 @@ func (s *Params) Fill(in proto.Message, m *Match, r *http.Request) *fault.Error 
 		query.Set("after", strconv.FormatInt(n, 10)) // leading zeros would be read as octal
 	}
 	if err := runtime.PopulateQueryParameters(in, query, utilities.NewDoubleArray(nil)); err != nil {
-		return fault.New(fault.Internal, "", "fill %s from its query", s.Method.FullName()).Wrap(err)
+		return fault.New(fault.Internal, "", "read the query parameters of %s", s.Method.FullName()).Wrap(err)
 	}
 	for i, name := range m.Vars {
 		if err := runtime.PopulateFieldFromPath(in, name, m.Values[i]); err != nil {
-			return fault.New(fault.Internal, "", "fill %s from its path", s.Method.FullName()).Wrap(err)
+			return fault.New(fault.Internal, "", "read the path variables of %s", s.Method.FullName()).Wrap(err)
 		}
 	}
 	return nil

@@ -1,10 +1,10 @@
-// Package router finds the route of a request in the route table, and reads what the route takes from the path and the
+// Package router finds the route of a request in the route table, and reads the route's parameters from the path and the
 // query.
 //
 // It first refuses paths that two parsers could read differently. It never redirects. For a path that exists only
-// under other methods it returns those methods. The query may set the fields of the request message that neither the
-// body nor the path sets, and is read as strictly as a body: known names, each once, values of the field's type. Every
-// fault names its location.
+// for other methods it returns those methods. The query may set the fields of the request message that neither the
+// body nor the path sets. It is read as strictly as a body: known names, each once, values of the field's type. Every
+// fault has a location.
 package router
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Router holds the table as a tree of path segments. It is immutable.
+// Router stores the table as a tree of path segments. It is immutable.
 type Router struct {
 	root   *node
 	routes []*Route
@@ -37,13 +37,13 @@ type Route struct {
 	Vars []string
 }
 
-// Match is a route and the path's values for its variables.
+// Match is the route of a request, with the values of the route's variables.
 type Match struct {
 	*Route
 	Values []string
 }
 
-// Value returns the path's value for a variable, or "".
+// Value returns the value of a variable, or "" if the route does not have it.
 func (m *Match) Value(name string) string {
 	if i := slices.Index(m.Vars, name); i >= 0 {
 		return m.Values[i]
@@ -119,7 +119,7 @@ func (r *Router) Find(req *http.Request) (*Match, *fault.Error) {
 	return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&MethodError{s.allowed})
 }
 
-// MethodError is the cause of a 405; it holds the methods that the path supports.
+// MethodError is the cause of a 405 and contains the methods that the path supports.
 type MethodError struct{ Methods []string }
 
 // Error implements error.

@@ -27,7 +27,7 @@ func TestFormEventRejectsEmptyMessage(t *testing.T) {
 	f, err := formOf(m.Descriptor())
 	require.NoError(t, err)
 	_, err = f.event(restjson.New(), m)
-	require.ErrorContains(t, err, "holds no event")
+	require.ErrorContains(t, err, "contains no event")
 }
 
 // FuzzFrame checks that the text of a log line never breaks out of its event.

@@ -256,7 +256,7 @@ func TestNewStreamRejectsUnaryMethod(t *testing.T) {
 	t.Parallel()
 	unary := jobsv1.File_signalbox_jobs_v1_job_proto.Services().ByName("JobService").Methods().ByName("GetJob")
 	_, err := sse.New(unary, nil, restjson.New(), clock.Real())
-	require.ErrorContains(t, err, "a stream message needs")
+	require.ErrorContains(t, err, "a stream message must have")
 }
 
 func TestLimitTake(t *testing.T) {
