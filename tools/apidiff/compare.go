@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// comparison is one comparison of two documents.
+// comparison compares two OpenAPI documents and collects the breaking changes.
 type comparison struct {
 	base, head map[string]any
 	found      []string
-	// open holds the pairs of schemas that are being compared, so that recursive schemas terminate.
+	// open contains the pairs of schemas that are being compared, so that the comparison of recursive schemas ends.
 	open map[string]bool
 }
 
@@ -56,7 +56,8 @@ func (c *comparison) operation(at string, base, head map[string]any) {
 	}
 }
 
-// access compares who may call: every accepted credential must still be accepted, and no higher role be required.
+// access compares who may call: the new document must accept every credential of the old one and must not require a
+// higher role.
 func (c *comparison) access(at string, base, head map[string]any) {
 	was, _ := base["security"].([]any)
 	is, _ := head["security"].([]any)
@@ -94,7 +95,7 @@ func (c *comparison) parameters(at string, base, head map[string]any) {
 	}
 }
 
-// named returns an operation's parameters by place and name. Path parameters are keyed by position, because their
+// named returns an operation's parameters by location and name. Path parameters are keyed by position, because their
 // names do not matter to clients.
 func (c *comparison) named(doc, op map[string]any) map[string]any {
 	out := map[string]any{}
@@ -162,7 +163,7 @@ func (c *comparison) response(at string, base, head map[string]any) {
 	}
 }
 
-// follow resolves references.
+// follow returns the schema to which node refers, or node itself if it is not a reference.
 func (c *comparison) follow(doc, node map[string]any) map[string]any {
 	for range 32 {
 		ref, ok := node["$ref"].(string)

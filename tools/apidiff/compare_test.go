@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// known is a document with one resource.
+// known is the OpenAPI document that the tests change.
 const known = `{
   "paths": {
     "/api/jobs": {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// way is the direction of a value: sent by clients, or got from the server.
+// way is the direction of a value: sent by clients or returned by the server.
 type way int
 
 const (
@@ -32,8 +32,8 @@ func (c *comparison) schema(at string, base, head map[string]any, w way) {
 		c.plain(at, was[0], is[0], w)
 		return
 	}
-	// Every form of a response must have been possible before; every accepted form of a request must still be
-	// accepted.
+	// Every alternative of a response must have been possible before. Every alternative that a request accepted must
+	// still be accepted.
 	must, may, said := was, is, "is no longer accepted"
 	if w == got {
 		must, may, said = is, was, "was not possible before"
@@ -45,7 +45,7 @@ func (c *comparison) schema(at string, base, head map[string]any, w way) {
 	}
 }
 
-// fits reports whether replacing one alternative by other breaks no client.
+// fits reports whether clients still work if the alternative one is replaced by other.
 func (c *comparison) fits(one, other map[string]any, w way) bool {
 	trial := &comparison{base: c.base, head: c.head, open: c.open}
 	if w == sent {
@@ -63,7 +63,7 @@ func kind(schema map[string]any) string {
 	return "another form"
 }
 
-// alternatives returns the forms that a schema allows; null is one of them.
+// alternatives returns the alternatives of a schema (its anyOf and its types). null is one of them.
 func (c *comparison) alternatives(doc, schema map[string]any) []map[string]any {
 	schema = c.follow(doc, schema)
 	if all, ok := schema["allOf"].([]any); ok && len(all) == 1 {
@@ -102,7 +102,7 @@ func (c *comparison) plain(at string, base, head map[string]any, w way) {
 	was, is := base["type"], head["type"]
 	if was != is && !(was == "integer" && is == "number" && w == sent) && !(was == "number" && is == "integer" && w == got) {
 		switch {
-		case is == nil && w == sent, was == nil && w == got: // anything is taken now, or was possible before
+		case is == nil && w == sent, was == nil && w == got: // any type is accepted now, or was possible before
 		default:
 			c.say(at, "is %v, it was %v", is, was)
 			return
@@ -164,7 +164,7 @@ func (c *comparison) bounds(at string, base, head map[string]any) {
 		was, had := base[b.name].(float64)
 		is, has := head[b.name].(float64)
 		tighter := b.lower && is > was || !b.lower && is < was
-		// A lower bound of 0 on a size excludes nothing.
+		// A minimum size of 0 has no effect.
 		if has && (had && tighter || !had && !(b.lower && is <= 0 && b.name != "minimum" && b.name != "exclusiveMinimum")) {
 			c.say(at, "%s is %v, it was %v", b.name, head[b.name], base[b.name])
 		}

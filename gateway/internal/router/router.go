@@ -1,4 +1,4 @@
-// Package router finds the route of a request in the route table, and reads the route's parameters from the path and the
+// Package router finds the route of a request in the route table, and reads the route's parameters from path and
 // query.
 //
 // It first refuses paths that two parsers could read differently. It never redirects. For a path that exists only
