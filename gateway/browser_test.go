@@ -90,7 +90,7 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 	}
 }
 
-// A proxy in front may rewrite Host; only the browser's Origin then identifies the page.
+// A proxy in front of the gateway may rewrite Host. Then only the browser's Origin header identifies the page.
 func TestPublicOriginNormalized(t *testing.T) {
 	t.Parallel()
 	for public, origin := range map[string]string{
@@ -119,8 +119,8 @@ func TestSecurityHeaders(t *testing.T) {
 	require.Empty(t, start(t, nil).do("GET", "/healthz", "").header.Get("Strict-Transport-Security"))
 }
 
-// If a foreign name resolves to this listener (DNS rebinding), the browser treats its page as same-origin and lets
-// it send and read everything.
+// If the host name of another site resolves to this listener (DNS rebinding), the browser treats the site's page as
+// same-origin and lets it send requests and read responses.
 func TestForeignHostNamesRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) {

@@ -11,20 +11,20 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/conf"
 )
 
-// Config are the gateway's own settings.
+// Config contains the gateway's own settings.
 type Config struct {
 	Listen conf.Listen `env:", prefix=SERVICE_"`
 	Public conf.Public `env:", prefix=SERVICE_"`
-	// TrustedProxies are the proxies in front of the gateway whose X-Forwarded-For is believed.
-	TrustedProxies []string `env:"SERVICE_GATEWAY_TRUSTED_PROXIES" doc:"addresses or CIDRs of the proxies in front of the gateway whose X-Forwarded-For is believed"`
-	// AllowedHosts are names of the installation besides the host of the public URL.
-	AllowedHosts   []string      `env:"SERVICE_GATEWAY_ALLOWED_HOSTS" doc:"host names that clients use besides the host of SERVICE_PUBLIC_URL; addresses, localhost and names without a dot are always allowed"`
-	RequestTimeout time.Duration `env:"SERVICE_GATEWAY_REQUEST_TIMEOUT, default=30s" doc:"how long a plain request may take, including its body"`
+	// TrustedProxies lists the proxies in front of the gateway whose X-Forwarded-For header is trusted.
+	TrustedProxies []string `env:"SERVICE_GATEWAY_TRUSTED_PROXIES" doc:"addresses or CIDRs of the proxies in front of the gateway whose X-Forwarded-For header is trusted"`
+	// AllowedHosts lists the host names that clients may use in addition to the host of the public URL.
+	AllowedHosts   []string      `env:"SERVICE_GATEWAY_ALLOWED_HOSTS" doc:"host names that clients use in addition to the host of SERVICE_PUBLIC_URL; addresses, localhost and names without a dot are always allowed"`
+	RequestTimeout time.Duration `env:"SERVICE_GATEWAY_REQUEST_TIMEOUT, default=30s" doc:"how long a request may take, including its body, unless its route has its own limit; event streams and byte routes have none"`
 	IngestAddr     string        `env:"SERVICE_GATEWAY_INGEST_ADDR" doc:"host:port of ingest's HTTP listener, if ingest runs in its own process"`
 	InferenceAddr  string        `env:"SERVICE_GATEWAY_INFERENCE_ADDR" doc:"host:port of inference's HTTP listener, if inference runs in its own process"`
 }
 
-// Validate returns an error that names every invalid setting.
+// Validate returns an error that lists every invalid setting.
 func (c *Config) Validate() error {
 	var errs []error
 	if _, err := middleware.ParseProxies(c.TrustedProxies); err != nil {
@@ -57,7 +57,7 @@ func (c *Config) secure() bool {
 	return err == nil && u.Scheme == "https"
 }
 
-// origin returns the public URL as browsers write it in Origin: in lower case and without the default port.
+// origin returns the public URL in the form of the Origin header: in lower case and without the default port.
 func (c *Config) origin() string {
 	u, err := url.Parse(c.Public.URL)
 	if err != nil || u.Host == "" {
@@ -70,7 +70,7 @@ func (c *Config) origin() string {
 	return u.Scheme + "://" + host
 }
 
-// cookie returns the name of the refresh cookie for the scheme of the public URL.
+// cookie returns the name of the refresh cookie. The name depends on the scheme of the public URL.
 func (c *Config) cookie() string {
 	if c.secure() {
 		return "__Host-" + refreshCookie

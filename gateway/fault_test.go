@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway"
 )
 
-// entries returns the entries of a 422 as `loc type`.
+// entries returns each fault of a 422 response as `loc type`. It requires that no fault repeats its input.
 func entries(t *testing.T, a response) []string {
 	t.Helper()
 	list, ok := a.json(t)["detail"].([]any)
@@ -83,7 +83,8 @@ func TestShapeFaultsHaveLocation(t *testing.T) {
 	}
 }
 
-// withoutInput is like entries, but for faults of a service, which may repeat an out-of-range number as input.
+// withoutInput is like entries, but also accepts faults of a service, which may repeat an out-of-range number as
+// input.
 func withoutInput(t *testing.T, a response) []string {
 	t.Helper()
 	list, ok := a.json(t)["detail"].([]any)

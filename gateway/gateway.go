@@ -25,18 +25,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-// Name is the gateway's identity between services.
+// Name is the service name in the gateway's certificate.
 const Name = "gateway"
 
-// Dialect is the JobSpec dialect that this control plane speaks.
+// Dialect is the JobSpec dialect that this control plane accepts.
 const Dialect = "service/v1"
 
-// Conns are connections to the services, as the gateway's identity. Their owner closes them.
+// Conns contains the connections to the services. The gateway does not close them.
 type Conns struct {
 	Auth, Jobs, Ingest, Registry, Inference grpc.ClientConnInterface
 }
 
-// Version is what GET /api/version returns besides the dialect.
+// Version is what GET /api/version returns in addition to the dialect.
 type Version struct{ Server, Core string }
 
 // Deps are the dependencies of the gateway.
@@ -47,7 +47,7 @@ type Deps struct {
 	Ingest, Inference http.Handler
 	// RelayTLS returns the TLS settings for a service's HTTP listener; it may be nil if nothing is relayed.
 	RelayTLS func(service string) *tls.Config
-	// Blobs serves /api/blobs; it is nil if the object store signs URLs of its own.
+	// Blobs serves /api/blobs. It is nil if clients reach the object store by signed URLs of its own.
 	Blobs   http.Handler
 	Version Version
 	Clock   clock.Clock
@@ -58,7 +58,7 @@ type Deps struct {
 	Meter  metric.MeterProvider
 }
 
-// Gateway is the public edge, wired.
+// Gateway is the public HTTP handler of an installation.
 type Gateway struct {
 	cfg     Config
 	deps    Deps
@@ -84,7 +84,7 @@ type Gateway struct {
 	idle    []func() // close the idle connections of the relays
 }
 
-// New wires the gateway. It starts no goroutine and opens no connection.
+// New returns a gateway. It starts no goroutine and opens no connection.
 func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, deps: d, codec: restjson.New(), answer: middleware.ResponseMetadata{Cookie: cfg.cookie()},
@@ -101,7 +101,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// edges builds what every request passes first: router, proxies, host check, browser guard and log.
+// edges builds the steps that every request passes first: router, trusted proxies, host check, browser guard and log.
 func (g *Gateway) edges(context.Context) (err error) {
 	if g.router, err = router.New(route.Table()); err != nil {
 		return err

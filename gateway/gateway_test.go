@@ -17,8 +17,8 @@ import (
 const job = `{"api":"service/v1","spec":{"name":"n","recipe":{"name":"demo/x","version":"1","lock":{"name":"demo/x","version":"1","digest":"d",` +
 	`"framework":{"runtime_id":"r"}}},"resources":{"pools":[{"pool":"default"}]},"hparams":{"lr": 1e-3,"n":9007199254740993}}}`
 
-// A missing body is not a JSON error: `curl -X POST` sends an empty message. Required fields are then reported as
-// missing (the case "rule of an empty body").
+// `curl -X POST` sends no body. The service then gets an empty message, and required fields are reported as missing
+// (see the test case "rule of an empty body").
 func TestRequestWithoutBodyIsEmptyMessage(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -195,7 +195,7 @@ func TestNewGatewayRejectsInvalidConfig(t *testing.T) {
 	_, err := gateway.New(t.Context(), gateway.Config{}, gateway.Deps{})
 	require.ErrorContains(t, err, "ingest has neither a handler")
 	_, err = gateway.New(t.Context(), gateway.Config{IngestAddr: "127.0.0.1:1"}, gateway.Deps{})
-	require.ErrorContains(t, err, "no TLS for the connection to ingest")
+	require.ErrorContains(t, err, "the connection to ingest has no TLS settings")
 	_, err = gateway.New(t.Context(), gateway.Config{TrustedProxies: []string{"x"}}, gateway.Deps{})
 	require.ErrorContains(t, err, "trusted proxy")
 }

@@ -26,7 +26,7 @@ const (
 	adminToken = "eyJh.admin.c2ln"
 )
 
-// seen is what reached a fake service.
+// seen is a call that a fake service received.
 type seen struct {
 	method string
 	caller authn.Caller
@@ -34,7 +34,7 @@ type seen struct {
 	in     any
 }
 
-// tape records what reached the fake services.
+// tape records the calls that the fake services received.
 type tape struct {
 	mu    sync.Mutex
 	calls []seen
@@ -47,8 +47,8 @@ func (t *tape) note(ctx context.Context, method string, in any) {
 	t.calls = append(t.calls, seen{method: method, caller: *authn.CallerOf(ctx), md: md, in: in})
 }
 
-// reached returns all calls except anonymous Authenticate calls. Any route may make one, because auth then checks
-// the mode of the installation.
+// reached returns all calls except anonymous Authenticate calls. The gateway may make such a call for any route, to
+// find out whether the installation is in maintenance.
 func (t *tape) reached() (out []seen) {
 	for _, s := range t.all() {
 		if in, ok := s.in.(*authpeerv1.AuthenticateRequest); !ok || in.GetCredential() != "" {

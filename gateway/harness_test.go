@@ -28,7 +28,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a gateway on a real listener, over real servers of fake services on the in-memory network.
+// rig is a gateway on a real listener. Its connections lead to gRPC servers of fake services on the in-memory
+// network.
 type rig struct {
 	tape
 	t           *testing.T
@@ -61,7 +62,7 @@ func (j *journal) String() string {
 	return j.b.String()
 }
 
-// start returns a running rig; change may alter the gateway's settings and dependencies.
+// start returns a running rig. change, if not nil, may change the gateway's settings and dependencies.
 func start(t *testing.T, change func(*gateway.Config, *gateway.Deps)) *rig {
 	t.Helper()
 	clk := clock.Real()
@@ -127,7 +128,7 @@ func (r *rig) serve(service string) *grpc.ClientConn {
 	return conn
 }
 
-// echo is a raw handler that writes back what it received.
+// echo returns a handler that responds with the request that it received.
 func echo(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -171,12 +172,12 @@ func (r *rig) do(method, path, body string, headers ...string) response {
 	return response{resp.StatusCode, resp.Header, string(data)}
 }
 
-// as returns headers with the token as the bearer.
+// as returns headers with the token as the bearer token, followed by more.
 func as(token string, more ...string) []string {
 	return append([]string{"Authorization", "Bearer " + token}, more...)
 }
 
-// dial opens a bare connection, for requests that net/http's client would not send.
+// dial opens a TCP connection, for requests that net/http's client would not send.
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// target sends a literal request target, which net/http's client would not send.
+// target sends a request whose target is not normalized, which net/http's client would not send.
 func (r *rig) target(target string, headers ...string) (status int, handler, body string) {
 	r.t.Helper()
 	conn := r.dial()
@@ -37,7 +37,7 @@ func TestInferencePathsPassUnchecked(t *testing.T) {
 				status, handler, body := r.target(target, bearer...)
 				require.Equal(t, 200, status, "%s: the gateway checks neither the id nor the bearer", target)
 				require.Equal(t, "inference", handler, target)
-				require.Contains(t, body, "POST "+target+" ", "the target passes byte by byte")
+				require.Contains(t, body, "POST "+target+" ", "the target is forwarded unchanged")
 			}
 		}
 	}

@@ -31,10 +31,11 @@ func (g *Gateway) unserved(ctx context.Context, rt route.Route, refused *fault.E
 	return refused
 }
 
-// submitRPC is the RPC whose refusals begin with the name of the gate that refused; maintenance is such a gate.
+// submitRPC is the RPC whose refusals begin with the name of the gate that refused the job. Maintenance is such a
+// gate.
 const submitRPC = "signalbox.jobs.v1.JobService/SubmitJob"
 
-// named returns err with the gate's name in front if the route requires it.
+// named returns err with the gate's name in front if rt submits jobs.
 func named(rt route.Route, err error) error {
 	if rt.RPC != submitRPC || !fault.HasCode(err, fault.CodeMaintenance) {
 		return err

@@ -22,12 +22,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// close puts the installation into maintenance, as auth would report it.
+// close makes the fake auth refuse callers as it does during maintenance.
 func (r *rig) close() {
 	r.credentials.mode.Store(fault.New(fault.Unavailable, "maintenance", "Back at nine").WithRetryAfter(90 * time.Second))
 }
 
-// served lists the routes that decisions.md 52 leaves open, and the sign-in pages.
+// served lists the routes that stay open during maintenance, including the sign-in pages.
 func served() []string {
 	return []string{
 		"GET /healthz", "HEAD /healthz", "GET /api/version", "HEAD /api/version",

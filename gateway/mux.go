@@ -96,8 +96,8 @@ func foreign(err error) bool {
 	return errors.As(err, &own) || errors.As(err, &carrier)
 }
 
-// observed wraps the calls' handler in traces and metrics. A client's own trace is linked, not continued.
-// Paths and queries may hold codes, so a trace gets the route's pattern instead.
+// observed adds traces and metrics to the calls' handler. A client's own trace is linked, not continued. Paths and
+// queries may contain secret codes, so a trace contains the route's pattern instead.
 func (g *Gateway) observed(next http.Handler) http.Handler {
 	if g.deps.Tracer == nil && g.deps.Meter == nil {
 		return next

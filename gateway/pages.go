@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// fronts builds the handlers that serve neither API calls nor bytes: the forms of the OAuth RFCs and the
-// pages. Requests to them pass all steps of a call except the JSON decoding and encoding.
+// fronts builds the handlers of the OAuth forms and of the pages. Requests to them pass all steps of a call except
+// the JSON decoding and encoding.
 func (g *Gateway) fronts(context.Context) error {
 	oauth := authpeerv1.NewOAuthPeerServiceClient(g.deps.Conns.Auth)
 	pages, err := webpage.New(webpage.Deps{
@@ -59,7 +59,7 @@ func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request, c *middleware
 		g.fail(w, r, err)
 		return
 	}
-	// As for calls, a slow body must not hold the connection longer than that.
+	// As for calls, a slow body must not occupy the connection longer than the time limit.
 	_ = http.NewResponseController(w).SetReadDeadline(clock.Real().Now().Add(g.cfg.RequestTimeout))
 	own.ServeHTTP(w, r.WithContext(ctx))
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// fronts is the fake of auth's services for forms and pages.
+// fronts implements auth's services for forms and pages.
 type fronts struct {
 	authpeerv1.UnimplementedOAuthPeerServiceServer
 	authpeerv1.UnimplementedOidcPeerServiceServer
@@ -79,7 +79,7 @@ const (
 	htmlType = "text/html"
 )
 
-// edged requires the headers that every response of the edge has.
+// edged requires the headers that every response of the gateway has.
 func edged(t *testing.T, got response) {
 	t.Helper()
 	require.True(t, strings.HasPrefix(got.header.Get("X-Request-Id"), "req_"))
@@ -170,7 +170,7 @@ func TestOIDCSignIn(t *testing.T) {
 	edged(t, refused)
 }
 
-// Codes in addresses and forms must not reach logs and traces.
+// Codes in URLs and forms must not appear in logs and traces.
 func TestLogsAndTracesContainNoCodes(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()

@@ -11,7 +11,7 @@ import (
 	jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 )
 
-// These tests cover pitfalls of Go's libraries for an edge. Each attacks the public listener.
+// These tests cover pitfalls of Go's libraries in a public server. Each test attacks the public listener.
 // services/inference tests what an engine may see and return (T3, and T4 towards the engine):
 // TestEngineHeader_listedNamesOnly, TestCallerHeadersFiltered,
 // TestEngineHeadersFiltered, TestInvalidUpgradeRefused.
@@ -59,7 +59,7 @@ func TestClientHeadersNeverSetIdentity(t *testing.T) {
 	require.Equal(t, "job_1", call.in.(*jobsv1.GetJobRequest).GetJobId())
 }
 
-// T4: an accepted upgrade is an unchecked tunnel to the service behind the edge.
+// T4: an accepted upgrade is an unchecked tunnel to the service behind the gateway.
 func TestEdgeRefusesUpgrades(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)

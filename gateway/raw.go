@@ -61,15 +61,15 @@ func (g *Gateway) mounted(service string, own http.Handler, addr string) (http.H
 		secured = g.deps.RelayTLS(service)
 	}
 	if secured == nil {
-		return nil, fmt.Errorf("no TLS for the connection to %s", service)
+		return nil, fmt.Errorf("the connection to %s has no TLS settings", service)
 	}
 	r := reverseproxy.New(reverseproxy.Upstream{Service: service, Address: addr, TLS: secured}, g.deps.Log, g.proxies.Client, g.fail)
 	g.idle = append(g.idle, r.Close)
 	return r, nil
 }
 
-// serveRaw passes a request to its handler without reading or wrapping the body. Health and version respond
-// until the listener closes.
+// serveRaw passes a request to its handler without reading or wrapping the body. Health and version are served until
+// the listener closes.
 func (g *Gateway) serveRaw(w http.ResponseWriter, r *http.Request, m *router.Match, late bool) {
 	open := m.Handler == "health" || m.Handler == "version"
 	if late && !open {
@@ -129,8 +129,8 @@ func (g *Gateway) document(members map[string]string) http.Handler {
 	})
 }
 
-// identified returns a copy of a user's request for a service that speaks HTTP. The copy carries the identity that
-// auth signed instead of the credential. Its context ends when the user loses access. The caller must call over.
+// identified returns a copy of a user's request for a service's HTTP handler. The copy has the identity that auth
+// signed instead of the credential. Its context ends when the user loses access. The caller must call over.
 func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, over func(), _ error) {
 	if f := g.guard.Check(r); f != nil {
 		return r, nil, f
@@ -148,7 +148,8 @@ func (g *Gateway) identified(r *http.Request, rt route.Route) (_ *http.Request, 
 }
 
 // lasting returns a context that ends, with the fault as its cause, once check reports that the caller's access has
-// changed, because a response or a WebSocket may last for hours. Maintenance does not end it.
+// changed. A response or a WebSocket may last for hours, so the check at its start is not enough. Maintenance does
+// not end the context.
 func (g *Gateway) lasting(ctx context.Context, check func(context.Context) error) (_ context.Context, over func()) {
 	ctx, cut := context.WithCancelCause(ctx)
 	recheck, done := g.deps.Clock.NewTicker(sse.Recheck), make(chan struct{})
@@ -168,5 +169,5 @@ func (g *Gateway) lasting(ctx context.Context, check func(context.Context) error
 	return ctx, func() { cut(nil); <-done }
 }
 
-// headerCaller carries the signed identity between the gateway and a service that speaks HTTP.
+// headerCaller is the header that carries the signed identity from the gateway to a service's HTTP handler.
 const headerCaller = "X-Service-Caller"

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// passed records the headers that reach a service that speaks HTTP.
+// passed records the headers that a service's HTTP handler receives.
 type passed struct {
 	mu   sync.Mutex
 	what []http.Header

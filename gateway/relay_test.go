@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway"
 )
 
-// apart starts a service that is reached over TLS, as one in another process.
+// apart starts an HTTP server with TLS, in place of a service that runs in another process.
 func apart(t *testing.T, h http.HandlerFunc) (addr string, trust *tls.Config) {
 	t.Helper()
 	back := httptest.NewUnstartedServer(h)
@@ -79,7 +79,7 @@ func TestStopCutsTunnels(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_ = rw.Flush()
-		_, _ = io.Copy(io.Discard, rw) // until the other side hangs up
+		_, _ = io.Copy(io.Discard, rw) // until the other side closes the connection
 	})
 	r := start(t, func(c *gateway.Config, d *gateway.Deps) {
 		c.InferenceAddr, d.Inference = addr, nil

@@ -18,10 +18,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// refreshRPC is the one call that gets the refresh cookie.
+// refreshRPC is the only call that receives the refresh cookie.
 const refreshRPC = "signalbox.auth.v1.AuthService/Refresh"
 
-// ServeHTTP implements http.Handler: the public API, and its calls for gRPC clients.
+// ServeHTTP implements http.Handler. It serves the public API to REST clients and to gRPC clients.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	held := g.hold.Enter()
 	if held {
@@ -91,7 +91,7 @@ func (g *Gateway) admit(ctx context.Context, r *http.Request, c *middleware.Call
 	return g.vouched(ctx, r, c.Route.Route)
 }
 
-// vouched has auth check the caller of a route and returns a context with the signed identity.
+// vouched lets auth check the caller of a route and returns a context with the identity that auth signed.
 func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) (context.Context, bearer.Claim, error) {
 	claim := bearer.Claim{Client: g.proxies.Client(r), InMaintenance: rt.InMaintenance}
 	if rt.Credential != "none" {
@@ -106,7 +106,7 @@ func (g *Gateway) vouched(ctx context.Context, r *http.Request, rt route.Route) 
 }
 
 // forAdmins rejects callers without the admin role with 403 before it parses the body. The service checks the role
-// again. A caller who must still change a temporary password is left to the service.
+// again. A caller with a temporary password is rejected by the service instead, with the reason.
 func (g *Gateway) forAdmins(ctx context.Context, rt route.Route) error {
 	if rt.Role != authn.RoleAdmin {
 		return nil
@@ -126,12 +126,12 @@ func (g *Gateway) limitOf(rt route.Route) time.Duration {
 	return g.cfg.RequestTimeout
 }
 
-// serveCall runs the checks that the generated handlers lack and then passes the request to them.
+// serveCall makes the checks that the generated handlers lack and then passes the request to them.
 func (g *Gateway) serveCall(w http.ResponseWriter, r *http.Request, c *middleware.Call) error {
 	limit := g.limitOf(c.Route.Route)
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	// A slow body must not hold the connection longer than the call. Connection deadlines use the real clock.
+	// A slow body must not occupy the connection longer than the call. Connection deadlines use the real clock.
 	_ = http.NewResponseController(w).SetReadDeadline(clock.Real().Now().Add(limit))
 	ctx, _, err := g.admit(ctx, r, c)
 	if err == nil {

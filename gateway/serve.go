@@ -43,13 +43,13 @@ func (g *Gateway) Drain() {
 // drainer is a handler in this process that can end its own long-running requests.
 type drainer interface{ Drain() }
 
-// Worker serves the API on l. Its Stop drains, ends the event streams, and lets the rest finish until its
-// context ends; then connections are cut. The listener stays open until all requests have finished, so that new
-// clients get 503 instead of a refused connection.
+// Worker serves the API on l. Its Stop drains, ends the event streams, and lets other requests finish until its
+// context ends. Then it closes the remaining connections. The listener stays open until all requests have finished,
+// so that new clients get 503 instead of a refused connection.
 func (g *Gateway) Worker(l net.Listener) process.Worker {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true) // by prior knowledge: gRPC clients
+	protocols.SetUnencryptedHTTP2(true) // gRPC clients start HTTP/2 without TLS and without an upgrade
 	server := &http.Server{
 		Handler:                      g,
 		Protocols:                    &protocols,
@@ -69,7 +69,7 @@ func (g *Gateway) Worker(l net.Listener) process.Worker {
 	}
 }
 
-// serve runs until its context ends. Upgraded connections, which net/http no longer tracks, end with it.
+// serve runs until its context ends. The context also ends upgraded connections, which net/http no longer tracks.
 func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -79,7 +79,7 @@ func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener
 	select {
 	case err := <-failed:
 		if !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
+			return fmt.Errorf("serve the public listener: %w", err)
 		}
 		<-ctx.Done() // Stop has closed the server; Run must not return before its context ends
 		return ctx.Err()
@@ -92,7 +92,7 @@ func (g *Gateway) serve(ctx context.Context, server *http.Server, l net.Listener
 		err = served
 	}
 	if err != nil {
-		return fmt.Errorf("close: %w", err)
+		return fmt.Errorf("close the public listener: %w", err)
 	}
 	return ctx.Err()
 }
@@ -106,7 +106,7 @@ func (g *Gateway) shutdown(ctx context.Context, server *http.Server) error {
 	}
 	err := server.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("finish requests: %w", err), server.Close())
+		err = errors.Join(fmt.Errorf("wait for running requests: %w", err), server.Close())
 	}
 	for _, let := range g.idle {
 		let()

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// reached is a connection that records the last call and refuses it; only Authenticate succeeds.
+// reached is a connection that records the last call and returns an error. Only Authenticate succeeds.
 type reached struct{ method string }
 
 func (c *reached) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
@@ -52,7 +52,7 @@ func tabled(t *testing.T) (*rig, *reached) {
 	return r, conn
 }
 
-// inline serves a request without a network connection.
+// inline passes a request to the gateway without a network connection.
 func (r *rig) inline(req *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	r.gw.ServeHTTP(rec, req)
@@ -108,14 +108,14 @@ func TestEveryRouteReachesItsCall(t *testing.T) {
 		case slices.Contains([]string{"health", "version", "openapi", "protoset"}, row.Handler):
 			require.Equal(t, http.StatusOK, rec.Code, name)
 		case slices.Contains([]string{"oauth", "wellknown", "page"}, row.Handler):
-			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: gets the treatment of a call", name)
+			require.NotEmpty(t, rec.Header().Get("X-Request-Id"), "%s: has a request id like a call", name)
 			require.Equal(t, frontCalls(row), conn.method, name)
 		case row.Handler == "playground":
 			require.Equal(t, "inference", rec.Header().Get("X-Handler"), name)
-			require.NotContains(t, rec.Body.String(), userToken, "a user's bearer stops at the edge")
+			require.NotContains(t, rec.Body.String(), userToken, "a user's token is not forwarded")
 		default:
 			require.Equal(t, row.Handler, rec.Header().Get("X-Handler"), name)
-			require.Contains(t, rec.Body.String(), "Bearer "+userToken, "the bearer passes unread")
+			require.Contains(t, rec.Body.String(), "Bearer "+userToken, "the token is forwarded unchanged")
 		}
 	}
 }

@@ -16,14 +16,15 @@ import (
 // gate applies to gRPC clients the rules that REST clients follow.
 type gate struct{ g *Gateway }
 
-// Limit implements wire.Gate.
+// Limit implements grpcproxy.Gate.
 func (w gate) Limit(rt route.Route) time.Duration { return w.g.limitOf(rt) }
 
-// Conn implements wire.Gate.
+// Conn implements grpcproxy.Gate.
 func (w gate) Conn(service string) grpc.ClientConnInterface { return w.g.conn(service) }
 
-// Admit implements wire.Gate. As for REST, it checks the bearer, signs the caller, and for a stream applies
-// the limit, the repeated check and the end when the gateway stops.
+// Admit implements grpcproxy.Gate. As for REST, it lets auth check the bearer token and sign the caller's identity.
+// For a stream it also applies the limit per credential, repeats the check, and ends the stream when the gateway
+// stops.
 func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (context.Context, func(), error) {
 	ctx = obs.WithRequestID(ctx, w.g.deps.IDs.New(id.Request))
 	if isLate(ctx) {
@@ -48,7 +49,7 @@ func (w gate) Admit(ctx context.Context, rt route.Route, header http.Header, pee
 	return ctx, func() { cut(nil); <-watched; release() }, nil
 }
 
-// watch cuts a stream when the gateway stops or the caller's access has changed since the stream was opened.
+// watch ends a stream when the gateway stops or when the caller's access has changed since the stream was opened.
 func (w gate) watch(ctx context.Context, cut context.CancelCauseFunc, check func(context.Context) error) {
 	recheck := w.g.deps.Clock.NewTicker(sse.Recheck)
 	defer recheck.Stop()

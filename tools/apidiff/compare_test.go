@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// known is a document with one resource.
+// known is the OpenAPI document that the tests change.
 const known = `{
   "openapi": "3.1.1", "info": {"title": "known", "version": "1.0.0"},
   "paths": {

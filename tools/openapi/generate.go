@@ -63,9 +63,9 @@ type generator struct {
 	surface *surface.Surface
 	overlay *overlay
 	names   *names
-	// leaves are the path variables that are omitted from a request message, one list for each binding.
+	// leaves lists, for each binding of a request message, the path variables, which are not in the body.
 	leaves map[protoreflect.FullName][][]string
-	// ids, tags and described record what was used: operation ids, areas, operations of the overlay.
+	// ids, tags and described record the operation ids, tags and overlay operations that were used.
 	ids, tags, described map[string]bool
 }
 
@@ -113,8 +113,7 @@ func generate(image, list, over []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// paths returns all operations. A route for any method becomes one operation for each HTTP method with a body or a
-// response.
+// paths returns all operations. A route with method "*" becomes one operation for each HTTP method.
 func (g *generator) paths() (*object, error) {
 	paths := obj()
 	routes := slices.Clone(g.surface.Routes)
@@ -189,7 +188,7 @@ func (g *generator) components() (*object, error) {
 			var leave []string
 			if ways := g.leaves[md.FullName()]; w == sent && len(ways) > 0 {
 				if len(ways) > 1 {
-					continue // each binding has its own, inline
+					continue // each binding has its own schema, inline
 				}
 				leave = ways[0]
 			}
@@ -210,7 +209,7 @@ func (g *generator) components() (*object, error) {
 	return components, nil
 }
 
-// areas returns the document's tags: those of the overlay in its order, then all others.
+// areas returns the document's tags: first the overlay's tags in its order, then all others.
 func (g *generator) areas() []any {
 	var out []any
 	for _, a := range g.overlay.areas {
@@ -226,7 +225,8 @@ func (g *generator) areas() []any {
 	return out
 }
 
-// prune removes components that nothing refers to, repeatedly. Security schemes are referred to by name and stay.
+// prune removes components without references, until all remaining components are used. Security schemes have no
+// references (they are used by name) and are never removed.
 func prune(document *object) error {
 	components := document.in("components")
 	for gone := true; gone; {

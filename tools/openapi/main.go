@@ -1,7 +1,7 @@
 // Command openapi generates gen/openapi/openapi.json, the OpenAPI 3.1 document of everything that the gateway serves,
 // from a buf image, proto/http_routes.yaml and proto/openapi_overlay.yaml.
 //
-// The document describes the edge: names in snake_case, integers as integers, optional values as nullable, enums by
+// The document describes the gateway's JSON: names in snake_case, integers as numbers, unset values as null, enums by
 // their JSON values, protovalidate's bounds as JSON Schema, comments as descriptions. Requests are closed (no other
 // property is accepted); responses list every property that is always present. The overlay contains what a proto
 // cannot express: the operations of routes that are not RPCs, which are required, and merge patches (RFC 7396, but

@@ -37,7 +37,7 @@ func (n *names) base(md protoreflect.MessageDescriptor) string {
 	return name
 }
 
-// shortName returns Job, or Job_Part for a nested message.
+// shortName returns the name of a message without its package, such as Job, or Job_Part for a nested message.
 func shortName(md protoreflect.MessageDescriptor) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(md.FullName()), string(md.ParentFile().Package())+"."), ".", "_")
 }
@@ -65,7 +65,7 @@ func (n *names) use(md protoreflect.MessageDescriptor, w way) {
 	}
 }
 
-// learn finds the messages of all routes, and those whose two directions differ.
+// learn finds the messages of all routes, and the messages whose request form differs from the response form.
 func (g *generator) learn() error {
 	g.names = &names{
 		uses: map[protoreflect.FullName][2]bool{}, short: map[string][]protoreflect.MessageDescriptor{}, double: map[protoreflect.FullName]bool{},

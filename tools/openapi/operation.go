@@ -107,8 +107,8 @@ func security(r *surface.Route) []any {
 	}
 }
 
-// fails returns the failure statuses of a route: those of the method's option, and those that follow from what the
-// edge does with every request of its kind. 500 is a defect and never declared.
+// fails returns the failure statuses of a route: the statuses in the method's option, and those that the gateway can
+// return for every route of its kind. 500 is a bug and never declared.
 func (g *generator) fails(r *surface.Route) []int {
 	out := slices.Clone(r.Fails)
 	add := func(status int, when bool) {
@@ -120,12 +120,12 @@ func (g *generator) fails(r *surface.Route) []int {
 	add(http.StatusUnauthorized, r.Credential == "user")
 	// The role is too low, or a generated password has not been changed yet.
 	add(http.StatusForbidden, r.Credential == "user" && (r.Role == "admin" || !r.Drawn))
-	// The path holds a value that no variable can have, such as an encoded slash.
+	// A path variable has a value that is never valid, such as an encoded slash.
 	add(http.StatusBadRequest, len(r.Vars) > 0)
 	// Every request has a query, and unknown names in it are refused.
 	add(http.StatusUnprocessableEntity, true)
 	add(http.StatusRequestEntityTooLarge, r.Body != "")
-	// Maintenance, or a draining instance, which refuses new requests.
+	// The installation is in maintenance, or the instance is shutting down.
 	add(http.StatusServiceUnavailable, true)
 	slices.Sort(out)
 	return out

@@ -13,14 +13,14 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// overlay is proto/openapi_overlay.yaml.
+// overlay is the content of proto/openapi_overlay.yaml.
 type overlay struct {
-	// head holds the document's own members: openapi, info and all others besides paths and components.
+	// head contains the document's top-level members except paths and components: openapi, info and others.
 	head *object
 	// areas are the document's tags with their path prefixes.
 	areas []area
-	// operations are those of routes that are not RPCs; patches apply to generated operations, components to all
-	// components.
+	// operations are the operations of routes that are not RPCs. patches apply to generated operations, components to
+	// generated components.
 	operations, patches, components *object
 }
 
@@ -65,7 +65,7 @@ func readOverlay(data []byte) (*overlay, error) {
 	return o, nil
 }
 
-// tag returns the area of a path: the one with the longest matching prefix, otherwise the first segment after /api.
+// tag returns the area of a path: the area with the longest matching prefix, or else the first segment after /api.
 func (g *generator) tag(pattern string) string {
 	name, longest := "", -1
 	for _, a := range g.overlay.areas {
@@ -89,9 +89,9 @@ func inside(pattern, prefix string) bool {
 	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(prefix, "/"))
 }
 
-// raw returns the operation of a route that is not an RPC, from the overlay; a HEAD is its GET without bodies.
-// `fails` lists statuses; the common ones are added, and 503 to all except health and version, which are served as
-// long as the process runs.
+// raw returns the operation of a route that is not an RPC, from the overlay. A HEAD has the operation of its GET,
+// without bodies. `fails` in the overlay lists failure statuses. raw adds the common statuses, and 503 to all routes
+// except health and version, which are always served.
 func (g *generator) raw(r *surface.Route) (*object, error) {
 	key := r.Method + " " + r.Pattern
 	v, ok := g.overlay.operations.get(key).(*object)
@@ -175,7 +175,7 @@ func addFailures(op *object) error {
 	return nil
 }
 
-// bare removes the bodies from the responses of a HEAD.
+// bare removes the bodies from the responses of a HEAD operation.
 func bare(op *object) {
 	responses := op.in("responses")
 	for _, status := range responses.names {

@@ -9,14 +9,14 @@ import (
 	"github.com/signalbox-dev/signalbox/tools/internal/surface"
 )
 
-// The bounds of every list whose proto leaves them to the platform (platform/request).
+// Bounds of the paging parameters, used unless the proto sets its own (platform/request).
 const (
 	maxLimit     = 500
 	defaultLimit = 50
 	maxOffset    = 100_000
 )
 
-// parameters returns those of the path and the query, and the headers that a service reads.
+// parameters returns the parameters of the path and the query, and the headers that the service reads.
 func (g *generator) parameters(r *surface.Route) ([]any, error) {
 	var out []any
 	fields := r.Descriptor.Input().Fields()
@@ -72,7 +72,7 @@ func (g *generator) parameter(fd protoreflect.FieldDescriptor, place string) (*o
 	return p, nil
 }
 
-// paged gives limit and offset the bounds that they have in every list.
+// paged sets the bounds of limit and offset, which are the same for every list.
 func paged(name, text string, schema *object) string {
 	switch name {
 	case "limit":

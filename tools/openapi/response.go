@@ -39,7 +39,8 @@ func (g *generator) success(r *surface.Route, status int) (*object, error) {
 	return response, nil
 }
 
-// stream describes Server-Sent Events. OpenAPI 3.1 has no schema for single events, so x-service-events lists them.
+// stream describes a Server-Sent Events response. OpenAPI 3.1 has no schema for single events, so x-service-events
+// lists them.
 func (g *generator) stream(r *surface.Route, response *object) (*object, error) {
 	events := obj()
 	for _, fd := range payloads(r.Descriptor.Output()) {
@@ -55,7 +56,7 @@ func (g *generator) stream(r *surface.Route, response *object) (*object, error) 
 	return response, nil
 }
 
-// payloads returns the messages that become events, as the gateway's sse package selects them.
+// payloads returns the fields whose messages become events, as in the gateway's sse package.
 func payloads(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
 	var out []protoreflect.FieldDescriptor
 	for i := range md.Fields().Len() {

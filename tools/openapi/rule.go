@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// rules are protovalidate's rules of a field, of a list's items, of a map's keys or values; the zero value has no
-// rules. They are read by name from the image's own buf.validate, which this generator does not import.
+// rules are the protovalidate rules of a field, of the items of a list, or of the keys or values of a map. The zero
+// value has no rules. They are read by name from buf.validate in the image, which this generator does not import.
 type rules struct{ m protoreflect.Message }
 
 func (r rules) value(name protoreflect.Name) (protoreflect.Value, bool) {
@@ -37,7 +37,7 @@ func (r rules) inner(name protoreflect.Name) rules {
 	return rules{v.Message()}
 }
 
-// typed returns the rules of the field's own type: those in `string`, `int32`, `repeated` and so on.
+// typed returns the rules for the field's type: those in `string`, `int32`, `repeated` and so on.
 func (r rules) typed() (string, rules) {
 	if r.m == nil {
 		return "", rules{}
@@ -79,7 +79,7 @@ func scalarOf(v protoreflect.Value) any {
 	}
 }
 
-// word is the JSON Schema name of a rule.
+// word maps a protovalidate rule to its name in JSON Schema.
 type word struct {
 	rule protoreflect.Name
 	name string
@@ -128,7 +128,7 @@ func (r rules) text(schema *object) {
 	if v, ok := r.value("min_bytes"); ok && v.Uint() > 0 {
 		schema.set("minLength", int64(1))
 	}
-	// A text has at most as many characters as bytes, so a bound of bytes is one of characters too.
+	// A text has at most as many characters as bytes, so a maximum of bytes is also a maximum of characters.
 	r.sized(schema, "min_len", "max_bytes", "minLength", "maxLength")
 	r.sized(schema, "min_len", "max_len", "minLength", "maxLength")
 	if v, ok := r.value("pattern"); ok {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// way is the direction of a message: requests have other bounds than responses.
+// way is the direction of a message. The schema of a request has other bounds than that of a response.
 type way int
 
 const (
@@ -23,11 +23,11 @@ const (
 	rawOption  = protoreflect.FullName("signalbox.options.v1.raw_json")
 	// namedOption marks lists that a request must contain.
 	namedOption = protoreflect.FullName("signalbox.options.v1.named")
-	// timePattern is the contract's form of a time in responses: UTC, six digits, the offset written out.
+	// timePattern is the time format of responses: UTC, six decimal places, numeric offset.
 	timePattern = `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00$`
 )
 
-// message returns the schema of a message without the fields in leave, which come from the path.
+// message returns the schema of a message. It omits the fields in leave, because the path sets them.
 func (g *generator) message(md protoreflect.MessageDescriptor, w way, leave []string) (*object, error) {
 	schema := obj("type", "object")
 	if text := g.comment(md, ""); text != "" {
@@ -95,7 +95,7 @@ func (g *generator) property(fd protoreflect.FieldDescriptor, r rules, w way) (*
 	return schema, nil
 }
 
-// nullable allows null for unset.
+// nullable returns schema extended by null, which stands for an unset value.
 func nullable(schema *object) *object {
 	typ, single := schema.get("type").(string)
 	if !single {
@@ -153,7 +153,7 @@ func (g *generator) named(fd protoreflect.FieldDescriptor) (bool, error) {
 	return ok && err == nil && v.Bool(), err
 }
 
-// value returns the schema of one value: a field's own, a list's item, a map's value.
+// value returns the schema of a single value: a field that is not repeated, a list's item or a map's value.
 func (g *generator) value(fd protoreflect.FieldDescriptor, r rules, w way) (*object, error) {
 	switch fd.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
@@ -216,8 +216,8 @@ func enumOf(ed protoreflect.EnumDescriptor, r rules) *object {
 	return obj("type", "string", "enum", words)
 }
 
-// floatOf returns a number, or one of the three strings for values that JSON has no number for, unless the rules
-// require it to be finite.
+// floatOf returns the schema of a number. It also allows the strings "NaN", "Infinity" and "-Infinity", unless the
+// rules require the number to be finite.
 func floatOf(r rules) *object {
 	schema := obj("type", "number")
 	_, typed := r.typed()
@@ -228,7 +228,8 @@ func floatOf(r rules) *object {
 	return obj("anyOf", []any{schema, obj("type", "string", "enum", []any{"NaN", "Infinity", "-Infinity"})})
 }
 
-// integerOf bounds integers in requests by their size; those in responses always fit.
+// integerOf returns the schema of an integer. In requests, it has the bounds of the integer's type; in responses, the
+// value always fits.
 func integerOf(kind protoreflect.Kind, w way) *object {
 	schema := obj("type", "integer")
 	var low, high any

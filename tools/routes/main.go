@@ -1,7 +1,7 @@
 // Command routes generates gen/route from a buf image and proto/http_routes.yaml: the table of everything that the
 // gateway serves, and the registration of every service in the table.
 //
-// Package surface reads the input, and rejects a schema that the edge could not serve safely.
+// Package surface reads the input, and rejects a schema that the gateway could not serve safely.
 package main
 
 import (

@@ -95,8 +95,8 @@ func renderTable(rows []*surface.Route) ([]byte, error) {
 	return pretty(b.Bytes())
 }
 
-// renderRegister writes the function that binds every service of the table to a grpc-gateway mux through client
-// connections. Binding to a server would bypass its interceptors.
+// renderRegister writes the function that registers every service of the table at a grpc-gateway mux, with client
+// connections. Registering servers directly would bypass their interceptors.
 func renderRegister(services []protoreflect.ServiceDescriptor) ([]byte, error) {
 	type pkg struct{ path, name string }
 	var imports []pkg

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// open is an access option for everyone.
+// open is the access option of an RPC that needs no credential.
 const open = `[signalbox.options.v1.access] { credential: CREDENTIAL_NONE }`
 
 func TestGenerate_methodWithoutAccess(t *testing.T) {
@@ -56,19 +56,19 @@ func TestGenerate_imageWithoutOptions(t *testing.T) {
 func TestGenerate_invalidBindings(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ method, want string }{
-		"a custom verb":            {method("X", "Get", job, `[google.api.http] { custom { kind: "PURGE" path: "/api/x" } } `+user), "unknown kind"},
-		"no path at all":           {method("X", "Get", job, `[google.api.http] {} `+user), "unknown kind"},
+		"a custom verb":            {method("X", "Get", job, `[google.api.http] { custom { kind: "PURGE" path: "/api/x" } } `+user), "no path or an unknown method"},
+		"no path at all":           {method("X", "Get", job, `[google.api.http] {} `+user), "no path or an unknown method"},
 		"missing field":            {method("X", "Get", job, get("/api/{nope}")), "is not a field of"},
 		"missing body":             {method("X", "Make", job, `[google.api.http] { post: "/api/x" body: "nope" } `+user), "is not a message or bytes field"},
 		"missing response body":    {method("X", "Get", job, `[google.api.http] { get: "/api/x" response_body: "nope" } `+user), "is not a field of"},
-		"a body of a GET":          {method("X", "Make", job, `[google.api.http] { get: "/api/x" body: "*" } `+user), "takes no body"},
-		"a body of a DELETE":       {method("X", "Make", job, `[google.api.http] { delete: "/api/x" body: "*" } `+user), "takes no body"},
-		"additional binding":       {method("X", "Get", job, `[google.api.http] { get: "/api/x" additional_bindings { get: "/api/X" } } `+user), "not supported by the edge"},
-		"an empty segment":         {method("X", "Get", job, get("/api//x")), "not supported by the edge"},
-		"a dot segment":            {method("X", "Get", job, get("/api/../x")), "not supported by the edge"},
-		"an encoded segment":       {method("X", "Get", job, get("/api/%2e")), "not supported by the edge"},
-		"unclosed variable":        {method("X", "Get", job, get("/api/{job_id")), "not supported by the edge"},
-		"prefix before a variable": {method("X", "Get", job, get("/api/v{job_id}")), "not supported by the edge"},
+		"a body of a GET":          {method("X", "Make", job, `[google.api.http] { get: "/api/x" body: "*" } `+user), "must not have a body"},
+		"a body of a DELETE":       {method("X", "Make", job, `[google.api.http] { delete: "/api/x" body: "*" } `+user), "must not have a body"},
+		"additional binding":       {method("X", "Get", job, `[google.api.http] { get: "/api/x" additional_bindings { get: "/api/X" } } `+user), "not supported by the gateway"},
+		"an empty segment":         {method("X", "Get", job, get("/api//x")), "not supported by the gateway"},
+		"a dot segment":            {method("X", "Get", job, get("/api/../x")), "not supported by the gateway"},
+		"an encoded segment":       {method("X", "Get", job, get("/api/%2e")), "not supported by the gateway"},
+		"unclosed variable":        {method("X", "Get", job, get("/api/{job_id")), "not supported by the gateway"},
+		"prefix before a variable": {method("X", "Get", job, get("/api/v{job_id}")), "not supported by the gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// finding is one word at one place.
+// finding is one word that breaks a rule, with its file and line.
 type finding struct {
 	path string
 	line int
@@ -58,7 +58,7 @@ func check(root, allowFile string) ([]finding, error) {
 	return findings, nil
 }
 
-// files returns the paths below root that git tracks or would add and that are ours to word.
+// files returns the paths below root that git tracks or would add, without deleted and exempt files.
 func files(root string) ([]string, error) {
 	list := exec.Command("git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard")
 	out, err := list.Output()
@@ -68,7 +68,7 @@ func files(root string) ([]string, error) {
 	var paths []string
 	for path := range strings.Lines(string(out)) {
 		path = strings.TrimSpace(path)
-		_, err := os.Lstat(filepath.Join(root, path)) // what is deleted and not committed yet is still listed
+		_, err := os.Lstat(filepath.Join(root, path)) // git still lists a deleted file until the deletion is committed
 		if err == nil && !exempt(path) {
 			paths = append(paths, path)
 		}
@@ -76,7 +76,7 @@ func files(root string) ([]string, error) {
 	return paths, nil
 }
 
-// readAllowed reads the exceptions. Everything behind a # is the reason.
+// readAllowed reads the file of exceptions. The text after a # is the reason.
 func readAllowed(path string) (map[string]bool, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -92,8 +92,8 @@ func readAllowed(path string) (map[string]bool, error) {
 	return allowed, nil
 }
 
-// exempt reports whether a file holds text that is not ours to word: generated code, the specification and what
-// quotes it, the recipes' own texts, and data of tests.
+// exempt reports whether a file contains text that is not to be checked: generated code, the specification and
+// quotations of it, the texts of recipes, and test data.
 func exempt(path string) bool {
 	for _, prefix := range []string{"gen/", "docs/specification.md", "docs/rules.md", "proto/baseline/", "recipes/", "LICENSE", "tools/wording/", "docs/contributing/go-style.md"} {
 		if strings.HasPrefix(path, prefix) {
@@ -133,8 +133,8 @@ func checkFile(path string, raw []byte) []finding {
 	return findings
 }
 
-// goPassages returns the comments and the messages of a Go file, and the findings in the names of its tests. A
-// string without a space is a name or a value, not a message.
+// goPassages returns the comments and messages of a Go file, and the findings in the names of its tests. It treats a
+// string without a space as a name or a value, not as a message.
 func goPassages(path string, raw []byte) ([]passage, []finding) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, raw, parser.ParseComments)
@@ -170,7 +170,7 @@ func isTest(name string) bool {
 	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Benchmark")
 }
 
-// statement matches SQL and JSON, whose words are names.
+// statement matches SQL and JSON. Their words are names and keywords, not prose.
 var statement = regexp.MustCompile(`^\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|GRANT|REVOKE|SET|\{|\[)\b|^\s*[{\[]`)
 
 func message(text string) bool {
@@ -190,7 +190,7 @@ func lines(raw []byte, pick func(line string) (string, bool)) []passage {
 	return out
 }
 
-// after returns a pick of what follows a comment mark.
+// after returns a pick function for lines that begin with a comment mark. It returns the text after the mark.
 func after(mark string) func(line string) (string, bool) {
 	return func(line string) (string, bool) {
 		trimmed := strings.TrimSpace(line)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// bad are ten sentences as they once were in the tree, each with the file kind that carries it.
+// bad contains ten sentences that break the rules, each with a file of another kind.
 var bad = []struct{ file, text string }{
 	{"a.go", "package a\n\n// Load answers the row.\nfunc Load() {}\n"},
 	{"b.go", "package b\n\n// check refuses whatever he sends.\nfunc check() {}\n"},
@@ -22,7 +22,7 @@ var bad = []struct{ file, text string }{
 	{"j.proto", "// Which of the keys is none.\nmessage J {}\n"},
 }
 
-// good are sentences and data that look similar and must pass.
+// good contains sentences and data that look similar to those in bad and must pass.
 var good = []struct{ file, text string }{
 	{"a.go", "package a\n\n// Load returns the row, if there is no newer one; it is no longer cached. See answer.go and `answers`.\nfunc Load() string { return \"answer\" }\n"},
 	{"b_test.go", "package b\n\nimport \"testing\"\n\nfunc TestStore_Load_missingRow(t *testing.T) {}\n"},
@@ -45,7 +45,7 @@ func TestCheck_findsTenPlantedSentences(t *testing.T) {
 		}
 	}
 	if len(found) != 10 {
-		t.Errorf("found %d of 10 planted sentences", len(found))
+		t.Errorf("found %d of 10 bad sentences", len(found))
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command wording checks that comments, messages, documents and test names are in plain English, by the word list of
-// docs/contributing/go-style.md. It prints each finding as file:line with the better words and exits with status 1 if
-// there is one. With -sample it prints comments and messages that it draws at random instead, for a person to read.
+// docs/contributing/go-style.md. It prints each finding as file:line with better words, and exits with status 1 if
+// there is any. With -sample it prints randomly selected comments and messages instead, for a person to read.
 //
 //	wording [-allow FILE] ROOT
 //	wording -sample SEED ROOT

@@ -11,8 +11,8 @@ type rule struct {
 	better string
 }
 
-// rules returns the word list. It holds what a machine can decide without understanding the sentence; the rest is in
-// docs/contributing/go-style.md.
+// rules returns the word list. It contains only rules that can be checked without understanding the sentence; all
+// other rules are in docs/contributing/go-style.md.
 func rules() []rule {
 	list := []struct{ words, better string }{
 		{`answers|answered|answering|answer`, "return, respond; response, result"},
@@ -41,13 +41,13 @@ func rules() []rule {
 // isNo matches "X is no Y" and "X is none", which stand for "X is not a valid Y" or "there is no Y".
 var isNo = regexp.MustCompile(`(?i)\b(\w+) (?:is|are|was|were) no(?:ne\b| (\w+))`)
 
-// offence is one word of a text that breaks a rule.
+// offence is one word of a text that breaks a rule, and the words to use instead.
 type offence struct {
 	at           int
 	word, better string
 }
 
-// offences returns what breaks the rules in one text.
+// offences returns the words of text that break a rule.
 func offences(list []rule, text string) []offence {
 	var out []offence
 	for _, r := range list {
@@ -97,7 +97,7 @@ var (
 	testWord  = regexp.MustCompile(`Told|Tells|Says|Said|Asked|Asks|Answers|Answered|Whoever|Nobody|Everybody|Somebody|Anew|IsNone|AreNone|IsNo[A-Z]`)
 )
 
-// testNameMax is the longest name that `go test -run` and a reader still take in at a glance.
+// testNameMax is the maximum length of a test's name, in characters.
 const testNameMax = 70
 
 // nameOffence returns what is wrong with the name of a test, or nothing.

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// drawn is a comment or a message and its place.
+// drawn is a comment or a message with its file and line.
 type drawn struct {
 	path string
 	line int
@@ -24,8 +24,8 @@ func (d drawn) String() string {
 	return fmt.Sprintf("%s:%d\n    %s", d.path, d.line, strings.ReplaceAll(strings.TrimSpace(d.text), "\n", "\n    "))
 }
 
-// sample draws n comments of any source and m messages of the product at random, for a person to read. The same seed
-// draws the same ones from the same tree.
+// sample selects n comments of any source and m messages of the product at random, for a person to read. The same
+// seed selects the same texts from the same tree.
 func sample(root string, seed uint64, n, m int) (comments, messages []drawn, err error) {
 	paths, err := files(root)
 	if err != nil {
@@ -48,7 +48,7 @@ func sample(root string, seed uint64, n, m int) (comments, messages []drawn, err
 			comments = append(comments, blocks(path, raw, "//")...)
 		}
 	}
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the draw is to be repeated, not to be secret
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the selection must be repeatable; it is not secret
 	return draw(random, comments, n), draw(random, messages, m), nil
 }
 
@@ -57,8 +57,8 @@ func draw(random *rand.Rand, from []drawn, n int) []drawn {
 	return from[:min(n, len(from))]
 }
 
-// goTexts returns the comments of a Go file and, unless it is a test, the strings that it shows to people: the
-// arguments of calls that read as a sentence.
+// goTexts returns the comments of a Go file. Unless the file is a test, it also returns the strings that users see:
+// arguments of calls that look like a sentence.
 func goTexts(path string, raw []byte) (comments, messages []drawn) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, raw, parser.ParseComments)
@@ -93,7 +93,7 @@ func goTexts(path string, raw []byte) (comments, messages []drawn) {
 	return comments, messages
 }
 
-// blocks returns the comments that stand on lines of their own, consecutive lines as one.
+// blocks returns the comments that are on lines of their own; consecutive lines form one comment.
 func blocks(path string, raw []byte, mark string) []drawn {
 	var out []drawn
 	last := -1

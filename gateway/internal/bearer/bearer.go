@@ -1,6 +1,6 @@
 // Package bearer turns the credential of a request into the caller identity that services trust. It
 // reads only a single Authorization header, rejects values that cannot be an access token without calling
-// auth, and otherwise calls auth once. The credential goes no further. For an open stream it checks again
+// auth, and otherwise calls auth once. The credential is sent to no other service. For an open stream it checks again
 // whether the caller's access has changed.
 //
 // It keeps auth's response to an anonymous caller for authn.AnonymousLife, and no other. A refusal is never kept, so
@@ -27,7 +27,7 @@ const (
 	callerLife = time.Minute
 )
 
-// CodeAccessChanged marks the end of a stream whose caller's access has changed since it was opened. The client opens it
+// CodeAccessChanged is the code of a stream that ended because the caller's access changed. The client then opens it
 // again, and the service then decides with the new access.
 const CodeAccessChanged = "reach_changed"
 
@@ -61,8 +61,8 @@ func User(h http.Header) (string, *fault.Error) {
 	return token, nil
 }
 
-// jwt reports whether token has the shape of a JWT: three parts of base64url. None of Signalbox's opaque tokens
-// has this shape.
+// jwt reports whether token looks like a JWT: three parts of base64url. None of Signalbox's opaque tokens
+// looks like that.
 func jwt(token string) bool {
 	parts := strings.Split(token, ".")
 	for _, part := range parts {
@@ -77,7 +77,7 @@ func notBase64URL(r rune) bool {
 	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// Claim is what a request presents for its caller.
+// Claim is what auth needs to identify the caller of a request.
 type Claim struct {
 	// Credential is the access token; empty for an anonymous caller.
 	Credential string
@@ -107,8 +107,8 @@ func (c *Checker) Caller(ctx context.Context, claim Claim) (context.Context, err
 	return authn.WithToken(ctx, out.GetCallerToken(), sent.Add(callerLife)), nil
 }
 
-// Recheck returns the repeated check of a stream that was opened with ctx, which Caller returned for the same claim.
-// The check fails if auth refuses the caller, and with CodeReach if the caller's access has changed.
+// Recheck returns a function that checks the caller of an open stream again; ctx is what Caller returned for claim.
+// It fails if auth refuses the caller, and with CodeAccessChanged if the caller's access has changed.
 func (c *Checker) Recheck(ctx context.Context, claim Claim) func(context.Context) error {
 	opened, read := c.reach(ctx)
 	return func(ctx context.Context) error {

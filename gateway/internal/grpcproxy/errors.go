@@ -12,15 +12,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// markMissing returns a call's failure as REST reports it: the fault of a field that the request does not set
-// becomes "missing".
+// markMissing returns the error of a call as REST reports it: a field that the request does not set gets the fault
+// "missing".
 func markMissing(rpc string, request frame, err error) error {
 	f := fault.From(err)
 	if f == nil || len(f.Fields) == 0 {
 		return err
 	}
 	m := read(rpc, request)
-	if m == nil { // the service could not read it either
+	if m == nil { // the service could not decode the request either
 		return err
 	}
 	return middleware.WithGateCode(rpc, f.MarkMissing(func(loc []any) bool { return unset(m, loc) }))

@@ -1,8 +1,8 @@
-// Package grpcproxy serves gRPC clients on the public listener. They may call exactly the methods that the route
-// table offers over REST, with the same bearer. Messages pass as bytes; the services check them.
+// Package grpcproxy serves gRPC clients on the public listener. They may call only the methods that the route
+// table offers over REST, with the same bearer token. Messages are forwarded as bytes; the services check them.
 //
-// It promises that a method outside the table does not exist for a client, even if a service implements it;
-// that a service gets the metadata of a REST request and nothing else; and that a client gets a service's
+// A method that is not in the table does not exist for a client, even if a service implements it.
+// A service gets the same metadata as for a REST request and nothing else. A client gets a service's
 // messages and its fault, but not its metadata.
 package grpcproxy
 
@@ -29,8 +29,8 @@ const maxMessage = 4 << 20
 
 // Gate is the part of the gateway that admits and connects each call.
 type Gate interface {
-	// Admit gives the request an id and returns the context for its calls, or why it is refused. The
-	// caller must call over when an admitted call ends.
+	// Admit gives the request an id and returns the context for its calls, or the error that refuses the request. If
+	// the error is nil, the caller must call over when the call ends.
 	Admit(ctx context.Context, rt route.Route, header http.Header, peer string) (_ context.Context, over func(), _ error)
 	// Limit returns how long a call that is not a stream may take.
 	Limit(rt route.Route) time.Duration
@@ -125,10 +125,10 @@ func (s *Server) pass(ctx context.Context, rt route.Route, header http.Header, d
 		return err
 	}
 	if err := up.SendMsg(&msg); err != nil && !errors.Is(err, io.EOF) { // after io.EOF, RecvMsg returns the reason
-		return fmt.Errorf("pass request of %s: %w", rt.RPC, err)
+		return fmt.Errorf("forward the request of %s: %w", rt.RPC, err)
 	}
 	if err := up.CloseSend(); err != nil {
-		return fmt.Errorf("pass request of %s: %w", rt.RPC, err)
+		return fmt.Errorf("forward the request of %s: %w", rt.RPC, err)
 	}
 	return markMissing(rt.RPC, request, copyResponses(up, down))
 }
@@ -144,7 +144,7 @@ func copyResponses(up grpc.ClientStream, down grpc.ServerStream) error {
 			return err
 		}
 		if err := down.SendMsg(&msg); err != nil {
-			return fmt.Errorf("pass response: %w", err)
+			return fmt.Errorf("forward the response: %w", err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// gate admits the calls that admit accepts, and counts the calls and the releases.
+// gate implements grpcproxy.Gate: admit decides about each call. gate counts the calls and the releases.
 type gate struct {
 	conn  grpc.ClientConnInterface
 	admit func(ctx context.Context, rt route.Route) (context.Context, error)
@@ -62,7 +62,7 @@ func (g *gate) counts() [2]int {
 
 func (g *gate) Conn(string) grpc.ClientConnInterface { return g.conn }
 
-// jobs is the fake service behind the wire server.
+// jobs is the fake service behind the gRPC proxy.
 type jobs struct {
 	jobsv1.UnimplementedJobServiceServer
 	ingestv1.UnimplementedRunDataServiceServer
@@ -82,7 +82,7 @@ func (j *jobs) FollowLogs(_ *ingestv1.FollowLogsRequest, s grpc.ServerStreamingS
 	return j.follow(s.Context(), s.Send)
 }
 
-// rig is a wire server between a client and a fake service.
+// rig is a gRPC proxy between a client and a fake service.
 type rig struct {
 	gate   *gate
 	jobs   *jobs

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of the proxies whose X-Forwarded-For is believed.
+// Proxies are the networks of the proxies whose X-Forwarded-For header is trusted.
 type Proxies []netip.Prefix
 
-// ParseProxies reads CIDRs; a bare address is a network of one.
+// ParseProxies parses CIDRs and single addresses.
 func ParseProxies(list []string) (Proxies, error) {
 	var p Proxies
 	for _, text := range list {
@@ -25,10 +25,10 @@ func ParseProxies(list []string) (Proxies, error) {
 		}
 		switch {
 		case prefix.Bits() == 0:
-			// The leftmost entry of the header would then be believed, and any client can write it.
+			// The leftmost entry of the header would then be trusted, although any client can set it.
 			return nil, fmt.Errorf("%s is not allowed as a trusted proxy; list only the proxies' own addresses", text)
 		case prefix.Addr().Is4In6():
-			return nil, fmt.Errorf("trusted proxy %q: write an IPv4 network in IPv4 notation", text)
+			return nil, fmt.Errorf("trusted proxy %q is an IPv4 network in IPv6 notation; write it in IPv4 notation", text)
 		}
 		p = append(p, prefix.Masked())
 	}
@@ -44,7 +44,7 @@ func (p Proxies) trusted(addr netip.Addr) bool {
 	return false
 }
 
-// Client returns the address a request came from: the peer's, or, if the peer is a trusted proxy, the
+// Client returns the address a request came from: the peer's or, if the peer is a trusted proxy, the
 // rightmost address in X-Forwarded-For that is not a trusted proxy. If an entry is not an address, the proxy
 // that sent it counts as the client. Client returns "" if the peer has no IP address.
 func (p Proxies) Client(r *http.Request) string {

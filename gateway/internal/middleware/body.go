@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// MaxBody is the largest body of a REST request. Bytes travel by signed URLs and by the raw routes.
+// MaxBody is the largest body of a REST request, in bytes. Larger data uses signed URLs and the raw routes.
 const MaxBody = 4 << 20
 
 // Body prepares the body of a request for its route. A route without a body accepts only an
@@ -41,10 +41,10 @@ func Body(w http.ResponseWriter, r *http.Request, m *router.Match, codec *restjs
 	return nil, nil
 }
 
-// maxLinger is how much of a refused body Linger reads.
+// maxLinger is the maximum number of bytes of a refused body that Linger reads.
 const maxLinger = 4 * MaxBody
 
-// Linger reads and discards what is left of a body, up to maxLinger. If the server closed the connection
+// Linger reads and discards the rest of a body, up to maxLinger. If the server closed the connection
 // while the client still sends, the client would get a reset instead of its response. A body that waits for
 // 100 Continue is not read.
 func Linger(r *http.Request) {

@@ -1,6 +1,6 @@
-// Package middleware holds the steps that a REST request passes on its way to a service and back: the list of
+// Package middleware contains the steps that a REST request passes on its way to a service and back: the list of
 // headers and metadata that may pass, body limits, JSON error bodies with the location of each fault,
-// browser protection, the client's address, and the log line. Package shape checks the path and the query.
+// browser protection, the client's address, and the log line. Package router checks the path and the query.
 //
 // It promises that a service receives only the client headers listed here, that a client receives only the
 // service metadata listed here, and that every failure has a JSON body.
@@ -26,9 +26,9 @@ type Call struct {
 	Refused *fault.Error
 	// Late reports that the request arrived after draining had begun.
 	Late bool
-	// Body is the request's body, or nil; it keeps the fault that decoding found.
+	// Body is the request's body, or nil. After decoding it also holds the decoder's fault.
 	Body *restjson.Body
-	// Resumed reports that the field `after` of a stream's request came from Last-Event-ID.
+	// Resumed reports whether the field `after` of a stream's request was set from the header Last-Event-ID.
 	Resumed bool
 	// Metadata is sent with the call.
 	Metadata metadata.MD

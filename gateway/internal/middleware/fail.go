@@ -29,8 +29,8 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	fault.Write(w, err, id)
 }
 
-// insteadOfEngine reports whether err replaces the response of a playground session's engine that is closed or
-// unreachable. The engine's clients look for `error` then, too.
+// insteadOfEngine reports whether err replaces the response of an engine whose playground session is closed or
+// unreachable. Clients of engines expect an `error` member in that case, too.
 func insteadOfEngine(path string, err error) bool {
 	if !strings.HasPrefix(path, "/api/playground/sessions/") || !strings.Contains(path, "/targets/") {
 		return false
@@ -39,10 +39,10 @@ func insteadOfEngine(path string, err error) bool {
 	return kind == fault.Unavailable || kind == fault.Dependency
 }
 
-// handlerOAuth serves the forms of the OAuth RFCs, whose clients look for `error`.
+// handlerOAuth names the handler of the OAuth forms, whose clients expect an `error` member.
 const handlerOAuth = "oauth"
 
-// worded returns err with the RFC's error code for a failure before the form is read.
+// worded returns err with the RFC's error code. It is used for failures before the form is read.
 func worded(err error) error {
 	f := *fault.From(err)
 	if f.OAuth == "" && f.Kind == fault.Unavailable {
@@ -51,14 +51,14 @@ func worded(err error) error {
 	return &f
 }
 
-// WithLocations returns the error of a call with each field's path prefixed by where the HTTP rule took the field from.
-// Faults of the body's decoder already have the prefix, and so do a service's faults of a header (tools/routes
-// ensures that no request message has a field of that name).
+// WithLocations prefixes each field's path in the error of a call with the field's source: path, query or body.
+// Faults from the body decoder and a service's faults about a header already have the prefix (tools/routes
+// ensures that no request message has a field named header).
 func WithLocations(c *Call, err error) *fault.Error {
 	return WithGateCode(c.RPC, placed(c, err))
 }
 
-// WithGateCode returns the fault of a call with the code of the gate that refused it, if the service has not set one.
+// WithGateCode adds the code of the first gate, schema, to the fault of an invalid job submission without a code.
 func WithGateCode(rpc string, f *fault.Error) *fault.Error {
 	if rpc == submitRPC && f.Kind == fault.Invalid && f.Code == "" {
 		return f.WithCode(codeSchema)
@@ -66,7 +66,7 @@ func WithGateCode(rpc string, f *fault.Error) *fault.Error {
 	return f
 }
 
-// The code of a refused submission names the gate; the first gate is the shape of the body.
+// The code of a refused job submission identifies the gate. The first gate, schema, checks the body's fields.
 const (
 	submitRPC  = "signalbox.jobs.v1.JobService/SubmitJob"
 	codeSchema = "schema"
@@ -83,7 +83,7 @@ func placed(c *Call, err error) *fault.Error {
 	return missing(c, f.Relocate(func(loc []any) []any { return locate(c, loc) }))
 }
 
-// missing marks the faults of members that the body leaves out as missing.
+// missing sets the type "missing" on the faults of fields that the body does not contain.
 func missing(c *Call, f *fault.Error) *fault.Error {
 	return f.MarkMissing(func(loc []any) bool { return len(loc) > 1 && loc[0] == "body" && c.Body.Lacks(loc[1:]) })
 }
@@ -123,7 +123,7 @@ func bodyFault(err error) *fault.Error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fault.New(fault.Refused, "body_timeout", "the request body did not arrive in time").Wrap(err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
+		return fault.New(fault.Refused, "body_cut", "the request body is shorter than its Content-Length").Wrap(err)
 	default:
 		return fault.New(fault.Refused, "body_unreadable", "the request body could not be read").Wrap(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Guard protects the API against requests that foreign pages make a browser send.
+// Guard protects the API against requests that pages of other sites make a browser send.
 type Guard struct {
 	origin *http.CrossOriginProtection
 	https  bool
@@ -24,7 +24,7 @@ func NewGuard(publicOrigin string, https bool) (*Guard, error) {
 	return g, nil
 }
 
-// Check refuses a changing request that a page of another origin sent.
+// Check refuses a request other than GET, HEAD and OPTIONS that a page of another origin sent.
 func (g *Guard) Check(r *http.Request) *fault.Error {
 	if err := g.origin.Check(r); err != nil {
 		return fault.New(fault.Forbidden, "cross_origin", "cross-origin requests are not allowed").Wrap(err)
@@ -32,7 +32,7 @@ func (g *Guard) Check(r *http.Request) *fault.Error {
 	return nil
 }
 
-// Headers sets the browser headers of every API response: it is data, and only for pages of this origin.
+// Headers sets headers that make browsers treat every API response as data, and only for pages of this origin.
 func (g *Guard) Headers(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -44,11 +44,11 @@ func (g *Guard) Headers(h http.Header) {
 	}
 }
 
-// SharePrefix is the path prefix of all routes of public links.
+// SharePrefix is the path prefix of the routes that serve public links.
 const SharePrefix = "/api/share/"
 
-// Shared sets the additional headers of a public link's response: search engines must not index it, and browsers
-// sandbox it so that it does not even share this origin.
+// Shared sets the additional headers of a public link's response: search engines must not index it. Browsers
+// sandbox it, so that it cannot access this origin.
 func (g *Guard) Shared(h http.Header) {
 	h.Set("X-Robots-Tag", "noindex, nofollow")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Metadata that services read. The list in the gateway's package comment is the contract.
+// Metadata keys that services read. The gateway's package comment specifies them.
 const (
 	MetadataIdempotencyKey = "idempotency-key"
 	MetadataConfirm        = "x-service-confirm"
@@ -75,8 +75,8 @@ func asciiOnly(s string, limit int) string {
 	}, s[:min(len(s), limit)])
 }
 
-// Inner returns the copy of r that the generated handlers get. They would forward more than services may
-// see, so the copy has no headers and no addresses, only the checked query and the checked body, if any.
+// Inner returns the copy of r that the generated handlers get. They would forward more than a service may
+// receive, so the copy has no client headers and no addresses, only the checked query and the checked body, if any.
 func Inner(r *http.Request, query url.Values, body *restjson.Body) *http.Request {
 	c := r.WithContext(r.Context())
 	c.Header = http.Header{"Content-Type": {restjson.ContentType}}

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// decides maps the headers that affect what a service does to their metadata keys.
+// decides maps the headers that change the effect of a request to their metadata keys.
 func decides() map[string]string {
 	return map[string]string{
 		"Idempotency-Key": "idempotency-key", "X-Service-Confirm": "x-service-confirm", "If-Match": "if-match", "If-None-Match": "if-none-match",

@@ -11,13 +11,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Hosts are the host names that requests may use. They stop DNS rebinding: a foreign page can make its own name
-// resolve to this listener, and the browser then treats the page as same-origin with the API, so
-// CrossOriginProtection lets it pass. Such a page can only use its own name. It cannot use an address, a local
+// Hosts are the host names that requests may use. They prevent DNS rebinding: another site can make its own name
+// resolve to this listener. The browser then treats the site's page as same-origin with the API, so
+// CrossOriginProtection accepts it. But such a page can only use its own name. It cannot use an address, a local
 // name without a dot (which cannot be registered), localhost, or a name of the installation.
 type Hosts struct{ known map[string]bool }
 
-// ParseHosts returns the hosts made of the public URL's host, if there is a URL, and the further names.
+// ParseHosts returns the host of the public URL, unless the URL is empty, and the further names.
 func ParseHosts(publicURL string, further []string) (Hosts, error) {
 	h := Hosts{known: map[string]bool{}}
 	for _, name := range further {

@@ -8,13 +8,13 @@ type InFlight struct {
 	mu       sync.Mutex
 	held     int
 	draining bool
-	empty    chan struct{} // closed when draining has begun and no request is left
+	empty    chan struct{} // closed when draining has begun and no request is running
 }
 
-// NewHold returns a counter that is not draining.
+// NewHold returns a counter of zero that is not draining.
 func NewHold() *InFlight { return &InFlight{empty: make(chan struct{})} }
 
-// Enter counts a request until Leave is called. Once draining has begun it counts nothing and returns false.
+// Enter counts a request until Leave is called. Once draining has begun, Enter does not count it and returns false.
 func (h *InFlight) Enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,5 +43,5 @@ func (h *InFlight) Drain() {
 	h.draining = true
 }
 
-// Empty returns a channel that is closed once draining has begun and no request is left.
+// Empty returns a channel that is closed once draining has begun and no request is running.
 func (h *InFlight) Empty() <-chan struct{} { return h.empty }

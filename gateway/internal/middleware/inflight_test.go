@@ -43,7 +43,8 @@ func TestHoldEmptyWithoutRequests(t *testing.T) {
 	require.True(t, closed(h.Empty()))
 }
 
-// However Enter and Drain interleave, each request is either counted and waited for, or refused.
+// In every interleaving of Enter and Drain, a request is either refused or counted, and Empty waits for the counted
+// ones.
 func TestHoldEnterRacesWithDrain(t *testing.T) {
 	t.Parallel()
 	for range 200 {

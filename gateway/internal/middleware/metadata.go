@@ -23,7 +23,7 @@ const (
 
 // ResponseMetadata forwards the metadata of services: headers, status, paging and the cookie.
 type ResponseMetadata struct {
-	// Cookie is the one cookie that may be set, and only by auth.
+	// Cookie is the name of the only cookie that may be set. Only auth may set it.
 	Cookie string
 }
 
@@ -64,7 +64,7 @@ func (a ResponseMetadata) Headers(h http.Header, c *Call, md metadata.MD) {
 	}
 }
 
-// Session sets the refresh cookie, the only one that auth's metadata may carry.
+// Session sets the refresh cookie from auth's metadata. It ignores all other cookies.
 func (a ResponseMetadata) Session(h http.Header, md metadata.MD) {
 	for _, line := range md.Get(metadataSetCookie) {
 		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == a.Cookie {

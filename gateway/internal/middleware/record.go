@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Record runs next and writes one log line for the request. A panic of next becomes a 500.
+// Record runs next and writes one log line for the request. If next panics, the client gets a 500.
 func Record(log *slog.Logger, clk clock.Clock, client func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
@@ -26,7 +26,7 @@ func Record(log *slog.Logger, clk clock.Clock, client func(*http.Request) string
 	})
 }
 
-// recorder counts what is written as the response.
+// recorder counts the bytes of a response and records its status.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -57,7 +57,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// run serves a request. It returns true if a panic left a partial response, which can only be cut.
+// run serves a request. It returns true if a panic left a partial response, so that the connection must be closed.
 func (r *recorder) run(ctx context.Context, log *slog.Logger, next http.Handler, req *http.Request) (cut bool) {
 	defer func() {
 		p := recover()

@@ -82,7 +82,7 @@ func TestFormsAccepted(t *testing.T) {
 	}
 }
 
-// refusal is a request with a form that must not reach auth.
+// refusal is a request whose form is invalid and must not reach auth.
 type refusal struct {
 	path, body string
 	headers    []string
@@ -239,8 +239,9 @@ func TestCORSAllowsAnyOrigin(t *testing.T) {
 	require.Equal(t, "no-cache", a.post(oauthform.PathToken, "a=b").Header().Get("Pragma"))
 }
 
-// If a foreign page could start a device flow in its visitor's browser, the request would come from the visitor's
-// own address. The visitor checks that address before approving, and the page could then poll for the token.
+// If a page of another site could start a device flow in its visitor's browser, the request would come from the
+// visitor's own address. That address is what the visitor checks before approving, and the page could then poll for
+// the token.
 func TestDeviceFlowRefusesForeignPages(t *testing.T) {
 	t.Parallel()
 	const origin = "https://evil.example"
@@ -258,6 +259,6 @@ func TestDeviceFlowRefusesForeignPages(t *testing.T) {
 	preflight := a.send(httptest.NewRequest(http.MethodOptions, oauthform.PathDevice, nil), "Origin", origin, "Access-Control-Request-Method", "POST")
 	require.Equal(t, http.StatusNoContent, preflight.Code)
 	for _, got := range []*httptest.ResponseRecorder{preflight, a.post(oauthform.PathDevice, "client_id=x", "Origin", origin), a.post(oauthform.PathDevice, "client_id=x")} {
-		require.Empty(t, got.Header().Get("Access-Control-Allow-Origin"), "a foreign page cannot read the response either")
+		require.Empty(t, got.Header().Get("Access-Control-Allow-Origin"), "a page of another origin cannot read the response either")
 	}
 }

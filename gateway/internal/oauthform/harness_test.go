@@ -48,14 +48,14 @@ func (a *auth) GetMetadata(_ context.Context, in *authpeerv1.GetMetadataRequest,
 	return &authpeerv1.Metadata{Body: []byte(a.body)}, a.err
 }
 
-// fine returns an auth that returns an empty object.
+// fine returns a fake auth whose every call succeeds with an empty JSON object.
 func fine() *auth {
 	return &auth{response: &authpeerv1.OAuthAnswer{Status: 200, Body: []byte(`{}`)}, body: `{"issuer":"https://box.example"}`}
 }
 
 const client = "203.0.113.9"
 
-// post sends a form; headers are pairs, and an empty value removes a header.
+// post sends a form. headers are pairs of name and value; an empty value removes the header.
 func (a *auth) post(path, body string, headers ...string) *httptest.ResponseRecorder {
 	return a.send(httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)), headers...)
 }
@@ -82,7 +82,7 @@ func (a *auth) send(req *http.Request, headers ...string) *httptest.ResponseReco
 	return w
 }
 
-// problem checks that w is an error in the form of RFC 6749 plus `detail`, and returns its code and description.
+// problem checks that w is an error response of RFC 6749 plus `detail`, and returns its code and description.
 func problem(t *testing.T, w *httptest.ResponseRecorder) (word, text string) {
 	t.Helper()
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body)

@@ -1,13 +1,13 @@
-// Package oauthform serves the endpoints whose form the OAuth RFCs fix: token, revocation and device
-// authorization, which take forms, and the metadata documents under /.well-known. auth interprets the
+// Package oauthform serves the endpoints that the OAuth RFCs define: token, revocation and device
+// authorization, which accept forms, and the metadata documents under /.well-known. auth interprets the
 // forms; this package parses them strictly and writes auth's response.
 //
 // It promises:
 //
 //   - A form is application/x-www-form-urlencoded of at most 16 KiB and 32 fields, in UTF-8, with each
-//     field given once and an empty query. All else is refused before auth is called.
-//   - Errors have the form of RFC 6749, with `detail` added.
-//   - Responses to forms are never stored, and no cookie is read or set. A form contains all credentials, so
+//     field given once and an empty query. All other requests are refused before auth is called.
+//   - Errors have the JSON members of RFC 6749, plus `detail`.
+//   - Responses to forms are never cached, and no cookie is read or set. All credentials are in the form, so
 //     pages of any origin may send it and read the response.
 //   - Pages of other origins cannot use the device flow. Its codes are bound to the client's address. If a foreign
 //     page could start a flow in its visitor's browser, the confirmation page would show the visitor's own
@@ -41,7 +41,7 @@ const (
 	PathDevice = "/api/oauth/device_authorization"
 )
 
-// OAuth serves the endpoints that take forms.
+// OAuth serves the endpoints that accept forms.
 type OAuth struct {
 	Auth Auth
 	// Client returns the address that a request came from.
@@ -62,13 +62,13 @@ func (o *OAuth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case r.Method == http.MethodOptions:
-		w.Header().Set("Allow", "OPTIONS, POST") // no CORS headers, which refuses pages of other origins
+		w.Header().Set("Allow", "OPTIONS, POST") // without CORS headers, browsers refuse pages of other origins
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	w.Header().Set("Pragma", "no-cache")
 	// RFC 6749 5.2 requires 401 for a client that tried to authenticate with this header. Clients here have no
-	// secrets. A bearer does not identify a client and is ignored, as on every open route.
+	// secrets. A bearer token does not identify a client and is ignored, as on every route without a credential.
 	if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Basic") {
 		refuse(w, &problem{
 			status: http.StatusUnauthorized, word: "invalid_client", text: "clients are public and do not authenticate; send client_id in the form",
@@ -111,8 +111,8 @@ func (o *OAuth) call(r *http.Request, form map[string]string) (*authpeerv1.OAuth
 	}
 }
 
-// shared lets pages of any origin read the response and serves the browser's CORS preflight; it returns true if
-// it did. It does not allow credentials, so the browser sends no cookies.
+// shared lets pages of any origin read the response. If the request is a browser's CORS preflight, shared responds to
+// it and returns true. It does not allow credentials, so the browser sends no cookies.
 func shared(w http.ResponseWriter, r *http.Request, methods string) (done bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")

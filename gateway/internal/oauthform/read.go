@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// MaxBody is the largest form.
+	// MaxBody is the maximum size of a form, in bytes.
 	MaxBody = 16 << 10
-	// MaxFields is the largest number of fields in a form.
+	// MaxFields is the maximum number of fields in a form.
 	MaxFields = 32
 
 	contentType = "application/x-www-form-urlencoded"
 )
 
-// read returns the form of a request. Each field may occur once, as RFC 6749 3.1 and 3.2 require, and none in
-// the query, which ends up in logs and histories. A field without a value counts as absent.
+// read returns the form of a request. Each field may occur at most once (RFC 6749 3.1 and 3.2). No field may occur in
+// the query, because queries end up in logs and browser histories. A field without a value counts as absent.
 func read(w http.ResponseWriter, r *http.Request) (map[string]string, *problem) {
 	if p := readable(r); p != nil {
 		return nil, p
@@ -42,7 +42,7 @@ func readable(r *http.Request) *problem {
 		return invalid("parameters belong in the body, not in the query")
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return unsupported("the form must not be encoded")
+		return unsupported("the form must not be compressed; send it without Content-Encoding")
 	}
 	given := r.Header.Values("Content-Type")
 	if len(given) != 1 {
@@ -73,9 +73,9 @@ func fields(body string) (map[string]string, *problem) {
 		value, also := decoded(value)
 		switch {
 		case !fine || !also || name == "":
-			return nil, invalid("the form is not well formed")
+			return nil, invalid("the form is not valid application/x-www-form-urlencoded text")
 		case seen[name]:
-			return nil, invalid("a field of the form was given twice")
+			return nil, invalid("a field of the form occurs more than once")
 		}
 		seen[name] = true
 		if value != "" {
@@ -85,8 +85,8 @@ func fields(body string) (map[string]string, *problem) {
 	return form, nil
 }
 
-// decoded undoes the form's encoding. It refuses a semicolon, which other parsers treat like an ampersand, and
-// characters that no parameter of the RFCs contains.
+// decoded removes the URL encoding of s. It refuses a semicolon, because other parsers treat it like an ampersand,
+// and characters that no parameter of the RFCs contains.
 func decoded(s string) (string, bool) {
 	if strings.Contains(s, ";") {
 		return "", false

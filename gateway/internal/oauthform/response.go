@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// problem is an error in the form of RFC 6749 5.2.
+// problem is an error response as RFC 6749 5.2 defines it.
 type problem struct {
 	status int
 	word   string // the RFC's error code
@@ -31,7 +31,7 @@ func tooLargeForm() *problem {
 	return &problem{status: http.StatusRequestEntityTooLarge, word: "invalid_request", text: fmt.Sprintf("the form is larger than %d bytes", MaxBody)}
 }
 
-// failed returns the error of a failed call to auth with the RFC's error code.
+// failed converts the error of a call to auth into a problem with the RFC's error code.
 func failed(err error) *problem {
 	f := fault.From(err)
 	rendered := fault.Render(f, "")
@@ -73,7 +73,7 @@ func refuse(w http.ResponseWriter, p *problem) {
 	write(w, p.status, body)
 }
 
-// spelled returns text with only the characters that error_description may have.
+// spelled removes the characters that error_description must not contain (RFC 6749 5.2) or replaces them.
 func spelled(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -108,7 +108,7 @@ func give(w http.ResponseWriter, out *authpeerv1.OAuthAnswer) error {
 	return nil
 }
 
-// detailed adds `detail` to an error of the RFC, because clients of the rest of the API look for it.
+// detailed adds the member `detail` to auth's error, because clients of the rest of the API expect it.
 func detailed(body []byte) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members["error"] == nil {

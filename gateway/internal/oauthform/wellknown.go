@@ -31,8 +31,8 @@ type WellKnown struct {
 
 const wellKnown = "/.well-known/"
 
-// document returns the name of auth's document for a path. The RFCs name several paths for the server's
-// metadata, and clients try them all; each serves the same document.
+// document returns the name of auth's document for a path. Clients try all paths that the RFCs define for the
+// server's metadata, so all of them serve the same document.
 func document(path string) string {
 	switch strings.TrimPrefix(path, wellKnown) {
 	case "oauth-protected-resource", "oauth-protected-resource/api/mcp":

@@ -1,15 +1,15 @@
-// Package restjson implements the API's JSON: it writes protobuf messages as the contract
-// spells them and reads request bodies strictly, reporting the path of every fault.
+// Package restjson implements the API's JSON: it writes protobuf messages as the API contract
+// defines and reads request bodies strictly, reporting the path of every fault.
 //
-// Written: snake_case names in declaration order, every integer as a JSON number, an unset optional
-// field as null, lists and maps never null, times as 2026-11-21T03:00:00.123456+00:00, enum values
-// without their prefix in lower case (an unspecified one as null), NaN and the infinities as strings,
-// and fields with the raw_json option as the JSON value they hold. The same message always gives the
+// It writes snake_case names in declaration order, every integer as a JSON number, an unset optional
+// field as null, empty lists and maps as [] and {}, times as 2026-11-21T03:00:00.123456+00:00, enum values
+// in lower case without their prefix (an unspecified value as null), NaN and the infinities as strings,
+// and fields with the raw_json option as the JSON value they contain. The same message always gives the
 // same bytes.
 //
-// Read: exactly these names, each once; numbers as numbers; one JSON value and nothing after it;
+// It reads only these names, each at most once; numbers as numbers; one JSON value and nothing after it;
 // valid UTF-8 without NUL; at most MaxDepth levels. A body that is not JSON yields one json_invalid
-// entry at its byte offset, every other fault an entry with its path, MaxFaults of them at most.
+// entry with its byte offset. Every other fault yields an entry with its path, at most MaxFaults in total.
 package restjson
 
 import (
@@ -26,7 +26,7 @@ import (
 // ContentType is the media type of every body this package writes.
 const ContentType = "application/json"
 
-// Limits of one request body; MaxValues bounds what a few megabytes of `{},{},` can allocate.
+// Limits of one request body. MaxValues limits how much memory a few megabytes of `{},{},` can allocate.
 const (
 	MaxDepth  = 64
 	MaxFaults = 50
@@ -47,21 +47,21 @@ var _ runtime.Marshaler = (*Codec)(nil)
 // ContentType returns the media type of v's encoding.
 func (c *Codec) ContentType(any) string { return ContentType }
 
-// Marshal writes a message, or a message's field as `response_body` selects it.
+// Marshal writes a message, or the field of a message that `response_body` selects.
 func (c *Codec) Marshal(v any) ([]byte, error) {
 	return c.appendAny(nil, v)
 }
 
-// Unmarshal reads a whole request body into v: a message, a pointer to a message field, or *[]byte
-// for a field of raw JSON. Faults of the sender come back as a *fault.Error.
+// Unmarshal reads a complete request body into v: a message, a pointer to a message field, or *[]byte for a field of
+// raw JSON. It returns a *fault.Error if the body is invalid.
 func (c *Codec) Unmarshal(data []byte, v any) error {
 	return c.decode(data, v, nil)
 }
 
-// NewDecoder returns a decoder of the one value in r. An empty body gives io.EOF, which the
-// generated handlers treat as "every field unset"; validation then reports what is missing.
-// If a request must name a list, an empty body is decoded as an empty object, which lacks the list.
-// If r is a *Body, it also keeps the fault, because the generated handlers flatten faults to text.
+// NewDecoder returns a decoder of the single value in r. For an empty body it returns io.EOF, which the generated
+// handlers treat as a request without fields; validation then reports the missing fields. If a request must contain a
+// list, an empty body is decoded as an empty object, so that the list is reported as missing. If r is a *Body, the
+// decoder also stores the fault in it, because the generated handlers turn faults into plain text.
 func (c *Codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		body, _ := r.(*Body)
@@ -98,7 +98,7 @@ func (c *Codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// Body is a request body that keeps its bytes, its decoding error, and the fields that it must not set because
+// Body is a request body together with its bytes, its decoding error, and the fields that it must not contain because
 // the path sets them.
 type Body struct {
 	io.ReadCloser
@@ -132,7 +132,7 @@ func (b *Body) keep(data []byte, err error) {
 	}
 }
 
-// named reports whether v is a request that must name a list.
+// named reports whether v is a request that must contain a list.
 func (c *Codec) named(v any) bool {
 	m, ok := v.(proto.Message)
 	return ok && len(c.planOf(m.ProtoReflect().Descriptor()).named) > 0

@@ -15,7 +15,7 @@ import (
 // errEnough stops the reader after MaxFaults faults or MaxValues values.
 var errEnough = errors.New("enough")
 
-// reader is one walk over one body: it sets fields as it goes and notes each fault with its path.
+// reader reads one body from start to end. It sets the fields of the target and notes each fault with its path.
 type reader struct {
 	scanner
 	codec  *Codec
@@ -46,7 +46,7 @@ func (c *Codec) decode(data []byte, v any, sealed map[string]bool) error {
 	}
 }
 
-// whole reads the one value of the body into v, the target of a generated handler.
+// whole reads the single value of the body into v, the target of a generated handler.
 func (r *reader) whole(v any) error {
 	if err := r.into(v); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (r *reader) enter() error {
 	return nil
 }
 
-// message reads an object into m. It refuses names in sealed, because the path sets them.
+// message reads an object into m. It refuses the names in sealed, because the path sets those fields.
 func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 	if r.peek() != '{' {
 		return r.wrong(fault.TypeDictType, "Input should be a valid dictionary")
@@ -145,7 +145,7 @@ func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 		}
 		return r.field(m, f)
 	})
-	// Report missing names only if there is no other fault.
+	// Report missing fields only if the object has no other fault.
 	for i, noted := 0, len(r.faults); err == nil && noted == 0 && i < len(p.named); i++ {
 		if name := p.named[i]; !given[name] {
 			err = r.at(name, func() error { return r.fault(fault.TypeMissing, "Field required") })
@@ -154,7 +154,7 @@ func (r *reader) message(m protoreflect.Message, sealed map[string]bool) error {
 	return err
 }
 
-// taken returns the name of another field that already sets fd's oneof, or "".
+// taken returns the name of a field other than fd that already sets fd's oneof, or "".
 func taken(m protoreflect.Message, fd protoreflect.FieldDescriptor) string {
 	oneof := fd.ContainingOneof()
 	if oneof == nil || oneof.IsSynthetic() {
@@ -242,7 +242,7 @@ func (r *reader) array(element func(i int) error) error {
 	return nil
 }
 
-// label cuts a client's name to a length that a response may repeat.
+// label shortens a name that the client sent, so that it can be quoted in a response.
 func label(name string) string {
 	const limit = 64
 	if runes := []rune(name); len(runes) > limit {

@@ -17,7 +17,7 @@ func isRaw(fd protoreflect.FieldDescriptor) bool {
 	return ok && fd.Kind() == protoreflect.BytesKind && proto.GetExtension(opts, optionsv1.E_RawJson).(bool)
 }
 
-// dice makes random messages with values that the contract can represent.
+// dice creates random messages, with values that the API contract can represent.
 type dice struct{ *rand.Rand }
 
 func (d dice) message(m protoreflect.Message, depth int) {

@@ -103,8 +103,8 @@ func (c *Codec) appendValue(dst []byte, v protoreflect.Value, how *value) ([]byt
 	}
 }
 
-// appendRaw writes the JSON value in raw without white space. Raw values come from a service's store; an
-// invalid one is a defect there and fails the response.
+// appendRaw writes the JSON value in raw without white space. Raw values come from a service's database. An invalid
+// value is a bug in that service and makes the response fail.
 func appendRaw(dst, raw []byte) ([]byte, error) {
 	if len(raw) == 0 {
 		return append(dst, "null"...), nil

@@ -75,7 +75,7 @@ func (r *reader) element(how *value, fresh func() protoreflect.Value) (protorefl
 	return r.value(how, fresh())
 }
 
-// value reads any value except a message other than a timestamp. It returns false if it noted a fault.
+// value reads a scalar, an enum or a timestamp. It returns false if it noted a fault.
 func (r *reader) value(how *value, fresh protoreflect.Value) (protoreflect.Value, bool, error) {
 	switch how.kind {
 	case protoreflect.MessageKind:

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// ours returns the members that protojson spells differently: enums and raw JSON.
+// ours returns the members of the sample that protojson encodes differently: enums and raw JSON.
 func ours() []protoreflect.Name {
 	return []protoreflect.Name{"state", "states", "spec", "requirements", "extra"}
 }
@@ -37,8 +37,8 @@ func same(t *testing.T, want, got proto.Message, note string) {
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform(), cmpopts.EquateNaNs()), note)
 }
 
-// readable reads a message from its wire form. protobuf's slow path, which only dynamic messages use, panics on some
-// map entries without a key; such a panic is not a defect of restjson.
+// readable decodes a protobuf message. protobuf's slow path, which only dynamic messages use, panics on some map
+// entries without a key. Such a panic is not a bug of restjson.
 func readable(wire []byte, into proto.Message) (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -48,7 +48,7 @@ func readable(wire []byte, into proto.Message) (ok bool) {
 	return proto.Unmarshal(wire, into) == nil
 }
 
-// FuzzEncode checks that protojson reads what restjson writes as the same message.
+// FuzzEncode checks that protojson decodes restjson's output to the same message.
 func FuzzEncode(f *testing.F) {
 	md := sampleType(f)
 	codec := restjson.New()
@@ -83,8 +83,8 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzDecode checks that protojson reads what restjson accepts as the same message, and that restjson's
-// encoding of it decodes to the same again.
+// FuzzDecode checks that protojson decodes each body that restjson accepts to the same message, and that the message
+// is unchanged after restjson has encoded and decoded it again.
 func FuzzDecode(f *testing.F) {
 	md := sampleType(f)
 	codec := restjson.New()
@@ -119,8 +119,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzPublicBody checks that any body of any public request gives either a message or a fault of the client,
-// and that an accepted message can be written as JSON and as protobuf.
+// FuzzPublicBody checks that decoding any body of any public request returns either a message or a fault of the
+// client, and that a decoded message can be written as JSON and as protobuf.
 func FuzzPublicBody(f *testing.F) {
 	all := messages(f)
 	codec := restjson.New()

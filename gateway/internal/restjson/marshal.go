@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 )
 
-// appendAny writes the value that a generated handler passes: a message, or the one field of it that
-// `response_body` names. An empty list is written as []; a []byte is always raw JSON.
+// appendAny writes the value that a generated handler passes: a message, or the field of the message that
+// `response_body` selects. An empty list is written as []. A []byte is always raw JSON.
 func (c *Codec) appendAny(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -46,7 +46,7 @@ func (c *Codec) appendAny(dst []byte, v any) ([]byte, error) {
 	}
 }
 
-// appendWhole writes m. A nil field that `response_body` names is written as null.
+// appendWhole writes m. If m is nil because the field that `response_body` selects is unset, it writes null.
 func (c *Codec) appendWhole(dst []byte, m proto.Message) ([]byte, error) {
 	if r := m.ProtoReflect(); r.IsValid() {
 		return c.appendMessage(dst, r)

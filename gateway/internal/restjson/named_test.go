@@ -10,7 +10,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Leaving out a list must not empty a configuration that is replaced as a whole.
+// PutHardwareConfig replaces the whole configuration. A list that the request leaves out must not delete the stored
+// list.
 func TestRequiredListsReportedMissing(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{

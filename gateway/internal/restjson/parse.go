@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// none is the result for a value whose fault has been noted.
+// none returns what a reading method returns for a value whose fault has been noted.
 func none(err error) (protoreflect.Value, bool, error) { return protoreflect.Value{}, false, err }
 
 func (r *reader) str() (protoreflect.Value, bool, error) {
@@ -69,7 +69,7 @@ func (r *reader) enum(e *scalar.Enum) (protoreflect.Value, bool, error) {
 	return protoreflect.ValueOfEnum(n), true, nil
 }
 
-// float reads a number, or one of the strings NaN, Infinity and -Infinity, which have no JSON number.
+// float reads a number, or one of the strings NaN, Infinity and -Infinity, because JSON has no such numbers.
 func (r *reader) float(kind protoreflect.Kind) (protoreflect.Value, bool, error) {
 	var text string
 	var err error

@@ -9,7 +9,7 @@ import (
 	optionsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/options/v1"
 )
 
-// timestampName is the only well-known type that the contract spells specially.
+// timestampName is the only well-known type with its own JSON form in the API contract.
 const timestampName protoreflect.FullName = "google.protobuf.Timestamp"
 
 // plan describes a message type for the codec: its fields in declaration order and by name.
@@ -17,7 +17,7 @@ type plan struct {
 	time   bool
 	fields []*field
 	byName map[string]*field
-	named  []string // lists that a request must name, though they may be empty
+	named  []string // lists that a request must contain, although they may be empty
 }
 
 // field is one field of a plan.
@@ -30,7 +30,8 @@ type field struct {
 	key   *value // maps only
 }
 
-// value describes how one element (of a list, of a map, or the field itself) is spelled.
+// value describes the JSON form of a single value: a list element, a map key or value, or a field that is neither a
+// list nor a map.
 type value struct {
 	kind protoreflect.Kind
 	raw  bool

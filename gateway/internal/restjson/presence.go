@@ -1,7 +1,7 @@
 package restjson
 
-// Lacks reports whether the body leaves out the member at loc but has the object that would contain it.
-// It returns false for a body that could not be decoded.
+// Lacks reports whether the body does not contain the member at loc although it contains the object around it. It
+// returns false for a body that could not be decoded.
 func (b *Body) Lacks(loc []any) bool {
 	if b == nil || b.err != nil || len(loc) == 0 {
 		return false
@@ -14,7 +14,7 @@ func (b *Body) Lacks(loc []any) bool {
 	return r.lacks(loc)
 }
 
-// lacks looks for loc in a body that has been decoded before, so it is valid JSON.
+// lacks implements Lacks. The body has been decoded before, so it is valid JSON.
 func (r *reader) lacks(loc []any) bool {
 	last, missing := len(loc) == 1, false
 	switch step := loc[0].(type) {

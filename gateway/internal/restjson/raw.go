@@ -7,9 +7,9 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// raw consumes any JSON value and returns it without white space. Repeated names, NUL in a string and
-// numbers outside a float64 are faults, because later readers (jsonb, RFC 8785, a browser) would refuse them or
-// read them differently.
+// raw consumes any JSON value and returns it without white space. Repeated names, NUL in a string and numbers outside
+// the range of a float64 are faults, because later readers (jsonb, RFC 8785, a browser) would reject them or read
+// them differently.
 func (r *reader) raw() ([]byte, error) {
 	return r.keep(make([]byte, 0, 64))
 }
@@ -75,8 +75,8 @@ func (r *reader) keepArray(dst []byte) ([]byte, error) {
 	return append(dst, ']'), err
 }
 
-// keepAfter appends one value to dst. If a fault was noted, it returns dst unchanged; the result is then
-// discarded anyway.
+// keepAfter appends one value to dst. If a fault was noted, it returns dst unchanged; the caller discards the result
+// in that case.
 func (r *reader) keepAfter(dst []byte) ([]byte, error) {
 	kept, err := r.keep(dst)
 	if err != nil || kept == nil {

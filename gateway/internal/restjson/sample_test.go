@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// sampleType returns a message type with a field of every kind in the contract.
+// sampleType returns a message type with a field of every kind that the API contract uses.
 func sampleType(tb testing.TB) protoreflect.MessageDescriptor {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/sample.txtpb")
@@ -32,7 +32,7 @@ func sampleType(tb testing.TB) protoreflect.MessageDescriptor {
 	return fd.Messages().ByName("Sample")
 }
 
-// sampleOf reads a message from protobuf's text format, which is independent of the contract.
+// sampleOf parses a message in protobuf's text format, which does not depend on restjson.
 func sampleOf(tb testing.TB, text string) proto.Message {
 	tb.Helper()
 	m := dynamicpb.NewMessage(sampleType(tb))
@@ -40,7 +40,7 @@ func sampleOf(tb testing.TB, text string) proto.Message {
 	return m
 }
 
-// encoded returns one member of the encoding of a sample.
+// encoded returns the value of one member in the JSON of a sample.
 func encoded(tb testing.TB, text, member string) string {
 	tb.Helper()
 	data, err := restjson.New().Marshal(sampleOf(tb, text))

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// syntaxError stops the reader: from offset on the body is not JSON.
+// syntaxError stops the reader because the bytes from offset on are not valid JSON.
 type syntaxError struct {
 	offset int
 	msg    string
@@ -15,7 +15,8 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.msg, e.offset) }
 
-// scanner walks the bytes of one JSON text. Each method consumes the token that it names, or fails.
+// scanner splits a JSON text into tokens. Each method consumes the token after which it is named, or returns an
+// error.
 type scanner struct {
 	data []byte
 	pos  int
@@ -110,7 +111,7 @@ func (s *scanner) digits() int {
 
 // text consumes a string and returns its unescaped content.
 func (s *scanner) text() (string, error) {
-	s.pos++ // the opening quote, which the caller saw
+	s.pos++ // the opening quote, which the caller has checked
 	start := s.pos
 	var unescaped []byte
 	for s.pos < len(s.data) {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// misfit returns a value that does not fit one element of a field, and the type of its fault.
+// misfit returns a JSON value that is invalid for one element of a field, and the type of the fault.
 func misfit(fd protoreflect.FieldDescriptor) (value, typ string) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -138,7 +138,7 @@ func TestOneofAcceptsOneMember(t *testing.T) {
 	_, f := decoded(t, `{"left": "x", "left": "y"}`)
 	require.NotNil(t, f)
 	require.Equal(t, "[body left] duplicate_key", at(f.Fields[0]), "a repeated member is a duplicate key")
-	t.Logf("%d oneofs in the contract", found)
+	t.Logf("the contract contains %d oneofs", found)
 }
 
 func memberValue(fd protoreflect.FieldDescriptor) string {

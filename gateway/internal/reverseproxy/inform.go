@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// maxInforms bounds the 1xx responses that a client gets for one request.
+// maxInforms is the maximum number of 1xx responses that a client gets for one request.
 const maxInforms = 8
 
 // informer forwards a service's 1xx responses, except 100 Continue, which concerns only the connection to the service.
@@ -20,7 +20,7 @@ type informer struct {
 	over bool
 }
 
-// watch returns a copy of out whose 1xx responses go to the informer. While a body streams, the server may write its
+// watch returns a copy of out whose 1xx responses go to the informer. While it streams a body, the server may write its
 // own 100 Continue, so watch then forwards nothing.
 func (i *informer) watch(out *http.Request) *http.Request {
 	if out.Body != nil && out.GetBody == nil {

@@ -4,12 +4,12 @@
 // It promises:
 //
 //   - Bodies are never parsed, and never buffered except small ones of known length.
-//   - Every piece of a response reaches the client as it arrives.
-//   - A bearer passes unread.
+//   - Every part of a response is forwarded to the client as soon as it arrives.
+//   - A bearer token is forwarded without being read.
 //   - Hop-by-hop headers are not forwarded.
-//   - X-Forwarded-For holds the address that the edge determined, not what the client sent.
-//   - A response that breaks off breaks off at the client, too.
-//   - A response that begins before the body has ended closes the client's connection.
+//   - X-Forwarded-For contains the address that the gateway determined, not what the client sent.
+//   - If the service does not complete a response, the connection to the client is closed before its end.
+//   - A response that begins before the request body has ended closes the client's connection after it.
 //   - An upgraded connection is passed through in both directions and ends when either side ends it.
 package reverseproxy
 
@@ -36,8 +36,8 @@ import (
 const (
 	dialTimeout  = 5 * time.Second
 	writeTimeout = 60 * time.Second
-	// smallBody is the largest body that is read into memory before the request is sent. Otherwise net/http's
-	// server and transport race for it when the response starts early (golang/go#40747).
+	// smallBody is the largest body, in bytes, that is read into memory before the request is sent. Otherwise net/http's
+	// server and transport both read the body when the response starts early (golang/go#40747).
 	smallBody = 1 << 20
 	// smallTime is how long a small body may take, because it occupies memory before the caller is checked.
 	smallTime = 30 * time.Second
@@ -46,15 +46,15 @@ const (
 
 // Upstream is the service that requests are forwarded to.
 type Upstream struct {
-	// Service is its name, for messages.
+	// Service is the name of the service, for messages.
 	Service string
 	// Address is host:port of its HTTP listener.
 	Address string
-	// TLS authenticates both ends; nil means plain HTTP, which only tests use.
+	// TLS authenticates both sides; nil means plain HTTP, which only tests use.
 	TLS *tls.Config
 }
 
-// Relay is an http.Handler over one upstream.
+// Relay is an http.Handler that forwards requests to one upstream.
 type Relay struct {
 	up        Upstream
 	scheme    string
@@ -64,7 +64,7 @@ type Relay struct {
 	fail      func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a relay. client returns the address a request came from, fail writes an error response.
+// New returns a relay. client returns the address that a request came from; fail writes an error response.
 func New(up Upstream, log *slog.Logger, client func(*http.Request) string, fail func(http.ResponseWriter, *http.Request, error)) *Relay {
 	r := &Relay{up: up, scheme: "http", log: log, client: client, fail: fail, transport: &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
@@ -107,7 +107,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		r.tunnel(w, in, resp)
 		return
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or no longer needed
+	defer func() { _ = resp.Body.Close() }() // the body has been read to its end or is no longer needed
 	oneHop(resp.Header)
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
@@ -117,7 +117,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// refused writes the error of a failed round trip: the client's fault, or that the service is not available.
+// refused writes the error of a failed round trip: either the client's fault or that the service is not available.
 func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	var tooLarge *http.MaxBytesError
 	var cut *cutError
@@ -127,7 +127,7 @@ func (r *Relay) refused(w http.ResponseWriter, in *http.Request, err error) {
 	case errors.As(err, &tooLarge):
 		r.fail(w, in, fault.New(fault.TooLarge, "", "the request body is larger than %d bytes", tooLarge.Limit))
 	case errors.As(err, &cut):
-		r.fail(w, in, fault.New(fault.Refused, "body_cut", "the request body ended early").Wrap(err))
+		r.fail(w, in, fault.New(fault.Refused, "body_cut", "the request body ended before it was complete").Wrap(err))
 	default:
 		r.log.WarnContext(in.Context(), "service cannot be reached", slog.String("to", r.up.Service), slog.Any("error", err))
 		r.fail(w, in, fault.New(fault.Unavailable, "", "%s is not available", r.up.Service).Wrap(err))
@@ -143,7 +143,7 @@ func (r *Relay) outgoing(w http.ResponseWriter, in *http.Request) (*http.Request
 	wanted := in.Header.Values("Upgrade")
 	oneHop(out.Header)
 	if len(wanted) > 0 {
-		// The service decides which protocols it accepts; tunnel lets only a WebSocket through.
+		// The service decides which protocols it accepts; tunnel forwards only a WebSocket.
 		out.Header.Set("Connection", "Upgrade")
 		out.Header["Upgrade"] = wanted
 	}
@@ -199,7 +199,7 @@ func (f *flowing) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // io.EOF must not be wrapped
 }
 
-// cutError is why a client's body could not be read to its end.
+// cutError is the error with which reading a client's body failed.
 type cutError struct{ error }
 
 // Unwrap returns the read error.
@@ -216,17 +216,17 @@ func whole(w http.ResponseWriter, from io.Reader, data []byte) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fault.New(fault.Refused, "body_timeout", "the request body did not arrive in time").Wrap(err)
 	case err != nil:
-		return fault.New(fault.Refused, "body_cut", "the request body ended before its length").Wrap(err)
+		return fault.New(fault.Refused, "body_cut", "the request body is shorter than its Content-Length").Wrap(err)
 	}
-	_ = ctl.SetReadDeadline(time.Time{}) // a closed connection shows when the response is written
+	_ = ctl.SetReadDeadline(time.Time{}) // on a closed connection, writing the response fails
 	return nil
 }
 
-// copyOut writes the response body piece by piece. A body of unknown length is flushed after every piece.
+// copyOut copies the response body in chunks. A body of unknown length is flushed after every chunk.
 func copyOut(w http.ResponseWriter, resp *http.Response) error {
 	ctl := http.NewResponseController(w)
 	if resp.ContentLength < 0 {
-		_ = ctl.Flush() // send the header now, the body may come late; a failure shows at the next write
+		_ = ctl.Flush() // send the header now, because the body may come late; if this fails, the next write does too
 	}
 	buf := make([]byte, chunk)
 	for {

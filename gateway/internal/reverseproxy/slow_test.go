@@ -29,7 +29,7 @@ func (w *timed) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// slowly relays body with an announced length of two bytes.
+// slowly relays body with a Content-Length of two bytes.
 func slowly(t *testing.T, body io.Reader) *timed {
 	t.Helper()
 	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
@@ -45,7 +45,7 @@ func slowly(t *testing.T, body io.Reader) *timed {
 	return w
 }
 
-// A small body is kept in memory before its caller is checked, so the time to send it is limited.
+// A small body occupies memory before its caller is checked, so the time to send it is limited.
 func TestSmallBodyReadDeadline(t *testing.T) {
 	t.Parallel()
 	now := clock.Real().Now()

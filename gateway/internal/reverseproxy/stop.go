@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// WithStop returns a copy of r whose context also ends when stop is closed, for a long poll that must not delay the
+// WithStop returns a copy of r whose context also ends when stop is closed. It is for long polls, which must not delay the
 // end of the process. The caller must call the returned function.
 func WithStop(r *http.Request, stop <-chan struct{}) (*http.Request, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())

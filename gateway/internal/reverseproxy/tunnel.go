@@ -23,7 +23,7 @@ func websocket(r *http.Request) bool {
 		})
 }
 
-// tunnel passes an upgraded connection through until either side ends it. The service checks the traffic, because
+// tunnel forwards the bytes of an upgraded connection until either side ends it. The service checks them, because
 // it parses the WebSocket frames.
 func (r *Relay) tunnel(w http.ResponseWriter, in *http.Request, resp *http.Response) {
 	up, ok := resp.Body.(io.ReadWriteCloser)
@@ -35,13 +35,13 @@ func (r *Relay) tunnel(w http.ResponseWriter, in *http.Request, resp *http.Respo
 	defer func() { _ = up.Close() }() // both copies have ended
 	down, pending, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		r.fail(w, in, fmt.Errorf("take over connection: %w", err))
+		r.fail(w, in, fmt.Errorf("take over the client's connection: %w", err))
 		return
 	}
 	defer func() { _ = down.Close() }()
 	resp.Body = nil
 	if err := head(pending.Writer, resp); err != nil {
-		r.log.DebugContext(in.Context(), "client left before its connection was upgraded", slog.Any("error", err))
+		r.log.DebugContext(in.Context(), "client disconnected before its connection was upgraded", slog.Any("error", err))
 		return
 	}
 	both(in.Context(), up, down, io.MultiReader(io.LimitReader(pending.Reader, int64(pending.Reader.Buffered())), down))
@@ -54,7 +54,7 @@ type flusher interface {
 
 func head(w flusher, resp *http.Response) error {
 	if err := resp.Write(w); err != nil {
-		return fmt.Errorf("write upgrade: %w", err)
+		return fmt.Errorf("write the upgrade response: %w", err)
 	}
 	return w.Flush()
 }

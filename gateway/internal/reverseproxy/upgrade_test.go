@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echo is a service that takes over the connection and sends back what it gets.
+// echo returns a service that upgrades the connection and sends back what it receives.
 func echo(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	return func(w http.ResponseWriter, req *http.Request) {
@@ -66,7 +66,7 @@ func TestOtherUpgradesRefused(t *testing.T) {
 	}{
 		// The service sees the requested protocol and refuses it.
 		"h2c": {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n", 426},
-		// The service accepts all of these, but the edge does not.
+		// The service accepts the requests below, but the gateway does not.
 		"POST":          {"POST / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n", 502},
 		"no Connection": {"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n", 502},
 		"two protocols": {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n", 502},

@@ -6,7 +6,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/scalar"
 )
 
-// Of returns a shape whose query takes every field of a message except objects and bytes.
+// Of returns parameters whose query accepts every field of a message except objects and bytes.
 func Of(md protoreflect.MessageDescriptor) *Params {
 	s := &Params{query: make(map[string]*parameter)}
 	for i := range md.Fields().Len() {

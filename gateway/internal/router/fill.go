@@ -24,11 +24,11 @@ func (s *Params) Fill(in proto.Message, m *Match, r *http.Request) *fault.Error 
 		return f
 	}
 	if err := runtime.PopulateQueryParameters(in, query, utilities.NewDoubleArray(nil)); err != nil {
-		return fault.New(fault.Internal, "", "fill %s from its query", s.Method.FullName()).Wrap(err)
+		return fault.New(fault.Internal, "", "read the query parameters of %s", s.Method.FullName()).Wrap(err)
 	}
 	for i, name := range m.Vars {
 		if err := runtime.PopulateFieldFromPath(in, name, m.Values[i]); err != nil {
-			return fault.New(fault.Internal, "", "fill %s from its path", s.Method.FullName()).Wrap(err)
+			return fault.New(fault.Internal, "", "read the path variables of %s", s.Method.FullName()).Wrap(err)
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// FuzzQuery checks that the generated handlers read every accepted query without a fault, and that the
+// FuzzQuery checks that the generated handlers parse every accepted query without a fault, and that the
 // resulting message can be marshaled.
 func FuzzQuery(f *testing.F) {
 	for _, raw := range []string{

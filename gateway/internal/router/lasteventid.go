@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// HeaderResume is the header in which a client of a stream sends the last id that it has seen.
+// HeaderResume is the header in which a client of a stream sends the id of the last event that it received.
 const HeaderResume = "Last-Event-ID"
 
 // resume sets the query parameter `after` of a stream to the id in Last-Event-ID, if the request has that header.

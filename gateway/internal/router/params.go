@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Params is what an RPC route takes from its path and its query.
+// Params describes the fields that an RPC route reads from its path and its query.
 type Params struct {
 	// Method is the RPC.
 	Method protoreflect.MethodDescriptor
@@ -25,7 +25,7 @@ type parameter struct {
 	enum *scalar.Enum
 }
 
-// NewParams returns the shape of a route, read from the linked descriptors.
+// NewParams returns the parameters of a route, read from the linked descriptors.
 func NewParams(rt *Route) (*Params, error) {
 	service, method, _ := strings.Cut(rt.RPC, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
@@ -34,7 +34,7 @@ func NewParams(rt *Route) (*Params, error) {
 	}
 	sd, ok := d.(protoreflect.ServiceDescriptor)
 	if !ok || sd.Methods().ByName(protoreflect.Name(method)) == nil {
-		return nil, fmt.Errorf("route %s %s: no RPC %s", rt.Method, rt.Pattern, rt.RPC)
+		return nil, fmt.Errorf("route %s %s: RPC %s does not exist", rt.Method, rt.Pattern, rt.RPC)
 	}
 	s := &Params{Method: sd.Methods().ByName(protoreflect.Name(method)), query: make(map[string]*parameter)}
 	fields := s.Method.Input().Fields()

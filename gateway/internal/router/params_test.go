@@ -24,7 +24,7 @@ func open(t *testing.T, rt *router.Route) *router.Params {
 	return s
 }
 
-// every returns a shape whose query has a field of every kind. No public request has them all, so it is made
+// every returns parameters with a query field of every kind. No public request has all kinds, so they are made
 // from a message that is not a request.
 func every(t *testing.T) *router.Params {
 	t.Helper()

@@ -12,7 +12,7 @@ const maxPath = 4096
 
 // CheckPath refuses request targets that are not a plain absolute path. Encoded slashes, backslashes,
 // dot segments, control bytes and doubly encoded bytes get 400, because a later parser may read another
-// path from them. An empty segment (a doubled or trailing slash, an empty variable) matches no route and gets 404.
+// path from them. A path with an empty segment (a double or trailing slash, an empty variable) gets 404.
 func CheckPath(r *http.Request) *fault.Error {
 	path := r.URL.Path
 	switch {

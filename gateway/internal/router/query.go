@@ -17,8 +17,8 @@ import (
 
 const maxQueryFaults = 50
 
-// Query checks a query against the fields that it may set and returns it in the spelling that the
-// generated handlers parse: enums by their proto names, times as RFC 3339. An unknown name, a repeated name
+// Query checks a query against the fields that it may set and returns it in the format that the
+// generated handlers parse: enums by their proto names, times by RFC 3339. An unknown name, a repeated name
 // and a value of the wrong type are faults.
 func (s *Params) Query(raw string) (url.Values, *fault.Error) {
 	given, err := url.ParseQuery(raw)
@@ -61,7 +61,7 @@ func (p *parameter) read(name string, values []string) (words []string, faults [
 	return words, faults
 }
 
-// word returns a value in the spelling of the generated handlers, or the type and message of its fault.
+// word returns a value in the format that the generated handlers parse, or the type and message of its fault.
 func (p *parameter) word(value string) (word, typ, msg string) {
 	switch kind := p.desc.Kind(); kind {
 	case protoreflect.StringKind:
@@ -100,7 +100,7 @@ func (p *parameter) word(value string) (word, typ, msg string) {
 	}
 }
 
-// number reports whether value is a finite decimal; ParseFloat alone also takes hex and "inf".
+// number reports whether value is a finite decimal number; ParseFloat alone also accepts hex and "inf".
 func number(value string, kind protoreflect.Kind) bool {
 	bits := 64
 	if kind == protoreflect.FloatKind {
@@ -113,7 +113,7 @@ func number(value string, kind protoreflect.Kind) bool {
 	return err == nil
 }
 
-// clip cuts a client's name to a length that a response may repeat.
+// clip shortens a name that the client sent, so that it can be quoted in a response.
 func clip(name string) string {
 	name = strings.ToValidUTF8(name, "\uFFFD")
 	if runes := []rune(name); len(runes) > 64 {

@@ -1,13 +1,13 @@
-// Package router finds the route of a request in the route table, and reads what the route takes from the path and the
+// Package router finds the route of a request in the route table, and reads the route's parameters from path and
 // query.
 //
 // It first refuses paths that two parsers could read differently. It never redirects. For a path that exists only
-// under other methods it returns those methods. The query may set the fields of the request message that neither the
-// body nor the path sets, and is read as strictly as a body: known names, each once, values of the field's type. Every
-// fault names its location.
+// for other methods it returns those methods. The query may set the fields of the request message that neither the
+// body nor the path sets. It is read as strictly as a body: known names, each once, values of the field's type. Every
+// fault has a location.
 //
-// It is the only place that matches a path with a route. The match travels in the request's context, and the handler of
-// an RPC route gets the path's values from it. Three later readers see the path, and none of them chooses a route: the
+// It is the only package that matches a path with a route. The match travels in the request's context, and the handler of
+// an RPC route gets the path's values from it. Three later readers see the path, but none of them chooses a route: the
 // gateway's own forms and pages compare it with their few literal paths; the handlers of the byte routes read the rest of
 // it, because they may serve in another process; and middleware.Fail takes the format of an error from its prefix,
 // because a request without a route needs a format, too.
@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Router holds the table as a tree of path segments. It is immutable.
+// Router stores the table as a tree of path segments. It is immutable.
 type Router struct {
 	root   *node
 	routes []*Route
@@ -43,7 +43,7 @@ type Route struct {
 	Vars []string
 }
 
-// Match is a route and the path's values for its variables.
+// Match is the route of a request, with the values of the route's variables.
 type Match struct {
 	*Route
 	Values []string
@@ -126,7 +126,7 @@ func (r *Router) Find(req *http.Request) (*Match, *fault.Error) {
 	return nil, fault.New(fault.MethodNotAllowed, "", "Method Not Allowed").Wrap(&MethodError{s.allowed})
 }
 
-// MethodError is the cause of a 405; it holds the methods that the path supports.
+// MethodError is the cause of a 405 and contains the methods that the path supports.
 type MethodError struct{ Methods []string }
 
 // Error implements error.

@@ -162,8 +162,8 @@ func TestNewRouterRejectsBadPatterns(t *testing.T) {
 	}
 }
 
-// FuzzFind checks that every path is either refused or matched, and that the values of a match contain no byte
-// that another parser would take for structure.
+// FuzzFind checks that every path is either refused or matched, and that the values of a match contain no bytes
+// with a special meaning in paths.
 func FuzzFind(f *testing.F) {
 	r := newRouter(f)
 	for _, path := range []string{"/api/jobs/a", "/api/blobs/a/../b", "/inference/x/v1/%2e", "//", "/api/jobs/%252f"} {

@@ -8,15 +8,15 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// Enum spells the values of one proto enum as the contract does: JOB_STATE_QUEUED is "queued". The
-// zero value (…_UNSPECIFIED) has no spelling.
+// Enum converts the values of one proto enum to the words of the API contract and back: JOB_STATE_QUEUED is "queued".
+// The zero value (…_UNSPECIFIED) has no word.
 type Enum struct {
 	words   []string
 	byWord  map[string]protoreflect.EnumNumber
 	byValue map[protoreflect.EnumNumber]string
 }
 
-// NewEnum returns the spellings of ed.
+// NewEnum returns the words of ed.
 func NewEnum(ed protoreflect.EnumDescriptor) *Enum {
 	values := ed.Values()
 	e := &Enum{
@@ -39,17 +39,17 @@ func NewEnum(ed protoreflect.EnumDescriptor) *Enum {
 	return e
 }
 
-// Word returns the spelling of n, and false for the zero value and for values this build does not know.
+// Word returns the word of n. It returns false for the zero value and for values that this build does not know.
 func (e *Enum) Word(n protoreflect.EnumNumber) (string, bool) {
 	w, ok := e.byValue[n]
 	return w, ok
 }
 
-// Number returns the value that word spells.
+// Number returns the value of word, or false if ed has no such word.
 func (e *Enum) Number(word string) (protoreflect.EnumNumber, bool) {
 	n, ok := e.byWord[word]
 	return n, ok
 }
 
-// Expected returns the error message that lists the spellings: Input should be 'queued', 'running' or 'done'.
+// Expected returns the error message that lists all words: Input should be 'queued', 'running' or 'done'.
 func (e *Enum) Expected() string { return fault.OneOf(e.words) }

@@ -29,8 +29,8 @@ func Integer(kind protoreflect.Kind, text string) (protoreflect.Value, bool) {
 	}
 }
 
-// MapKey reads the name of a JSON member as the key of a map. It accepts only the spelling that is written;
-// otherwise two spellings of one key could appear side by side.
+// MapKey parses the name of a JSON member as the key of a map. It accepts a key only in the form in which it is
+// written; otherwise one object could contain the same key in two forms.
 func MapKey(kind protoreflect.Kind, name string) (protoreflect.MapKey, bool) {
 	switch kind {
 	case protoreflect.StringKind:
@@ -46,7 +46,7 @@ func MapKey(kind protoreflect.Kind, name string) (protoreflect.MapKey, bool) {
 	}
 }
 
-// Time reads an ISO 8601 time with an offset. It follows RFC 3339 exactly; time.Parse alone accepts more.
+// Time parses a time with an offset. It follows RFC 3339 exactly; time.Parse alone accepts more.
 func Time(s string) (time.Time, bool) {
 	const shape = "0000-00-00T00:00:00"
 	if len(s) < len(shape)+1 || strings.Contains(s, ",") {
@@ -70,7 +70,7 @@ func offset(s string) bool {
 	return s[n-1] == 'Z' || s[n-5:n-3] <= "23" && s[n-2:] <= "59"
 }
 
-// Finite reports whether a number's text fits a float64, the range that all JSON parsers support.
+// Finite reports whether the number in text is in the range of a float64, which all JSON parsers support.
 func Finite(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	return err == nil && !math.IsInf(f, 0)

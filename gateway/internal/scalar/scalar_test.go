@@ -56,7 +56,7 @@ func TestIntegerBounds(t *testing.T) {
 	}
 }
 
-// A time is cut to microseconds when it is written, and the cut value is read back.
+// A time is truncated to microseconds when it is written, and reading returns the truncated time.
 func TestTimeRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, at := range []time.Time{

@@ -1,8 +1,8 @@
-// Package scalar spells single values as the contract does: integers and floats as numbers, times with
+// Package scalar reads and writes single values as the API contract defines: integers and floats as numbers, times with
 // six digits and their offset, enum values as lower-case words, bytes as base64, text as JSON strings.
 //
-// Every value that it writes reads back as the same value. It reads only what it would write and what the
-// contract also allows (a time in any offset, an integer with leading zeros). It rejects a value outside the
+// Reading a written value returns the same value. Apart from what it writes, the package reads only what the
+// contract also allows: a time with any offset and an integer with leading zeros. It rejects a value outside the
 // range of its kind.
 package scalar
 
@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// TimeLayout is the contract's form of a time: UTC, six digits, the offset written out.
+// TimeLayout is the contract's time format: UTC, six decimal places, numeric offset.
 const TimeLayout = "2006-01-02T15:04:05.000000+00:00"
 
 const hexDigits = "0123456789abcdef"
@@ -46,8 +46,8 @@ func Append(dst []byte, v protoreflect.Value, kind protoreflect.Kind) []byte {
 	}
 }
 
-// AppendFloat writes the shortest digits that read back as f. It writes NaN and the infinities, which have no
-// JSON number, as the strings that the contract names.
+// AppendFloat writes the shortest decimal number from which f can be read back. It writes NaN and the infinities as
+// strings, because JSON has no such numbers.
 func AppendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -112,7 +112,7 @@ func appendEscape(dst []byte, b byte) []byte {
 	}
 }
 
-// AppendTime writes a google.protobuf.Timestamp, cut to microseconds.
+// AppendTime writes a google.protobuf.Timestamp, truncated to microseconds.
 func AppendTime(dst []byte, m protoreflect.Message) ([]byte, error) {
 	fields := m.Descriptor().Fields()
 	seconds := m.Get(fields.ByNumber(1)).Int()

@@ -1,18 +1,18 @@
 // Package sse serves a server-streaming RPC as Server-Sent Events.
 //
-// The stream's response message either has a oneof `event`, whose set member names the event and
-// carries `seq`, or it has `seq` and one message field, which names the event. A stream of the
-// first form ends for good with its member `eof`; one of the second form ends for good when the RPC
-// does. Only then the last event is `event: eof`. Its id is the stream's last, even if the client had
-// already seen all events. A stream that was cut otherwise just closes, and the client reconnects with
-// Last-Event-ID. A failure is `event: error` with the body that a plain request would have got.
+// The stream's response message has one of two forms. Either it has a oneof `event`, whose set member names the event
+// and contains `seq`, or it has `seq` and one message field, which names the event. A stream of the first form is
+// complete after its member `eof`. A stream of the second form is complete when the RPC ends without an error. Only a
+// complete stream ends with `event: eof`, whose id is the stream's last, even if the client had already received all
+// events. In all other cases the connection just closes, and the client reconnects with Last-Event-ID. An error is
+// sent as `event: error` with the body that a plain request would have got.
 //
 // It promises:
 //
-//   - A failure before the first event is a plain HTTP error.
-//   - At most Backlog messages wait for a slow client; beyond that flow control stops the service's stream.
+//   - If the RPC fails before the first event, the client gets a plain HTTP error.
+//   - At most Backlog messages wait for a slow client; then flow control stops the service's stream.
 //   - A write that takes longer than WriteTimeout ends the stream.
 //   - The caller is checked again every Recheck. If the caller's access has changed, the stream just closes, so
 //     that the service decides again when the client reconnects.
-//   - When Run returns, no goroutine of the stream is left.
+//   - When Run returns, all goroutines of the stream have ended.
 package sse

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/gateway/internal/restjson"
 )
 
-// form describes how the messages of one RPC become events.
+// form describes how the response messages of one RPC become events.
 type form struct {
 	oneof   protoreflect.OneofDescriptor
 	seq     protoreflect.FieldDescriptor
@@ -19,7 +19,7 @@ type form struct {
 
 const eofName = "eof"
 
-// event is one event, ready to be framed.
+// event is one event before it is written in the SSE format.
 type event struct {
 	name string
 	seq  int64
@@ -29,7 +29,7 @@ type event struct {
 // last reports whether no event follows e.
 func (e event) last() bool { return e.name == eofName }
 
-// append appends the framed event to dst.
+// append appends the event to dst in the SSE format.
 func (e event) append(dst []byte) []byte {
 	dst = append(dst, "id: "...)
 	dst = strconv.AppendInt(dst, e.seq, 10)
@@ -44,7 +44,7 @@ func formOf(md protoreflect.MessageDescriptor) (form, error) {
 	if oneof := md.Oneofs().ByName("event"); oneof != nil {
 		for i := range oneof.Fields().Len() {
 			if m := oneof.Fields().Get(i).Message(); m == nil || !isSeq(m.Fields().ByName("seq")) {
-				return form{}, fmt.Errorf("%s: every event needs `int64 seq`", md.FullName())
+				return form{}, fmt.Errorf("%s: every event must have a field `int64 seq`", md.FullName())
 			}
 		}
 		return form{oneof: oneof}, nil
@@ -56,7 +56,7 @@ func formOf(md protoreflect.MessageDescriptor) (form, error) {
 		}
 	}
 	if !isSeq(f.seq) || f.payload == nil || md.Fields().Len() != 2 {
-		return form{}, fmt.Errorf("%s: a stream message needs a oneof `event`, or `int64 seq` and one message field", md.FullName())
+		return form{}, fmt.Errorf("%s: a stream message must have a oneof `event`, or `int64 seq` and one message field", md.FullName())
 	}
 	return f, nil
 }
@@ -70,7 +70,7 @@ func (f form) event(codec *restjson.Codec, m protoreflect.Message) (event, error
 	payload, seq := f.payload, m
 	if f.oneof != nil {
 		if payload = m.WhichOneof(f.oneof); payload == nil {
-			return event{}, fmt.Errorf("%s holds no event", m.Descriptor().FullName())
+			return event{}, fmt.Errorf("%s contains no event", m.Descriptor().FullName())
 		}
 		seq = m.Get(payload).Message()
 	}
@@ -82,7 +82,7 @@ func (f form) event(codec *restjson.Codec, m protoreflect.Message) (event, error
 	return event{name: string(payload.Name()), seq: number, data: data}, nil
 }
 
-// cursor returns the id after which the request in resumes its stream.
+// cursor returns the id after which the request in resumes its stream, or 0 if it starts from the beginning.
 func cursor(in proto.Message) int64 {
 	m := in.ProtoReflect()
 	after := m.Descriptor().Fields().ByName("after")

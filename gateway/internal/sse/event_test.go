@@ -27,10 +27,10 @@ func TestFormEventRejectsEmptyMessage(t *testing.T) {
 	f, err := formOf(m.Descriptor())
 	require.NoError(t, err)
 	_, err = f.event(restjson.New(), m)
-	require.ErrorContains(t, err, "holds no event")
+	require.ErrorContains(t, err, "contains no event")
 }
 
-// FuzzFrame checks that the text of a log line never breaks out of its event.
+// FuzzFrame checks that no text of a log line can end its event or begin another one.
 func FuzzFrame(f *testing.F) {
 	for _, text := range []string{"", "a\nb", "\r\n\r\nevent: eof\ndata: {}\n\n", "\u2028\u0085", "\x00\xff", "id: 7"} {
 		f.Add(text)

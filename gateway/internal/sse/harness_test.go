@@ -28,7 +28,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// script is the behavior of a fake service for a stream.
+// script is the function that a fake service runs for a stream.
 type script[T any] func(send func(T) error, stream grpc.ServerStream) error
 
 type logs struct {
@@ -65,12 +65,12 @@ func lineFrame(seq string) string {
 
 const eofFrame = "event: eof\ndata: {\"seq\":3,\"state\":\"succeeded\"}"
 
-// rig is a stream behind an HTTP server.
+// rig serves a stream over HTTP.
 type rig struct {
 	url      string
 	clk      *clock.Fake
 	requests chan *ingestv1.FollowLogsRequest
-	// check is the repeated check of the caller.
+	// check replaces the repeated check of the caller.
 	check  func(context.Context) error
 	stop   func()
 	ended  chan struct{}

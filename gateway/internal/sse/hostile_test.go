@@ -48,7 +48,7 @@ func TestLateFaultIsEventWithoutID(t *testing.T) {
 	require.Equal(t, "retry: 2000", got.next())
 	frame := got.next()
 	require.True(t, strings.HasPrefix(frame, "event: error\ndata: {"), frame)
-	require.NotContains(t, frame, "id:", "a client resumes after the last real event")
+	require.NotContains(t, frame, "id:", "the error has no id, so a client resumes after the last real event")
 	got.end()
 }
 
@@ -114,7 +114,7 @@ func TestClientLeavingBeforeFirstEventFreesService(t *testing.T) {
 	<-r.ended
 }
 
-// stuck is a client's connection that accepts a limited number of writes.
+// stuck is a response writer that accepts a limited number of writes.
 type stuck struct {
 	*httptest.ResponseRecorder
 	left int
@@ -166,7 +166,7 @@ func TestLimitPerCredentialUnderRace(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	require.Len(t, releases, 2*sse.MaxPerCredential, "the limit holds under concurrency")
+	require.Len(t, releases, 2*sse.MaxPerCredential, "concurrent calls cannot exceed the limit")
 	close(releases)
 	for release := range releases {
 		wg.Go(release)

@@ -5,16 +5,17 @@ import (
 	"sync"
 )
 
-// MaxPerCredential is how many streams one credential may hold open on one gateway.
+// MaxPerCredential is the maximum number of streams that one credential may have open on one gateway.
 const MaxPerCredential = 64
 
-// Limit counts the open streams of each credential. The zero value is ready.
+// Limit counts the open streams of each credential. The zero value is ready to use.
 type Limit struct {
 	mu   sync.Mutex
 	open map[[sha256.Size]byte]int
 }
 
-// Take counts one more stream of a credential. If ok, the caller must call release.
+// Take counts one more stream of a credential. It returns false if the credential has MaxPerCredential open streams.
+// Otherwise the caller must call release when the stream ends.
 func (l *Limit) Take(credential string) (release func(), ok bool) {
 	key := sha256.Sum256([]byte(credential))
 	l.mu.Lock()

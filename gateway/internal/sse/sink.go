@@ -9,12 +9,12 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// sink writes events to the client, a burst at a time.
+// sink collects events in a buffer and writes the buffer to the client.
 type sink struct {
 	w    http.ResponseWriter
 	ctl  *http.ResponseController
 	buf  []byte
-	seq  int64 // of the last event; initially the one after which the client resumes
+	seq  int64 // id of the last event; initially the id after which the client resumes
 	done bool  // the stream's last event has been added
 }
 
@@ -47,12 +47,13 @@ func (s *sink) ended() bool { return s.done }
 
 func (s *sink) room() bool { return !s.done && len(s.buf) < batchSize }
 
-// flush writes what was added. It fails if the client does not accept it within WriteTimeout.
+// flush writes the buffer. It fails if the client does not accept it within WriteTimeout.
 func (s *sink) flush() error {
 	if len(s.buf) == 0 {
 		return nil
 	}
-	// Connection deadlines use the real clock, not the stream's. Only the writers of tests have no deadlines.
+	// Connection deadlines use the real clock, not the stream's. Setting one fails only for the response writers of
+	// tests.
 	_ = s.ctl.SetWriteDeadline(clock.Real().Now().Add(WriteTimeout))
 	_, err := s.w.Write(s.buf)
 	s.buf = s.buf[:0]

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// source reads the RPC's stream. Its goroutine ends when the stream's context does; drain waits for it.
+// source reads the RPC's stream in a goroutine, which ends when the stream's context ends. drain waits for it.
 type source struct {
 	events chan event    // closed at the end
 	opened chan struct{} // closed when the service has sent its header
@@ -21,10 +21,10 @@ func (s *Stream) open(ctx context.Context, in proto.Message) (*source, error) {
 		return nil, err
 	}
 	if err := stream.SendMsg(in); err != nil {
-		return nil, fmt.Errorf("send request of %s: %w", s.method, err)
+		return nil, fmt.Errorf("send the request of %s: %w", s.method, err)
 	}
 	if err := stream.CloseSend(); err != nil {
-		return nil, fmt.Errorf("send request of %s: %w", s.method, err)
+		return nil, fmt.Errorf("send the request of %s: %w", s.method, err)
 	}
 	src := &source{events: make(chan event, Backlog), opened: make(chan struct{})}
 	go func() {
@@ -35,7 +35,7 @@ func (s *Stream) open(ctx context.Context, in proto.Message) (*source, error) {
 }
 
 func (s *Stream) pump(ctx context.Context, stream grpc.ClientStream, src *source) error {
-	// Without a header and an error, the RPC has ended; the next read returns how.
+	// If there is neither a header nor an error, the RPC has ended, and the next read returns how.
 	if md, err := stream.Header(); err == nil && md != nil {
 		close(src.opened)
 	}
@@ -56,7 +56,7 @@ func (s *Stream) pump(ctx context.Context, stream grpc.ClientStream, src *source
 	}
 }
 
-// more adds the events that already wait, so that a burst is one write.
+// more adds the events that are already waiting, so that they are written together.
 func (src *source) more(out *sink) {
 	for out.room() {
 		select {

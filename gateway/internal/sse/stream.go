@@ -28,14 +28,14 @@ const (
 	WriteTimeout = 15 * time.Second
 	Backlog      = 16
 
-	// opening is how long a service may take to accept the stream. No response is written before that, because
-	// an open response would reveal the stream to a caller who may not know that it exists.
+	// opening is how long a service may take to accept the stream. No response is written before it has, because
+	// an open response would reveal that the stream exists to a caller who may not know that.
 	opening   = 10 * time.Second
 	batchSize = 32 << 10
 	checkTime = 3 * time.Second
 )
 
-// Stream is one server-streaming RPC as an HTTP response.
+// Stream serves one server-streaming RPC as Server-Sent Events.
 type Stream struct {
 	method string
 	in     protoreflect.MessageType
@@ -117,14 +117,14 @@ func (s *Stream) first(ctx context.Context, src *source, stop <-chan struct{}) (
 	}
 }
 
-// watch holds what a stream needs besides its events.
+// watch contains what a stream needs in addition to its events.
 type watch struct {
 	requestID string
 	check     func(context.Context) error
 	call      *middleware.Call // nil outside the gateway
 }
 
-// placed returns err as a plain request would have got it.
+// placed returns err as a plain request would return it.
 func (w watch) placed(err error) *fault.Error {
 	if w.call == nil {
 		return fault.From(err)
@@ -164,8 +164,8 @@ func (s *Stream) relay(ctx context.Context, src *source, out *sink, stop <-chan 
 	_ = out.flush()
 }
 
-// Revoked returns why a stream must end for its caller: the credential is refused, the caller's access has
-// changed, or maintenance has begun. It returns nil if auth is unreachable, because the next check comes soon.
+// Revoked returns the reason why a stream must end: the credential is refused, the caller's access has changed, or
+// maintenance has begun. It returns nil if auth is unreachable, because the check is soon repeated.
 func Revoked(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -177,8 +177,8 @@ func Revoked(ctx context.Context, check func(context.Context) error) error {
 	return nil
 }
 
-// finish writes the last event for the end of the RPC. It writes none if the service stops, the client has left
-// or the caller's access has changed: the client then reconnects and continues as far as it may.
+// finish writes the last event when the RPC has ended. If the service stops, the client has left or the caller's
+// access has changed, finish writes no event; the client then reconnects and continues if it is still allowed to.
 func (s *Stream) finish(ctx context.Context, err error, out *sink, beside watch) {
 	f := beside.placed(err)
 	switch {

@@ -62,7 +62,7 @@ func TestStreamWithoutEofMessageEndsWithEof(t *testing.T) {
 	got.end()
 }
 
-// A client stores the id of every event; with id 0 it would read the whole stream again.
+// A client stores the id of every event. If eof had the id 0, the client would later read the whole stream again.
 func TestEofKeepsCursorWithoutNewEvents(t *testing.T) {
 	t.Parallel()
 	svc := &states{do: func(func(*jobsv1.WatchJobResponse) error, grpc.ServerStream) error { return nil }}
@@ -124,7 +124,7 @@ func TestCutStreamEndsWithoutEof(t *testing.T) {
 	}
 }
 
-// waiting is a service that opens its stream and sends nothing until release is closed.
+// waiting returns a script that opens its stream and sends nothing until release is closed.
 func waiting(release <-chan struct{}) script[*ingestv1.FollowLogsResponse] {
 	return func(send func(*ingestv1.FollowLogsResponse) error, stream grpc.ServerStream) error {
 		if err := open(stream); err != nil {
@@ -256,7 +256,7 @@ func TestNewStreamRejectsUnaryMethod(t *testing.T) {
 	t.Parallel()
 	unary := jobsv1.File_signalbox_jobs_v1_job_proto.Services().ByName("JobService").Methods().ByName("GetJob")
 	_, err := sse.New(unary, nil, restjson.New(), clock.Real())
-	require.ErrorContains(t, err, "a stream message needs")
+	require.ErrorContains(t, err, "a stream message must have")
 }
 
 func TestLimitTake(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	authv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/v1"
 )
 
-// The admins' settings are shown as text, never as markup.
+// The texts that admins set are shown as text, never as markup.
 func TestLoginPageShowsInstallationAndAnnouncement(t *testing.T) {
 	t.Parallel()
 	h := newRig(t, true)

@@ -26,7 +26,7 @@ type file struct {
 
 type assets map[string]file
 
-// load reads the pages' files. Each is served under a name that changes with its content.
+// load reads the pages' files. The name under which a file is served contains a hash of its content.
 func load() (assets, error) {
 	entries, err := fs.ReadDir(content, "asset")
 	if err != nil {
@@ -62,14 +62,15 @@ func typeOf(name string) string {
 func (a assets) path(name string) (string, error) {
 	f, ok := a[name]
 	if !ok {
-		return "", fmt.Errorf("no page asset %q", name)
+		return "", fmt.Errorf("page asset %q does not exist", name)
 	}
 	ext := path.Ext(name)
 	return PathAssets + strings.TrimSuffix(name, ext) + "." + f.hash + ext, nil
 }
 
-// find returns the file for a served name and whether its content matches the hash in the name. While replicas of
-// two versions run, one version's page may request the other's file. It then gets this version's file, uncached.
+// find returns the file for a served name and reports whether its content matches the hash in the name. While
+// replicas of two versions run, a page of one version may request a file of the other. It then gets this version's
+// file, which is not cached.
 func (a assets) find(served string) (f file, exact, ok bool) {
 	ext := path.Ext(served)
 	base := strings.TrimSuffix(served, ext)

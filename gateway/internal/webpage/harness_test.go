@@ -44,7 +44,7 @@ func (o *oidc) FinishOidc(_ context.Context, in *authpeerv1.FinishOidcRequest, o
 	return &authpeerv1.FinishOidcResponse{Next: o.next}, o.err
 }
 
-// rig is the pages with a fake auth.
+// rig serves the pages with a fake auth.
 type rig struct {
 	*oidc
 	t      *testing.T
@@ -67,7 +67,7 @@ func newRig(t *testing.T, secure bool) *rig {
 	return h
 }
 
-// get requests a page as a browser does; headers are pairs.
+// get requests a page as a browser does. headers are pairs of name and value.
 func (h *rig) get(target string, headers ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	req := httptest.NewRequest(http.MethodGet, "/", nil)

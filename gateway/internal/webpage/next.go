@@ -21,7 +21,7 @@ func local(next string) string {
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil {
 		return ""
 	}
-	// A dot segment may produce an empty first one: to a browser `/x/..//host` is `//host`.
+	// A dot segment may make the first segment empty: browsers resolve `/x/..//host` to `//host`.
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		if segment == "." || segment == ".." {
 			return ""
@@ -33,7 +33,7 @@ func local(next string) string {
 	return next
 }
 
-// userCode returns code in upper case if a device may have shown it, otherwise "".
+// userCode returns code in upper case if it has the characters and length of a device's user code, otherwise "".
 func userCode(code string) string {
 	const longest = 16
 	if len(code) > longest || strings.ContainsFunc(code, func(r rune) bool {

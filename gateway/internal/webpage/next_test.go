@@ -40,7 +40,7 @@ func FuzzNext(f *testing.F) {
 		if got == "" {
 			return
 		}
-		// Browsers drop these and read a backslash as a slash.
+		// Browsers ignore tabs and line breaks and treat a backslash as a slash.
 		read := strings.NewReplacer("\t", "", "\n", "", "\r", "", `\`, "/").Replace(strings.TrimSpace(got))
 		to, err := here.Parse(read)
 		if err != nil || to.Host != here.Host || to.Scheme != "https" || to.User != nil || strings.HasPrefix(to.Path, "//") {

@@ -15,8 +15,9 @@ import (
 // bindingLife is how long a user may take to sign in at the provider.
 const bindingLife = 10 * time.Minute
 
-// binding returns the cookie that ties a provider's response to the browser that started the sign-in; it grants
-// nothing. Over https its __Host- name prevents sibling hosts from setting it, and that prefix requires the path /.
+// binding returns the cookie that ties a provider's response to the browser that started the sign-in. The cookie
+// grants no access. Over https it has a __Host- name, so that sibling hosts cannot set it; that prefix requires the
+// path /.
 func (p *Pages) binding(value string, life time.Duration) *http.Cookie {
 	c := &http.Cookie{ //nolint:gosec // Secure if browsers use https; Lax because the provider redirects the browser here
 		Name: "service_oidc", Value: value, Path: PathCallback, MaxAge: int(life.Seconds()),
@@ -31,11 +32,11 @@ func (p *Pages) binding(value string, life time.Duration) *http.Cookie {
 	return c
 }
 
-// visited refuses requests that do not open a page, such as an image or a frame with which another site would
-// sign its visitor in.
+// visited refuses requests for images, frames and the like. With such a request another site could sign in its
+// visitor.
 func visited(r *http.Request) error {
 	if dest := r.Header.Get("Sec-Fetch-Dest"); dest != "" && dest != "document" {
-		return fault.New(fault.Forbidden, "cross_origin", "this address can only be opened as a page")
+		return fault.New(fault.Forbidden, "cross_origin", "this address cannot be loaded inside another page; open it in the browser's address bar")
 	}
 	return nil
 }
@@ -47,7 +48,7 @@ func (p *Pages) start(w http.ResponseWriter, r *http.Request) error {
 	}
 	next := local(r.URL.Query().Get("next"))
 	if next == "" {
-		next = PathLogin // greets a signed-in user
+		next = PathLogin // the login page shows who is signed in
 	}
 	out, err := p.deps.OIDC.BeginOidc(r.Context(), &authpeerv1.BeginOidcRequest{Next: next, ClientAddress: p.deps.Client(r)})
 	if err != nil {
@@ -55,7 +56,7 @@ func (p *Pages) start(w http.ResponseWriter, r *http.Request) error {
 	}
 	at, err := url.Parse(out.GetAuthorizationUrl())
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
-		return fault.New(fault.Internal, "", "auth returned no valid provider URL")
+		return fault.New(fault.Internal, "", "auth returned an invalid provider URL")
 	}
 	http.SetCookie(w, p.binding(out.GetBinding(), bindingLife))
 	w.Header().Set("Location", at.String())
@@ -119,7 +120,7 @@ func providerResponse(query string) (*authpeerv1.FinishOidcRequest, error) {
 		}
 	}
 	if in.GetState() == "" || (in.GetCode() == "") == (in.GetError() == "") {
-		return nil, fault.New(fault.Refused, "oidc_answer", "this is not a provider's response; begin the sign-in again")
+		return nil, fault.New(fault.Refused, "oidc_answer", "the request is not a complete response of the provider; start the sign-in again")
 	}
 	return in, nil
 }

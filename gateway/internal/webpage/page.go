@@ -4,9 +4,9 @@
 // It promises:
 //
 //   - A page contains no secret, and a GET changes nothing. A user's actions on it are requests of the API,
-//     with the access token that the page's script keeps in memory.
+//     with the access token that the page's script holds in memory.
 //   - Scripts and styles are files of this binary. The content security policy blocks all others.
-//   - `next` leads only to a path of this installation.
+//   - `next` redirects only to a path of this installation.
 //   - A client that does not accept HTML gets errors as the API's JSON.
 package webpage
 
@@ -31,8 +31,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/obs"
 )
 
-// policy is the pages' content security policy. It requires Trusted Types and allows none, so that not even
-// the pages' own scripts can turn text into markup.
+// policy is the pages' content security policy. It requires Trusted Types and allows no policy that creates them, so
+// that not even the pages' own scripts can turn text into markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -62,7 +62,7 @@ type Deps struct {
 	Session func(http.Header, metadata.MD)
 	// Secure reports whether browsers use https.
 	Secure bool
-	// Fail writes an error response in the API's form.
+	// Fail writes an error response in the API's format.
 	Fail func(http.ResponseWriter, *http.Request, error)
 }
 
@@ -117,8 +117,8 @@ type view struct {
 	// UserCode is the code from the query of the address.
 	UserCode string
 	Failed   *failure
-	// Installation is the installation's name and Announcement the admins' text for the sign-in page. Both are
-	// empty on a page that does not need auth's settings.
+	// Installation is the installation's name. Announcement is the admins' text for the sign-in page. Both are empty
+	// on a page that does not need auth's settings.
 	Installation, Announcement string
 }
 
@@ -182,7 +182,7 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// sentence returns a fault's text as a whole sentence.
+// sentence returns a fault's text with a capital letter and a full stop.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
@@ -192,7 +192,7 @@ func sentence(text string) string {
 func (p *Pages) show(w http.ResponseWriter, name string, status int, v view) error {
 	var b bytes.Buffer
 	if err := p.html.ExecuteTemplate(&b, name, v); err != nil {
-		return fmt.Errorf("fill page %s: %w", name, err)
+		return fmt.Errorf("render page %s: %w", name, err)
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// routes returns the rows of every HTTP binding and the gRPC services that have one. It checks every RPC of the
-// product, so that an RPC without the access option already fails here.
+// routes returns a row for every HTTP binding, and the gRPC services that have a binding. It checks every RPC of the
+// product, so that an RPC without the access option is found here.
 func (s *schema) routes() ([]*Route, []protoreflect.ServiceDescriptor, error) {
 	var rows []*Route
 	var bound []protoreflect.ServiceDescriptor
@@ -48,7 +48,7 @@ func (s *schema) bindings(md protoreflect.MethodDescriptor) ([]*Route, error) {
 	case !public(md) || len(who.peers) > 0:
 		return nil, fmt.Errorf("%s: an RPC between services has no HTTP binding", md.FullName())
 	case who.credential != "none" && who.credential != "user":
-		return nil, fmt.Errorf("%s: a route of the gateway cannot take credential %q", md.FullName(), who.credential)
+		return nil, fmt.Errorf("%s: a route of the gateway cannot accept credential %q", md.FullName(), who.credential)
 	case md.IsStreamingClient() || md.IsStreamingServer():
 		return nil, fmt.Errorf("%s: a stream has no HTTP binding; list it in http_routes.yaml", md.FullName())
 	}
@@ -84,7 +84,7 @@ func bind(md protoreflect.MethodDescriptor, rule *annotations.HttpRule) (*Route,
 	case *annotations.HttpRule_Patch:
 		row.Method, row.Pattern = http.MethodPatch, p.Patch
 	default:
-		return nil, errors.New("binding of an unknown kind")
+		return nil, errors.New("the HTTP rule has no path or an unknown method")
 	}
 	row.Status = statusOf(md, row.Method)
 	vars, err := parsePattern(row.Pattern, false)
@@ -96,7 +96,7 @@ func bind(md protoreflect.MethodDescriptor, rule *annotations.HttpRule) (*Route,
 		return nil, err
 	}
 	if (row.Method == http.MethodGet || row.Method == http.MethodDelete) && row.Body != "" {
-		return nil, fmt.Errorf("%s %s: a %s takes no body", row.Method, row.Pattern, row.Method)
+		return nil, fmt.Errorf("%s %s: a %s request must not have a body", row.Method, row.Pattern, row.Method)
 	}
 	if err := checkBody(md, row.Body, rule.GetResponseBody()); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func bind(md protoreflect.MethodDescriptor, rule *annotations.HttpRule) (*Route,
 	return row, checkQuery(md.Input(), vars, row.Body)
 }
 
-// statusOf returns the success status if the service sets none.
+// statusOf returns the status of a successful response if the service does not set one.
 func statusOf(md protoreflect.MethodDescriptor, method string) int {
 	name := string(md.Name())
 	switch {

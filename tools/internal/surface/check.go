@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// checkShapes rejects request and response types that the contract cannot express.
+// checkShapes rejects request and response types that the API's JSON cannot express.
 func checkShapes(md protoreflect.MethodDescriptor) error {
 	if md.Input().Fields().ByName("header") != nil {
 		return fmt.Errorf("%s: a field must not be named `header`, which is the location of header faults", md.FullName())
@@ -29,13 +29,13 @@ func checkMessage(m protoreflect.MessageDescriptor, seen map[protoreflect.FullNa
 	}
 	seen[name] = true
 	if !strings.HasPrefix(string(name), product) {
-		return fmt.Errorf("type %s has no form in the contract", name)
+		return fmt.Errorf("message type %s is not in a signalbox package, so the API has no JSON form for it", name)
 	}
 	for i := range m.Fields().Len() {
 		fd := m.Fields().Get(i)
 		switch {
 		case fd.Kind() == protoreflect.GroupKind:
-			return fmt.Errorf("field %s: groups have no form in the contract", fd.FullName())
+			return fmt.Errorf("field %s is a group, which the API's JSON does not support", fd.FullName())
 		case fd.Kind() == protoreflect.EnumKind:
 			if zero := fd.Enum().Values().Get(0); zero.Number() != 0 || !strings.HasSuffix(string(zero.Name()), "_UNSPECIFIED") {
 				return fmt.Errorf("enum %s: its first value must be …_UNSPECIFIED = 0", fd.Enum().FullName())
@@ -74,7 +74,7 @@ func integer(k protoreflect.Kind) bool {
 	}, k)
 }
 
-// checkBody rejects bodies other than the whole message or one message field of it.
+// checkBody rejects bodies other than the complete message, one of its message fields or one of its bytes fields.
 func checkBody(md protoreflect.MethodDescriptor, body, responseBody string) error {
 	if body != "" && body != "*" {
 		fd := md.Input().Fields().ByName(protoreflect.Name(body))

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// list is proto/http_routes.yaml.
+// list is the content of proto/http_routes.yaml.
 type list struct {
 	Handlers []struct {
 		Handler       string   `yaml:"handler"`
@@ -26,7 +26,7 @@ type list struct {
 	} `yaml:"streams"`
 }
 
-// credentials returns the credential kinds that a listed handler can check itself.
+// credentials returns the kinds of credentials that a handler in http_routes.yaml may require.
 func credentials() []string { return []string{"none", "user", "ingest", "deployment", "signature"} }
 
 // listed returns the rows of http_routes.yaml.
@@ -67,7 +67,7 @@ func (s *schema) listed(data []byte) ([]*Route, error) {
 	return rows, nil
 }
 
-// stream binds a server-streaming RPC to a GET: path variables and Last-Event-ID fill its request.
+// stream binds a server-streaming RPC to a GET. Path variables and Last-Event-ID set the fields of its request.
 func (s *schema) stream(rpc, path string) (*Route, error) {
 	md, err := s.methodOf(rpc)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *schema) stream(rpc, path string) (*Route, error) {
 		return nil, err
 	}
 	if fd := md.Input().Fields().ByName("after"); fd == nil || fd.Kind() != protoreflect.Int64Kind {
-		return nil, fmt.Errorf("%s needs `int64 after` to resume", md.Input().FullName())
+		return nil, fmt.Errorf("%s must have a field `int64 after` to resume", md.Input().FullName())
 	}
 	if err := checkShapes(md); err != nil {
 		return nil, err

@@ -15,12 +15,12 @@ const (
 	succeedsName = protoreflect.FullName("signalbox.options.v1.succeeds")
 )
 
-// Option reads an option of a method or a field as the image itself defines it. It returns false if d does not set
-// the option or the image does not define it.
+// Option reads an option of a method or a field. It uses the option's definition in the image. It returns false if d
+// does not set the option or the image does not define it.
 func (s *schema) Option(d protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool, error) {
 	extension, err := s.types.FindExtensionByName(name)
 	if err != nil {
-		return protoreflect.Value{}, false, nil //nolint:nilerr // an image without the option has none of it
+		return protoreflect.Value{}, false, nil //nolint:nilerr // the image does not define the option, so nothing sets it
 	}
 	raw, err := proto.Marshal(d.Options())
 	if err != nil {
@@ -38,7 +38,8 @@ func (s *schema) Option(d protoreflect.Descriptor, name protoreflect.FullName) (
 	if err := (proto.UnmarshalOptions{Resolver: s.types}).Unmarshal(raw, opts); err != nil {
 		return protoreflect.Value{}, false, fmt.Errorf("%s: read options: %w", d.FullName(), err)
 	}
-	// proto.HasExtension would not work: it needs the image's own MethodOptions, which is a different descriptor.
+	// proto.HasExtension would not work: it requires the generated MethodOptions type, but the image has its own
+	// descriptor of it.
 	option := extension.TypeDescriptor()
 	if !opts.ProtoReflect().Has(option) {
 		return protoreflect.Value{}, false, nil

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parsePattern checks a path template against the few forms that the edge matches: literal segments and {name}, and
-// for routes that are not RPCs a last {name...}. It returns the names of the variables.
+// parsePattern checks that the gateway's router supports a path template: literal segments and {name}, and for routes
+// that are not RPCs {name...} as the last segment. It returns the names of the variables.
 func parsePattern(pattern string, rest bool) ([]string, error) {
 	literal := regexp.MustCompile(`^\.?[a-z0-9][a-z0-9_.-]*$`)
 	variable := regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)
@@ -29,13 +29,13 @@ func parsePattern(pattern string, rest bool) ([]string, error) {
 		case v != nil && !slices.Contains(vars, v[1]):
 			vars = append(vars, v[1])
 		default:
-			return nil, fmt.Errorf("path %q: segment %q is not supported by the edge", pattern, segment)
+			return nil, fmt.Errorf("path %q: segment %q is not supported by the gateway", pattern, segment)
 		}
 	}
 	return vars, nil
 }
 
-// shape replaces the variables' names in a pattern: two patterns with the same shape match the same paths.
+// shape removes the variables' names from a pattern: two patterns with the same result match the same paths.
 func shape(pattern string) string {
 	segments := strings.Split(pattern, "/")
 	for i, s := range segments {

@@ -19,18 +19,18 @@ const (
 	product    = "signalbox."
 	accessName = protoreflect.FullName("signalbox.options.v1.access")
 	limitName  = protoreflect.FullName("signalbox.options.v1.limit_s")
-	// maxLimit is the longest duration of a call, in seconds.
+	// maxLimit is the maximum time limit of a call, in seconds.
 	maxLimit = 600
 )
 
-// schema is the product's protos with the options that this generator reads. The options are read
-// from the image itself, because tools never import the product.
+// schema contains the product's protos and the options that the generators read. It reads the options from the image,
+// because tools never import the product.
 type schema struct {
 	files *protoregistry.Files
 	types *dynamicpb.Types
 }
 
-// access is the options of one RPC.
+// access contains the access options of one RPC.
 type access struct {
 	credential    string
 	role          string
@@ -100,18 +100,18 @@ func (s *schema) accessOf(md protoreflect.MethodDescriptor) (access, error) {
 	case (a.credential == "") == (len(a.peers) == 0):
 		return access{}, fmt.Errorf("%s: exactly one of credential and peers must be set", md.FullName())
 	case (a.role != "") != (a.credential == "user"):
-		return access{}, fmt.Errorf("%s: CREDENTIAL_USER requires a role, other credentials must not have one", md.FullName())
+		return access{}, fmt.Errorf("%s: CREDENTIAL_USER requires a role; other credentials must not have a role", md.FullName())
 	case (word(m, "need") != "") != (a.credential == "user"):
-		return access{}, fmt.Errorf("%s: CREDENTIAL_USER requires a need, other credentials must not have one", md.FullName())
+		return access{}, fmt.Errorf("%s: CREDENTIAL_USER requires a need; other credentials must not have a need", md.FullName())
 	case len(a.peers) > 0 && (a.inMaintenance || a.limit != 0):
 		return access{}, fmt.Errorf("%s: only RPCs of the gateway may set a limit or in_maintenance", md.FullName())
 	case a.limit < 0 || a.limit > maxLimit:
-		return access{}, fmt.Errorf("%s: a limit of %d s; want 1 to %d", md.FullName(), a.limit, maxLimit)
+		return access{}, fmt.Errorf("%s: a limit of %d s is not allowed; it must be 1 to %d", md.FullName(), a.limit, maxLimit)
 	}
 	return a, nil
 }
 
-// truth reads a boolean of an option; it is false if the image does not define it.
+// truth returns the boolean field name of an option. It returns false if the image does not define the field.
 func truth(m protoreflect.Message, name protoreflect.Name) bool {
 	fd := m.Descriptor().Fields().ByName(name)
 	return fd != nil && m.Get(fd).Bool()
@@ -122,7 +122,7 @@ func fullMethod(md protoreflect.MethodDescriptor) string {
 	return string(md.Parent().FullName()) + "/" + string(md.Name())
 }
 
-// word returns an enum value in the contract's spelling; "" if unspecified.
+// word returns an enum value in the API's form, lower case without prefix; "" if unspecified.
 func word(m protoreflect.Message, name protoreflect.Name) string {
 	fd := m.Descriptor().Fields().ByName(name)
 	values := fd.Enum().Values()
@@ -134,7 +134,7 @@ func word(m protoreflect.Message, name protoreflect.Name) string {
 	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
 }
 
-// rules returns the HTTP bindings of md, the additional ones after the first.
+// rules returns the HTTP bindings of md: the main binding first, then the additional bindings.
 func rules(md protoreflect.MethodDescriptor) []*annotations.HttpRule {
 	rule, _ := proto.GetExtension(md.Options(), annotations.E_Http).(*annotations.HttpRule)
 	if rule == nil {

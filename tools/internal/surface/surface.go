@@ -1,10 +1,10 @@
 // Package surface reads the public surface of the product from a buf image and proto/http_routes.yaml: every route
-// that the gateway serves, with its credential, its statuses and its RPC. The generators of the route table and of
-// the OpenAPI document both use it, so that the two agree.
+// that the gateway serves, with its credential, its statuses and its RPC. The generator of the route table and that of
+// the OpenAPI document both use it, so that table and document agree.
 //
-// It rejects a schema that the edge could not serve safely: an RPC without the access option, a binding whose
-// credential no HTTP request can carry, a path template that the edge does not match, two bindings of one method and
-// path, a field whose type the contract cannot express, an invalid status.
+// It rejects a schema that the gateway could not serve safely: an RPC without the access option, a binding whose
+// credential no HTTP request can contain, an unsupported path template, two bindings of one method and
+// path, a field whose type the API's JSON cannot express, an invalid status.
 package surface
 
 import (
@@ -27,13 +27,14 @@ type Route struct {
 	Kind            Kind
 	// Handler names the handler of a raw route.
 	Handler string
-	// RPC is the full name of the call, Service the service that owns it, Descriptor the call itself; unset for raw routes.
+	// RPC is the full name of the call, Service is the service that owns it, and Descriptor describes it. All three
+	// are unset for raw routes.
 	RPC, Service string
 	Descriptor   protoreflect.MethodDescriptor
 	// Credential is one of none, user, ingest, deployment or signature; Role is the minimum role of a user.
 	Credential, Role string
-	// Drawn reports whether users may call it before they have changed a generated password; InMaintenance whether it
-	// is served in maintenance.
+	// Drawn reports whether users may call the route before they have changed a generated password. InMaintenance
+	// reports whether the route is served during maintenance.
 	Drawn, InMaintenance bool
 	// Limit is the maximum duration of a call in seconds; 0 means the gateway's default.
 	Limit int
@@ -50,7 +51,7 @@ type Route struct {
 	Additional bool
 }
 
-// Surface is everything that the gateway serves.
+// Surface lists the routes and services that the gateway serves.
 type Surface struct {
 	*schema
 

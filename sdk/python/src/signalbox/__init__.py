@@ -56,9 +56,9 @@ def init(
     handle_sigterm: bool = True,
     hardware: float = 10.0,
 ) -> Run:
-    """Return the run that SERVICE_JOB_* names; ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
+    """Return the run that SERVICE_JOB_* identifies. Raises ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
 
-    init makes no request. Reports that an earlier process of the run left in the spool folder
+    init sends no request. Reports that an earlier process of the run left in the spool folder
     are sent before those of this process. Every `hardware` seconds the first process of each node
     reports hardware samples of its machine; 0 turns that off.
     """

@@ -1,7 +1,7 @@
 """Signals of the control plane to a training run: save a checkpoint, pause, stop.
 
-A separate thread waits for signals, from the first time that the training checks for one. If the training
-never checks, no request is made, and the control plane knows that it cannot pause the run while it works.
+When the training first checks for a signal, a thread starts that waits for signals. If the training never
+checks, no request is sent, and the control plane therefore knows that it cannot pause the running process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Paused(SystemExit):
 
 
 class Signal(NamedTuple):
-    """The current signal; `id` identifies it, at `deadline` the platform acts without the training."""
+    """A signal and its `id`. At `deadline` the platform acts even if the training has not acknowledged the signal."""
 
     signal: str = NONE
     id: str = ""
@@ -40,7 +40,7 @@ Callback = Callable[[Signal], None]
 
 
 class Asked:
-    """Holds the current signal, from a thread that waits for signals. Safe to use from several threads."""
+    """Stores the current signal, which a thread receives. Safe to use from several threads."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
         self._config = config
@@ -65,11 +65,11 @@ class Asked:
         self._start()
 
     def leaving(self) -> bool:
-        """Return whether the run is being paused; then the end of the process is not the end of the training."""
+        """Return whether the run is being paused. A paused run ends its process and continues in a later one."""
         return self._now.signal == PAUSE
 
     def answer(self, asked: Signal) -> Signal:
-        """Acknowledge a signal and return the next one; raises if the control plane refuses it."""
+        """Acknowledge a signal and return the next one. Raises if the control plane refuses the acknowledgement."""
         body = encode({"run_id": self._config.run_id, "id": asked.id})
         transport = Transport(self._config, self._policy.request_timeout)
         deadline = time.monotonic() + self._policy.settle_timeout
@@ -142,7 +142,7 @@ class Asked:
 
 
 class Unasked:
-    """The offline variant: there are no signals."""
+    """Replaces Asked without a control plane: there are no signals."""
 
     def now(self) -> Signal:
         """Return no signal."""
@@ -164,7 +164,7 @@ class Unasked:
 
 
 def _read(reply: Reply) -> Signal:
-    """Return the signal of a response; none if it cannot be parsed."""
+    """Return the signal in a response, or the signal none if the response cannot be parsed."""
     try:
         found = json.loads(reply.body)
     except ValueError:

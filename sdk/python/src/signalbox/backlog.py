@@ -1,8 +1,8 @@
 """The undelivered reports of one writer, by stream.
 
-Reports of a stream are sent in the order of the calls, one request at a time. Streams do not wait for
-each other, except lifecycle and artifact: those wait until all earlier reports are
-settled. Not thread-safe: used under the outbox's lock.
+Reports of a stream are sent in the order of the calls, one request at a time. Streams do not wait for each
+other, except lifecycle and artifact: they wait until all earlier reports are settled (delivered or refused).
+Not thread-safe: used under the outbox's lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .spool import Record, Spool
 from .wire import BARRIERS, LISTS, STREAMS, body
 
 FOREVER = float("inf")
-# After so many failures other streams no longer wait for the log, which must never harm a run.
+# After this many failures, other streams no longer wait for the log, because the log must never harm a run.
 LOG_PATIENCE = 3
 
 
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
 
 class Lane:
-    """One stream of one writer: the planned requests, then the reports not yet in a request."""
+    """One stream of one writer: its planned requests and the reports that are not in a request yet."""
 
     def __init__(self, stream: str) -> None:
         self.stream = stream
@@ -52,7 +52,7 @@ class Lane:
         self.size += record.size
 
     def oldest(self) -> float:
-        """Return the number of the oldest unsettled report; FOREVER if there is none."""
+        """Return the number of the oldest unsettled report, or FOREVER if all are settled."""
         if self.batches:
             return self.batches[0].records[0].n
         return self.pending[0].n if self.pending else FOREVER
@@ -76,7 +76,7 @@ class Lane:
         return max(self.not_before, self.born + policy.linger)
 
     def take(self, policy: Policy, now: float) -> List[Record]:
-        """Remove the reports of the next request from pending: at least one."""
+        """Remove the reports of the next request from pending and return them: at least one."""
         taken = [self.pending.popleft()]
         points, size = taken[0].points, taken[0].size
         while self.pending and self.stream in LISTS:
@@ -98,12 +98,12 @@ class Backlog:
         self.spool = spool
         self.urgent: float = -1.0  # reports up to this number are sent without lingering
         self.lanes: Dict[str, Lane] = {stream: Lane(stream) for stream in STREAMS}
-        self.unasked = False  # adopted, and the watermark is not known yet
+        self.unasked = False  # an adopted writer whose watermark is not known yet
         self._policy = policy
 
     @classmethod
     def restore(cls, left: Left, policy: Policy) -> Backlog:
-        """Return the backlog of a dead writer, with all reports urgent."""
+        """Return the backlog of a writer whose process has ended. All its reports are urgent."""
         backlog = cls(left.spool, policy)
         backlog.urgent = FOREVER
         backlog.unasked = bool(left.batches)
@@ -128,7 +128,7 @@ class Backlog:
         return min(ready, key=Lane.oldest, default=None)
 
     def wake_at(self, earlier_done: bool) -> float:
-        """Return when the next lane is due if no response arrives before, in monotonic seconds."""
+        """Return when the next lane is due, unless a response arrives earlier, in monotonic seconds."""
         free = (x for x in self.lanes.values() if self._free(x, earlier_done))
         return min((x.due(self._policy, self.urgent) for x in free), default=FOREVER)
 
@@ -154,11 +154,11 @@ class Backlog:
         return lane.batches[0]
 
     def key(self, batch: Batch) -> str:
-        """The request's Idempotency-Key."""
+        """Return the Idempotency-Key of the request."""
         return f"{self.spool.writer}:{batch.seq}"
 
     def body(self, batch: Batch) -> bytes:
-        """The request's bytes, read back from the spool."""
+        """Return the body of the request, read from the spool."""
         fragments = [self.spool.read(record) for record in batch.records]
         return body(self.spool.run_id, batch.stream, fragments)
 
@@ -172,7 +172,7 @@ class Backlog:
             self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
 
     def skip(self, marks: Mapping[str, int]) -> None:
-        """Settle the requests that the control plane already stores, by stream."""
+        """Settle the requests that the control plane has already stored. marks maps each stream to its watermark."""
         for stream, mark in marks.items():
             lane = self.lanes.get(stream)
             while lane is not None and lane.batches and lane.batches[0].seq <= mark:

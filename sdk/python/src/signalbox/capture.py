@@ -1,4 +1,4 @@
-"""Standard output and error, copied to the run's log as they are written."""
+"""Copies standard output and standard error to the run's log as they are written."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class _Tee:
 
 
 def fold(line: str) -> str:
-    """Return what a terminal shows of a line that a progress bar overwrote with CR."""
+    """Return the text that a terminal shows for a line that a progress bar has overwritten by carriage returns."""
     shown = line.rstrip("\r")
     return shown[shown.rfind("\r") + 1 :]
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    """Write as much as possible: a closed terminal must not end the training."""
+    """Write as much as possible and ignore errors: a closed terminal must not end the training."""
     try:
         while data:
             data = data[os.write(fd, data) :]

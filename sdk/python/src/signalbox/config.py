@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from .errors import ConfigError
 
-MOST = 4096  # characters of an address
+MOST = 4096  # maximum number of characters of an address
 
 
 class Config(NamedTuple):
@@ -27,8 +27,8 @@ class Config(NamedTuple):
         return f"Config(enabled={self.enabled}, endpoint={self.endpoint!r}, run_id={self.run_id!r})"
 
     def current(self) -> str:
-        """The current base URL of the ingest routes. After a move of the control plane it is read from
-        SERVICE_JOB_ENDPOINT_FILE; an unusable file changes nothing."""
+        """Return the base URL of the ingest routes. SERVICE_JOB_ENDPOINT_FILE contains the new URL after the address
+        of the control plane has changed; if the file is not usable, the URL stays the same."""
         if self.endpoint_file is None:
             return self.endpoint
         try:
@@ -40,7 +40,7 @@ class Config(NamedTuple):
 
 
 def load(env: Mapping[str, str]) -> Config:
-    """Read the environment; ConfigError names the wrong variable."""
+    """Read the environment. Raises ConfigError with the name of the variable that is missing or invalid."""
     flag = env.get("SERVICE_JOB_ENABLED")
     if flag not in ("0", "1"):
         got = "unset" if flag is None else repr(flag)

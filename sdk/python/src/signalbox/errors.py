@@ -10,11 +10,11 @@ class SignalboxError(Exception):
 
 
 class ConfigError(SignalboxError):
-    """The SERVICE_JOB_* environment is missing or contradicts itself."""
+    """The SERVICE_JOB_* environment is missing or inconsistent."""
 
 
 class SensitiveFileError(SignalboxError):
-    """A file to be uploaded has the name of a secret; nothing was sent."""
+    """The name of a file to be uploaded is typical of a secret. Nothing was sent."""
 
 
 class SpoolError(SignalboxError):
@@ -22,7 +22,7 @@ class SpoolError(SignalboxError):
 
 
 class Unreachable(SignalboxError):
-    """No response arrived; the same request can safely be repeated."""
+    """No response arrived. The same request can safely be repeated."""
 
 
 class IngestError(SignalboxError):

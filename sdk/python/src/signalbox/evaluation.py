@@ -1,4 +1,4 @@
-"""Evaluations of agents: opaque task keys, and rollouts in the shape and size of benchmark requests.
+"""Evaluations of agents: opaque task keys, and the split of rollouts into benchmark requests.
 
     key = signalbox.task_key(taskset_digest, task_id)
     run.rollouts("webshop", [{"task": key, "rollout": 0, "reward": 1.0, "turns": 7}], evaluation={...})
@@ -13,11 +13,11 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .wire import encode, finite
 
-MOST = 2000  # rollouts in one request
+MOST = 2000  # maximum number of rollouts in one request
 
 
 def task_key(taskset_digest: str, task: str) -> str:
-    """Return the key of a task: it is the same in every run of the taskset and reveals nothing about the task."""
+    """Return the key of a task. It is the same in every run of the taskset and reveals nothing about the task."""
     import hashlib
     import hmac
 

@@ -1,4 +1,4 @@
-"""Conversion of nested and foreign values to flat scalars; impossible conversions raise."""
+"""Converts nested values and numbers of other libraries to flat Python numbers; raises if that is impossible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN = (float, int, str, bool)
 
 
 def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
-    """Convert {"a": {"b": 1}} to [("a.b", 1)]; a value that is not a single number is a TypeError."""
+    """Convert {"a": {"b": 1}} to [("a.b", 1)]. Raises TypeError if a value is not a single number."""
     if not isinstance(values, Mapping):
         raise TypeError(f"log() takes a mapping of names to numbers, got {type(values).__name__}")
     flat: Dict[str, Scalar] = {}

@@ -18,7 +18,7 @@ _held: List["Outbox"] = []
 
 
 def watch(outbox: Outbox) -> None:
-    """Handle forks of this outbox as long as it exists."""
+    """Lock and reset this outbox at forks as long as it exists."""
     _open.add(outbox)
 
 

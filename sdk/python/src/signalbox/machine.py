@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 
 def picture() -> Dict[str, Any]:
-    """{python, packages{}, os, cuda?, driver?, nccl?, gpus[]?, git{}?}; imports no framework."""
+    """Return {python, packages{}, os, cuda?, driver?, nccl?, gpus[]?, git{}?}. Imports no framework."""
     found: Dict[str, Any] = {
         "python": platform.python_version(),
         "packages": packages(),
@@ -25,7 +25,7 @@ def picture() -> Dict[str, Any]:
 
 
 def node(env: Mapping[str, str], root: str = "/") -> Dict[str, Any]:
-    """{rank, host, cpu, mem_gb?, gpus[]?, ib[]?} of this machine in the run."""
+    """Return {rank, host, cpu, mem_gb?, gpus[]?, ib[]?} of this machine."""
     found: Dict[str, Any] = {
         "rank": _count(env, "SERVICE_JOB_NODE_RANK", "GROUP_RANK", "NODE_RANK"),
         "host": platform.node() or "unknown",
@@ -43,7 +43,7 @@ def first(env: Mapping[str, str], name: str) -> bool:
 
 
 def several(env: Mapping[str, str]) -> bool:
-    """Whether the run has more than one node."""
+    """Return whether the run has more than one node."""
     return _count(env, "SERVICE_JOB_NNODES", "GROUP_WORLD_SIZE", "NNODES") > 1
 
 
@@ -55,7 +55,7 @@ def _count(env: Mapping[str, str], *names: str) -> int:
 
 
 def processor(root: str = "/") -> Dict[str, Any]:
-    """{cores, model?} of the processor."""
+    """Return {cores, model?} of the processor."""
     found: Dict[str, Any] = {"cores": os.cpu_count() or 1}
     text = _read(os.path.join(root, "proc/cpuinfo"))
     model = re.search(r"^model name\s*:\s*(.+?)\s*$", text, re.MULTILINE)
@@ -71,7 +71,7 @@ def memory(root: str = "/") -> Optional[float]:
 
 
 def ports(root: str = "/") -> List[str]:
-    """InfiniBand ports and their rates, such as "mlx5_0/1: 400 Gb/sec (4X NDR)"."""
+    """Return the InfiniBand ports and their rates, such as "mlx5_0/1: 400 Gb/sec (4X NDR)"."""
     base = os.path.join(root, "sys/class/infiniband")
     found: List[str] = []
     for device in _names(base):
@@ -89,7 +89,7 @@ def _names(folder: str) -> List[str]:
 
 
 def packages() -> Dict[str, str]:
-    """Installed distributions and their versions."""
+    """Return the installed distributions and their versions."""
     from importlib import metadata
 
     found: Dict[str, str] = {}
@@ -107,7 +107,7 @@ def driver(proc: str = "/proc/driver/nvidia") -> Optional[str]:
 
 
 def gpus(proc: str = "/proc/driver/nvidia") -> List[str]:
-    """Models of the GPUs that the kernel module knows."""
+    """Return the models of the GPUs that the NVIDIA kernel module reports."""
     root = os.path.join(proc, "gpus")
     try:
         slots = sorted(os.listdir(root))
@@ -119,7 +119,7 @@ def gpus(proc: str = "/proc/driver/nvidia") -> List[str]:
 
 
 def git() -> Optional[Dict[str, Any]]:
-    """{commit, dirty} of the working folder; None if it is not a checkout."""
+    """Return {commit, dirty} of the working folder, or None if it is not a git checkout."""
     commit = _git("rev-parse", "HEAD")
     if not commit:
         return None

@@ -1,4 +1,4 @@
-"""The path from a reporting call to the control plane.
+"""The reports of a process, from the reporting call to their delivery.
 
 `put` writes to the spool and returns. One daemon thread, the sender, owns the connection. One lock
 guards all state and is never held during network calls. A forked child starts with its own writer
@@ -33,16 +33,16 @@ class Outbox:
         self.root = root
         self.policy = policy
         self.cond = threading.Condition()
-        self.backlogs: List[Backlog] = []  # adopted ones first, this process's own last
+        self.backlogs: List[Backlog] = []  # adopted backlogs first, the backlog of this process last
         self.refused: List[IngestError] = []
         self.closed_by: Optional[IngestError] = None  # the token itself was refused
         self.fault: Optional[str] = None  # the last network error
         self.paused_until = 0.0
-        self.outages = 0  # failures to reach the server at all, in a row
+        self.outages = 0  # consecutive failures to reach the server
         self.wake_time = FOREVER
         self.stopping = False
         self._notices: List[str] = []
-        self.own: Optional[Backlog] = None  # of this process; the others are adopted
+        self.own: Optional[Backlog] = None  # the backlog of this process; all others are adopted
         self._raised = 0
         self._temporary = temporary
         self._warned = False
@@ -50,13 +50,13 @@ class Outbox:
         forks.watch(self)
 
     def open(self) -> None:
-        """Create this process's spool and adopt those of dead processes of the same run."""
+        """Create the spool of this process and adopt the spools that ended processes of the run left behind."""
         with self.cond:
             self._open(adopting=True)
         self.speak()
 
     def adopt_orphans(self) -> Tuple[int, List[str]]:
-        """Adopt dead writers' spools; return the number of their reports and the skipped writers."""
+        """Adopt the spools of ended writers. Return the number of their reports and the skipped writers."""
         found, left_alone = 0, []
         with self.cond:
             held = {b.spool.writer for b in self.backlogs}
@@ -79,7 +79,7 @@ class Outbox:
         return found, left_alone
 
     def put(self, stream: str, items: Sequence[Tuple[bytes, int]]) -> int:
-        """Spool reports of (JSON, points), each durable once this returns; return the last one's number."""
+        """Spool reports, each (JSON, points), durable once this returns. Return the number of the last report."""
         with self.cond:
             own = self._open()
             now = time.monotonic()
@@ -92,7 +92,7 @@ class Outbox:
             return last
 
     def settle(self, n: int, timeout: float) -> None:
-        """Wait until report n and all before it are settled; UndeliveredError after the timeout."""
+        """Wait until report n and all earlier ones are settled. Raises UndeliveredError after the timeout."""
         with self.cond:
             own = self._open()
             own.urgent = max(own.urgent, n)
@@ -101,8 +101,8 @@ class Outbox:
                 raise self.undelivered()
 
     def flush(self, timeout: float, stuck: bool = True) -> bool:
-        """Wait until all reports so far are settled; False after the timeout. Without `stuck`,
-        a log stream that keeps failing is not waited for."""
+        """Wait until all reports so far are settled; return False after the timeout. Without `stuck`, do not
+        wait for a log stream that keeps failing."""
         with self.cond:
             marks = [(b, b.spool.next_n - 1) for b in self.backlogs]
             for backlog, n in marks:
@@ -134,7 +134,7 @@ class Outbox:
             self.backlogs, self.own = [], None
         self.speak()
         if self._temporary:
-            with contextlib.suppress(OSError):  # not empty: a child's reports are in it
+            with contextlib.suppress(OSError):  # the folder is not empty: it contains reports of a child process
                 os.rmdir(self.root)
         return owed
 
@@ -193,7 +193,7 @@ class Outbox:
             self._thread.start()
 
     def _kick(self) -> None:
-        if self.outages:  # a caller waits now: try at once and restart the pause from its base
+        if self.outages:  # a caller is waiting: try at once, and start again with the shortest pause
             self.paused_until, self.outages = 0.0, 1
         self.cond.notify_all()
 
@@ -207,7 +207,7 @@ class Outbox:
         return True
 
     def before_fork(self) -> None:
-        """Hold the lock, so that the child gets consistent state."""
+        """Take the lock before a fork, so that the child gets consistent state."""
         self.cond.acquire()
 
     def after_fork_in_parent(self) -> None:
@@ -215,7 +215,7 @@ class Outbox:
         self.cond.release()
 
     def after_fork_in_child(self) -> None:
-        """Drop the parent's spools and sender; the first report opens new ones."""
+        """Close the parent's spools in the child. The child's first report opens a new spool and starts a sender."""
         self.cond = threading.Condition()
         for backlog in self.backlogs:
             backlog.spool.close(remove=False)

@@ -1,6 +1,6 @@
-"""Packs a folder as one tar, with the same bytes for the same contents; and digests.
+"""Packs a folder as a tar and computes digests. The same contents always give the same bytes.
 
-What is named like a secret never gets into one, and is never uploaded by itself.
+A file whose name is typical of a secret is neither packed nor uploaded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .errors import SensitiveFileError
 if TYPE_CHECKING:
     import tarfile
 
-# Names of files that hold secrets, in any case.
+# Names that are typical of files with secrets, compared without regard to case.
 SENSITIVE = (
     ".env",
     ".env.*",
@@ -34,7 +34,7 @@ SENSITIVE = (
 
 
 def refuse_sensitive(name: str) -> None:
-    """Raise if a part of a path has the name of a secret."""
+    """Raise if a part of the path has a name that is typical of a secret."""
     import fnmatch
 
     for part in name.replace(os.sep, "/").split("/"):
@@ -96,7 +96,7 @@ def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
 
 
 def digest(path: str) -> Tuple[int, str]:
-    """Return size in bytes and hex SHA-256 of a file, read in pieces."""
+    """Return the size in bytes and the hex SHA-256 of a file. Reads it in pieces."""
     total, sha = 0, hashlib.sha256()
     with open(path, "rb") as file:
         while True:

@@ -10,9 +10,9 @@ class Policy(NamedTuple):
     """Times in seconds, sizes in bytes. The defaults are meant for production."""
 
     linger: float = 0.5  # how long a report may wait to be batched
-    max_bytes: int = 512 * 1024  # of one request
-    max_points: int = 1000  # of one request
-    chunk_bytes: int = 1024 * 1024  # of one validation request
+    max_bytes: int = 512 * 1024  # maximum size of one request
+    max_points: int = 1000  # maximum number of points in one request
+    chunk_bytes: int = 1024 * 1024  # maximum size of one validation request
     backoff_base: float = 0.5
     backoff_cap: float = 30.0
     request_timeout: float = 30.0
@@ -20,13 +20,13 @@ class Policy(NamedTuple):
     log_timeout: float = 5.0  # finish waits this long for log lines that fail with 5xx
     term_timeout: float = 5.0  # flush on SIGTERM before the signal is handled
     exit_timeout: float = 10.0  # flush at interpreter exit when finish() was not called
-    sync_every: float = 1.0  # fdatasync of the spool: the reports of this time a power cut can lose
+    sync_every: float = 1.0  # interval of fdatasync of the spool; a power cut can lose the reports of this time
     signal_wait: float = 50.0  # one request waits this long for a signal; proxies often time out at 60
-    segment_bytes: int = 32 * 1024 * 1024  # of one spool file
+    segment_bytes: int = 32 * 1024 * 1024  # maximum size of one spool file
 
 
 def draw() -> float:
-    """Uniform in [0, 1). The random module is not used: training seeds it, and importing it takes time."""
+    """Return a uniform number in [0, 1). The random module is not used: training seeds it, and its import is slow."""
     return int.from_bytes(os.urandom(6), "big") / float(1 << 48)
 
 

@@ -16,8 +16,8 @@ class Left(NamedTuple):
     """An adopted spool and its unsettled reports, in order."""
 
     spool: Spool
-    batches: List[Tuple[str, int, List[Record]]]  # planned, not settled
-    pending: List[Record]  # not planned
+    batches: List[Tuple[str, int, List[Record]]]  # planned requests that are not settled
+    pending: List[Record]  # reports that are not in a request yet
     damaged: int  # requests or reports that cannot be restored
 
 
@@ -39,7 +39,7 @@ def _age(entry: os.DirEntry[str]) -> Tuple[int, str]:
 
 
 def adopt(root: str, writer: str, run_id: str, limit: int) -> Optional[Left]:
-    """Adopt a dead writer's spool; None if the writer is alive, gone, or of another run."""
+    """Adopt the spool of an ended writer. Return None if the writer still runs, has no spool or is of another run."""
     folder = os.path.join(root, writer)
     try:
         lock = os.open(os.path.join(folder, "lock"), os.O_RDWR)

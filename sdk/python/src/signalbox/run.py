@@ -1,4 +1,4 @@
-"""The run, the API of training code."""
+"""The run: the API with which training code reports."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Run:
             self._report("hparams", [(encode({"params": params}), 1)])
 
     def log(self, values: Mapping[str, Any], step: int) -> None:
-        """Report metrics of one step; nested names are joined by dots, each value is one number."""
+        """Report metrics of one step. Nested names are joined by dots; each value must be one number."""
         at, ts = flatten.step_of(step), now()
         points = [
             point(key, at, value, ts)
@@ -103,7 +103,7 @@ class Run:
             return
 
     def capture_output(self) -> None:
-        """Copy standard output and error to the log from now on, including those of children."""
+        """From now on, copy standard output and error to the log, including the output of child processes."""
         with self._lock:
             if self._capture is None:
                 self._capture = Capture(self.text)
@@ -146,7 +146,7 @@ class Run:
         return self._sink.asked().now().signal == CHECKPOINT
 
     def should_stop(self) -> bool:
-        """Return whether the run is being stopped or paused: then leave the loop soon."""
+        """Return whether the run is being stopped or paused. If it is, the training loop must end soon."""
         return self._sink.asked().now().signal in (STOP, PAUSE)
 
     def on_signal(self, callback: Callback) -> None:
@@ -175,7 +175,7 @@ class Run:
             self.nodes([machine.node(os.environ)])
 
     def nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Report the hardware of nodes of a run on several nodes: {rank, host, gpus, ib, cpu, mem_gb} of each."""
+        """Report the hardware of the nodes of a run, each as {rank, host, gpus, ib, cpu, mem_gb}."""
         told = [dict(node) for node in nodes]
         if told:
             self._report("environment_nodes", [(encode(finite({"nodes": told})), 1)])
@@ -187,13 +187,13 @@ class Run:
         self._report("benchmark", [(encode(finite(body)), 1)])
 
     def hardware(self, points: Iterable[Mapping[str, Any]]) -> None:
-        """Report sampled points of {node, gpu, key, value}; ts is added if missing."""
+        """Report hardware samples, each {node, gpu, key, value}; ts is added if missing."""
         ts = now()
         shaped = [{"ts": ts, **p, "value": number(flatten.scalar(p["key"], p["value"]))} for p in points]
         self._points("hardware", [encode(finite(p)) for p in shaped])
 
     def monitor(self, interval: float = 10.0) -> None:
-        """Sample the machine every `interval` seconds from now on, in the first process of each node."""
+        """From now on, report hardware samples every `interval` seconds, in the first process of each node."""
         from . import machine
         from .sampler import Sampler
 
@@ -205,7 +205,7 @@ class Run:
                 self._sampler.start()
 
     def _sampled(self, points: List[Dict[str, Any]]) -> None:
-        """Spool without raising earlier refusals: the training code must get them, not this thread."""
+        """Spool without raising earlier refusals: they must be raised in the training code, not in this thread."""
         with contextlib.suppress(SignalboxError, OSError):
             self._sink.put("hardware", [(b",".join(encode(finite(p)) for p in points), len(points))])
 
@@ -223,7 +223,7 @@ class Run:
         self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
 
     def flush(self, timeout: float = 60.0) -> bool:
-        """Wait until all reports so far are settled; False after the timeout."""
+        """Wait until all reports so far are settled; return False after the timeout."""
         return self._sink.flush(timeout)
 
     def finish(self, timeout: float = 60.0) -> int:
@@ -265,7 +265,7 @@ class Run:
             finally:
                 self.finish()
             return
-        try:  # the caller's exception takes precedence over ours
+        try:  # the caller's exception takes precedence over an error of reporting
             if self._ended is None:
                 self.failed(_summary(error))
             self.finish()
@@ -276,7 +276,7 @@ class Run:
         if event in EVENTS[2:]:
             self._ended = event
             if self._sink.asked().leaving():
-                return  # a pause is not the end: the next attempt continues
+                return  # a paused run has not ended: the next attempt continues it
         if self._capture is not None:
             self._capture.drain()
         self._report("lifecycle", [(encode({"event": event, "ts": now()}), 1)], settle=True)
@@ -289,7 +289,7 @@ class Run:
             self._report(stream, [(b",".join(group), len(group)) for group in groups])
 
     def _report(self, stream: str, items: List[Tuple[bytes, int]], settle: bool = False) -> None:
-        """Spool the reports, then raise earlier refusals: an error loses no report."""
+        """Spool the reports, then raise earlier refusals. No report is lost if this raises."""
         try:
             n = self._sink.put(stream, items)
             if settle:

@@ -1,6 +1,6 @@
-"""Samples of the machine while training runs: GPUs where nvidia-smi is, processor, memory, disk, network.
+"""Samples of the machine while training runs: GPUs (with nvidia-smi), processor, memory, disk, network.
 
-What cannot be read is left out: a sampler never harms a run.
+Values that cannot be read are omitted: a sampler never harms a run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 Point = Dict[str, Any]
 Report = Callable[[List[Point]], None]
 
-SMI_TIMEOUT = 10.0  # seconds; a hung driver must not pile up processes
+SMI_TIMEOUT = 10.0  # seconds; with a hung driver, processes must not accumulate
 # The fields of nvidia-smi and the names of the figures: percent, bytes, watts, degrees Celsius.
 FIGURES: Tuple[Tuple[str, str, float], ...] = (
     ("utilization.gpu", "util", 1.0),
@@ -28,7 +28,7 @@ SECTOR = 512  # bytes, on every disk
 
 
 class Probe:
-    """Reads one machine. Rates are computed between two readings: the first has none."""
+    """Reads one machine. Rates are computed between two readings, so the first reading has none."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Probe:
         return found
 
     def _processor(self) -> Tuple[float, float]:
-        """Return the ticks of all processors so far: total, and busy."""
+        """Return the ticks of all processors since boot: total and busy."""
         for line in self._lines("proc/stat"):
             if line.startswith("cpu "):
                 ticks = [float(word) for word in line.split()[1:9]]
@@ -103,7 +103,7 @@ class Probe:
         return {"net_rx": rx, "net_tx": tx} if seen else {}
 
     def _disks(self) -> Dict[str, float]:
-        """Return the bytes of whole disks: partitions and stacked devices would count twice."""
+        """Return the bytes of whole disks. Partitions and stacked devices are omitted: they would count twice."""
         try:
             names = set(os.listdir(os.path.join(self._root, "sys/block")))
         except OSError:
@@ -125,7 +125,7 @@ class Probe:
 
 
 def gpus(env: Mapping[str, str]) -> List[Tuple[str, str, float]]:
-    """(GPU, figure, value) of the GPUs that this process may use; empty without nvidia-smi."""
+    """Return (GPU, figure, value) for the GPUs that this process may use; empty without nvidia-smi."""
     visible = env.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in ("", "-1", "NoDevFiles"):
         return []
@@ -145,7 +145,7 @@ def gpus(env: Mapping[str, str]) -> List[Tuple[str, str, float]]:
         for (_, key, scale), word in zip(FIGURES, values):
             try:
                 found.append((index, key, float(word) * scale))
-            except ValueError:  # "[N/A]": the GPU does not report it
+            except ValueError:  # "[N/A]": the GPU does not report this figure
                 continue
     return found
 

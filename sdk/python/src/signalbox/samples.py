@@ -1,4 +1,4 @@
-"""Validation rounds: samples in the four fields the console renders, the rest in `extra`."""
+"""Validation rounds: the four fields of a sample that the console shows; all other fields are in `extra`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHOWN = ("user", "assistant", "env", "reward")
 
 
 def sample(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return one sample: unknown keys move to `extra`, next to the caller's own."""
+    """Return one sample. Unknown keys are moved to `extra` and merged with the caller's `extra`."""
     if not isinstance(given, Mapping):
         raise TypeError(f"a validation sample must be a mapping, got {type(given).__name__}")
     shaped: Dict[str, Any] = {k: finite(given[k]) for k in SHOWN if given.get(k) is not None}
@@ -28,7 +28,7 @@ def chunks(
     accuracy: Optional[float],
     limit: int,
 ) -> List[bytes]:
-    """Yield the round's requests, each at most about `limit` bytes; a sample is never split."""
+    """Yield the requests of the round, each of at most about `limit` bytes. A sample is never split."""
     groups: List[List[bytes]] = [[]]
     size = 0
     for given in samples:

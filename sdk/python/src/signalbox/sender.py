@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .outbox import Outbox
 
 Job = Tuple[Backlog, Lane, Batch, bytes]
-# The token itself is refused: no report of this process can succeed any more.
+# Statuses that refuse the token: no later report of this process can succeed.
 CREDENTIAL = (401, 403)
 
 
@@ -52,7 +52,7 @@ class Sender:
         return [b for b in box.backlogs if b.unasked]
 
     def _next(self) -> Optional[Job]:
-        """Return a due request, or None after a wait. The lock is held on call and on return."""
+        """Return a due request, or wait and return None. The caller holds the lock; it is released during the wait."""
         box, now = self._box, time.monotonic()
         if box.closed_by is None and box.paused_until <= now:
             try:
@@ -100,13 +100,13 @@ class Sender:
             return
         with box.cond:
             if backlog not in box.backlogs:
-                return  # closed meanwhile: the spool keeps the report for a replay
+                return  # the outbox was closed meanwhile; the report stays in the spool
             box.outages = 0
             self._answer(backlog, lane, batch, reply)
             box.cond.notify_all()
 
     def _ask(self, adopted: List[Backlog]) -> None:
-        """Skip requests that dead writers delivered without recording it."""
+        """Skip requests that ended writers delivered but did not record as delivered."""
         box = self._box
         try:
             reply = self._transport.get("watermark", {"run_id": box.config.run_id})
@@ -171,7 +171,7 @@ class Sender:
 
 
 def _marks(reply: Reply) -> Dict[str, Dict[str, int]]:
-    """{stream: {writer: highest contiguous seq}}; empty for any other response."""
+    """Return {stream: {writer: highest contiguous seq}}, or {} if the response has another form."""
     try:
         found = json.loads(reply.body) if reply.ok else {}
     except ValueError:

@@ -16,8 +16,8 @@ Flush = Callable[[float], bool]
 
 
 def on_term(flush: Flush, policy: Policy) -> None:
-    """Flush on SIGTERM. A previously installed handler runs at once; without one the signal ends the
-    process as usual, after at most policy.term_timeout seconds."""
+    """Flush on SIGTERM. A handler that was installed earlier runs at once. Without such a handler, the signal ends
+    the process as usual, after at most policy.term_timeout seconds."""
     if threading.current_thread() is not threading.main_thread():
         return
     earlier = signal.getsignal(signal.SIGTERM)

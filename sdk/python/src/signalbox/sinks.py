@@ -21,7 +21,7 @@ class Sink(Protocol):
     """The interface that a Run uses to deliver its reports."""
 
     def put(self, stream: str, items: Items) -> int:
-        """Keep reports; return the number of the last one."""
+        """Store reports; return the number of the last one."""
 
     def settle(self, n: int) -> None:
         """Wait until report n is settled."""
@@ -56,7 +56,7 @@ class Online:
         self._asked = Asked(config, policy)
 
     def put(self, stream: str, items: Items) -> int:
-        """Spool and return."""
+        """Write the reports to the spool and return."""
         return self.box.put(stream, items)
 
     def settle(self, n: int) -> None:
@@ -82,7 +82,7 @@ class Online:
         return self._asked
 
     def close(self, timeout: float) -> Optional[Exception]:
-        """Also deliver the reports that children of this process left."""
+        """Deliver and close. Also deliver reports that child processes left in the spool."""
         self._asked.end()
         self.box.adopt_orphans()
         began = time.monotonic()
@@ -132,7 +132,7 @@ class Offline:
         return {"path": os.path.abspath(file), "size_bytes": digest(file)[0]}
 
     def asked(self) -> Unasked:
-        """Return the offline variant."""
+        """Return an Unasked, which never has a signal."""
         return Unasked()
 
     def close(self, timeout: float) -> Optional[Exception]:
@@ -141,7 +141,7 @@ class Offline:
 
 
 def _whole(stream: str, fragment: bytes) -> bytes:
-    """Return a line of the file: a metrics fragment is points joined by commas and gets brackets."""
+    """Return a line of the file. A metrics fragment consists of points joined by commas, so brackets are added."""
     return b"[" + fragment + b"]" if stream in ("metrics", "hardware") else fragment
 
 

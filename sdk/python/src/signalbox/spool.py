@@ -1,14 +1,14 @@
 """One writer's append-only record of reports, planned requests and deliveries.
 
 A writer is a folder `<root>/<uuid4 hex>` with segments `00000001.log` and up, and a `lock` that
-its process holds for as long as it lives. A segment is lines of `<crc32, 8 hex> <kind> <rest>`:
+its process holds until it ends. A segment consists of lines of `<crc32, 8 hex> <kind> <rest>`:
 
     H <json>                         run_id, and the counters at the moment the segment began
     R <n> <stream> <count> <json>    a report, in the order of the calls; count is its points
     B <stream> <seq> <first> <last> <k>   a request: the k reports of the stream in that range
-    A <stream> <seq> <status>        its answer: delivered (2xx) or refused for good
+    A <stream> <seq> <status>        its response: delivered (2xx) or permanently refused
 
-The B line is on disk before the first try, so that every later try, by whomever, sends the same
+The B line is on disk before the first try, so that every later try, even by another process, sends the same
 key with the same body. Methods are not thread-safe: the outbox calls them under its lock.
 """
 
@@ -23,7 +23,7 @@ from .wire import encode
 
 try:
     import fcntl
-except ImportError:  # Windows has no locks: the user must use one process per spool folder
+except ImportError:  # Windows has no such locks: use a separate spool folder for each process
     fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
@@ -69,7 +69,7 @@ class Segment:
 
 
 class Spool:
-    """The folder of one writer, held under its lock."""
+    """The folder of one writer, whose lock this process holds."""
 
     def __init__(self, folder: str, writer: str, run_id: str, lock: int, limit: int) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Spool:
 
     @classmethod
     def create(cls, root: str, run_id: str, limit: int) -> Spool:
-        """Create a writer. Its folder gets its name only once it is locked."""
+        """Create a writer. Its folder gets its final name only after it is locked."""
         import uuid
 
         writer = uuid.uuid4().hex
@@ -139,7 +139,7 @@ class Spool:
         return found
 
     def drop_before(self, n: int) -> None:
-        """Delete old segments with only reports before n."""
+        """Delete old segments that contain only reports before n."""
         for number in sorted(self.segments)[:-1]:
             if self.segments[number].last_n >= n:
                 return
@@ -188,7 +188,7 @@ def line(content: bytes) -> bytes:
 
 
 def parse(raw: bytes) -> Optional[Tuple[bytes, bytes]]:
-    """(kind, rest) of a line without its newline, or None if the checksum is wrong."""
+    """Return (kind, rest) of a line without its newline, or None if the checksum is wrong."""
     content = raw[9:]
     if raw[:9] != b"%08x " % zlib.crc32(content) or content[1:2] != b" ":
         return None
@@ -196,7 +196,7 @@ def parse(raw: bytes) -> Optional[Tuple[bytes, bytes]]:
 
 
 def hold(lock: int) -> bool:
-    """Try to lock the writer without waiting; False if a live process holds the lock."""
+    """Try to lock the writer without waiting. Return False if a running process holds the lock."""
     if fcntl is None:
         return True
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .config import Config
 
 AGENT = "signalbox-python/0.1.0"
-MAX_RETRY_AFTER = 300.0  # longer values are capped: callers time out before
+MAX_RETRY_AFTER = 300.0  # longer values are reduced to this: callers would time out before
 
 
 class Reply(NamedTuple):
@@ -26,12 +26,12 @@ class Reply(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the status is 2xx."""
+        """Return whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def transient(self) -> bool:
-        """Whether to repeat the request. A 501 needs an administrator, not a repeat."""
+        """Return whether to repeat the request. A 501 is not repeated: an admin must change the configuration."""
         return self.status in (408, 429) or (self.status >= 500 and self.status != 501)
 
 
@@ -46,16 +46,16 @@ class Transport:
         self._conn: Optional[http.client.HTTPConnection] = None
 
     def post(self, route: str, key: str, content: bytes) -> Reply:
-        """POST a JSON body; Unreachable without a usable response."""
+        """POST a JSON body. Raises Unreachable if there is no usable response."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return self._send("POST", route, content, headers)
 
     def send(self, route: str, content: bytes) -> Reply:
-        """POST a JSON body that is safe to repeat; Unreachable without a usable response."""
+        """POST a JSON body that is safe to repeat. Raises Unreachable if there is no usable response."""
         return self._send("POST", route, content, {"Content-Type": "application/json"})
 
     def get(self, route: str, query: Mapping[str, object]) -> Reply:
-        """GET with a query; Unreachable without a usable response."""
+        """GET with a query. Raises Unreachable if there is no usable response."""
         return self._send("GET", f"{route}?{urlencode(query)}", None, {})
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ def put(
         try:
             conn.request("PUT", target, body=content, headers=sent)
         except (BrokenPipeError, ConnectionResetError):
-            # The server may have sent its response (413, 403) before it read the body: use that response.
+            # The server may have responded (413, 403) before it read the whole body: use that response.
             if conn.sock is None:
                 raise
         response = conn.getresponse()
@@ -160,13 +160,13 @@ def _reply(response: http.client.HTTPResponse) -> Reply:
     status = response.status
     kind = response.getheader("Content-Type", "")
     if 200 <= status < 300 and content and "json" not in kind:
-        # A proxy's page instead of the control plane's response does not count.
+        # A page of a proxy is not a response of the control plane.
         status = 502
     return Reply(status, content, wait)
 
 
 def _wait(after: str) -> Optional[float]:
-    """Retry-After, seconds or a date, as seconds from now; None if absent."""
+    """Return Retry-After, given as seconds or a date, in seconds from now; None if absent."""
     if not after:
         return None
     if after.isdigit():

@@ -15,9 +15,9 @@ from .policy import Policy, backoff, draw
 from .transport import Reply, Transport, put
 from .wire import detail
 
-# A signed URL may expire or become invalid when its issuer restarts; repeated refusals are an error.
+# A signed URL may expire or become invalid when its issuer restarts. After this many refusals the upload fails.
 REFUSALS = 3
-# Bytes per second at which a store may verify an upload before it responds.
+# The slowest speed, in bytes per second, at which the store may verify an upload before it responds.
 SLOWEST = 20e6
 
 
