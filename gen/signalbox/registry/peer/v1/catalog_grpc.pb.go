@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: signalbox/registry/peer/v1/catalog.proto
 
-// What the registry provides for the other services.
+// The methods of the registry that other services call to resolve references.
 
 package registrypeerv1
 
@@ -38,14 +38,14 @@ type CatalogPeerServiceClient interface {
 	// caller of the request. It writes nothing, so a submission that is refused leaves no trace. A package that is not
 	// accepted is refused as by ResolvePackage.
 	ResolveSubmission(ctx context.Context, in *ResolveSubmissionRequest, opts ...grpc.CallOption) (*ResolveSubmissionResponse, error)
-	// GetCatalogRecipe returns every version of a recipe. ResolveSubmission includes it; during an upgrade, jobs of the
-	// previous version still calls it.
+	// GetCatalogRecipe returns every version of a recipe. The list is empty if the catalog does not have the recipe.
+	// ResolveSubmission includes the list; during an upgrade, the previous version of jobs still calls GetCatalogRecipe.
 	GetCatalogRecipe(ctx context.Context, in *GetCatalogRecipeRequest, opts ...grpc.CallOption) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the access rights of the caller of the request, and writes an audit entry
 	// for each protected dataset that a job is about to read.
 	ResolveBindings(ctx context.Context, in *ResolveBindingsRequest, opts ...grpc.CallOption) (*ResolveBindingsResponse, error)
-	// FindProtected returns the references to datasets that are protected or do not exist. What was made from them is
-	// not shown to the public.
+	// FindProtected returns the references to datasets that are protected or do not exist. Results derived from them must
+	// not become public.
 	FindProtected(ctx context.Context, in *FindProtectedRequest, opts ...grpc.CallOption) (*FindProtectedResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
 	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
@@ -121,14 +121,14 @@ type CatalogPeerServiceServer interface {
 	// caller of the request. It writes nothing, so a submission that is refused leaves no trace. A package that is not
 	// accepted is refused as by ResolvePackage.
 	ResolveSubmission(context.Context, *ResolveSubmissionRequest) (*ResolveSubmissionResponse, error)
-	// GetCatalogRecipe returns every version of a recipe. ResolveSubmission includes it; during an upgrade, jobs of the
-	// previous version still calls it.
+	// GetCatalogRecipe returns every version of a recipe. The list is empty if the catalog does not have the recipe.
+	// ResolveSubmission includes the list; during an upgrade, the previous version of jobs still calls GetCatalogRecipe.
 	GetCatalogRecipe(context.Context, *GetCatalogRecipeRequest) (*GetCatalogRecipeResponse, error)
 	// ResolveBindings resolves references with the access rights of the caller of the request, and writes an audit entry
 	// for each protected dataset that a job is about to read.
 	ResolveBindings(context.Context, *ResolveBindingsRequest) (*ResolveBindingsResponse, error)
-	// FindProtected returns the references to datasets that are protected or do not exist. What was made from them is
-	// not shown to the public.
+	// FindProtected returns the references to datasets that are protected or do not exist. Results derived from them must
+	// not become public.
 	FindProtected(context.Context, *FindProtectedRequest) (*FindProtectedResponse, error)
 	// ResolvePackage returns an accepted package, with the access rights of the caller of the request. For any other
 	// package it returns the refusal of the responsible gate; an unknown package and a hidden one have the same text.
