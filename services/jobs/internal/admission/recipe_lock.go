@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
@@ -40,4 +41,13 @@ func sameField(name, lock, catalog string) error {
 	}
 	return Refuse(Recipe, "%s is %s in recipe.lock.json and %s in the catalog; `signalbox recipe lock --update` renews the lock",
 		name, lock, catalog)
+}
+
+// checkHparams checks the hyperparameters against the recipe's schema.
+func checkHparams(d *Draft) error {
+	err := jobspec.CheckParams(d.Recipe.ParamsSchema, d.Spec.Hparams)
+	if bad, ok := errors.AsType[*jobspec.ParamError](err); ok {
+		return Refuse(Hparams, "%s", bad.Error())
+	}
+	return err
 }
