@@ -47,9 +47,9 @@ func (r *VisibilityRows) batch() int {
 	return batchSize
 }
 
-// Set updates all rows of a project and returns the version that they have now. It is newer than c.Version if a newer
-// change was stored before. The first transaction also stores the change for rows inserted later. If there are more
-// rows than Batch, further transactions update the rest. An interrupted Set can be repeated.
+// Set gives all rows of a project the new visibility and returns the version that they have now. That version is newer
+// than c.Version if a newer change is already stored. Each transaction updates at most Batch rows of each table. The
+// first one also stores the change, so that rows inserted later get it. An interrupted Set can be repeated.
 func (r *VisibilityRows) Set(ctx context.Context, c VisibilityChange) (version int64, err error) {
 	for more := true; more; {
 		err = pg.InTx(ctx, r.Pool, func(ctx context.Context, tx pgx.Tx) error {

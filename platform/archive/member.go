@@ -44,7 +44,7 @@ func inside(name string) bool {
 func (w *walk) take(name string, folder bool) error {
 	folded := strings.ToLower(name)
 	if file, taken := w.names[folded]; taken && (file || !folder) {
-		return refuse("%s appears twice", shown(name))
+		return refuse("%s appears twice; upper and lower case count as the same", shown(name))
 	}
 	w.names[folded] = !folder
 	for dir := path.Dir(folded); dir != "."; dir = path.Dir(dir) {

@@ -34,7 +34,7 @@ func TestSettings(t *testing.T) {
 		"valid password":                      {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "a1b2c3d4"}, ""},
 		"short password":                      {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": "1234567"}, "at least 8 bytes"},
 		"longest password":                    {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1024)}, ""},
-		"password too long for login":         {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1025)}, "longer than 1024"},
+		"password too long for login":         {map[string]string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD": strings.Repeat("x", 1025)}, "at most 1024 bytes"},
 		"maximum hours":                       {map[string]string{"SERVICE_JWT_HOURS": "720"}, ""},
 	} {
 		cfg := &auth.Config{}

@@ -51,9 +51,9 @@ func missingNames(top, page string) []string {
 	return out
 }
 
-// repositoryPath reports whether a word in backticks is a path from the root of the repository. It is one
-// if its first element exists there. A path to a source file that is three levels deep is one as well, so
-// that a removed top-level folder is detected.
+// repositoryPath reports whether a word in backticks is meant as a path from the root of the repository. This
+// holds if its first element exists at the root. It also holds for a source file below at least three folders:
+// if its top-level folder was removed, the caller must report the path as missing.
 func repositoryPath(top, word string) bool {
 	first, rest, deep := strings.Cut(word, "/")
 	if !deep || first == "" || standIn.MatchString(word) {

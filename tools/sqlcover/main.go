@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	allow := flag.String("allow", "sqlcover/allow.txt", "file of exceptions, one `PATH: BEGINNING` a line")
+	allow := flag.String("allow", "sqlcover/allow.txt", "`file` of exceptions, one per line: PATH: BEGINNING OF THE STATEMENT # reason")
 	flag.Parse()
 	if flag.NArg() != 2 {
 		flag.Usage()

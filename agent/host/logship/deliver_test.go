@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// request is a request to the log route. The test sends the response to respond.
+// request is a request to the log route. The test sends the response on the channel respond.
 type request struct {
 	key, text string
 	body      []byte

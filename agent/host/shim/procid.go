@@ -55,7 +55,8 @@ func (i Identity) Signal(sig syscall.Signal) bool {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	// The descriptor always refers to the process that Alive checks, even if the pid is reused.
+	// Open the descriptor before Alive checks the pid. If Alive then returns true, the descriptor refers to this process,
+	// and the signal cannot reach another one even if the pid is reused afterwards.
 	return i.Alive() && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
 }
 

@@ -48,7 +48,8 @@ func (a *auth) GetMetadata(_ context.Context, in *authpeerv1.GetMetadataRequest,
 	return &authpeerv1.Metadata{Body: []byte(a.body)}, a.err
 }
 
-// fine returns a fake auth whose every call succeeds with an empty JSON object.
+// fine returns a fake auth whose calls all succeed. The calls for forms return an empty JSON object; GetMetadata returns
+// a document that contains only the issuer.
 func fine() *auth {
 	return &auth{response: &authpeerv1.OAuthAnswer{Status: 200, Body: []byte(`{}`)}, body: `{"issuer":"https://box.example"}`}
 }

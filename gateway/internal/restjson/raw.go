@@ -50,7 +50,7 @@ func (r *reader) keepObject(dst []byte) ([]byte, error) {
 	dst = append(dst, '{')
 	err := r.object(func(name string) error {
 		if strings.IndexByte(name, 0) >= 0 {
-			return r.wrong(fault.TypeValue, "String should not contain NUL")
+			return r.wrong(fault.TypeValue, "Name should not contain NUL")
 		}
 		if dst[len(dst)-1] != '{' {
 			dst = append(dst, ',')

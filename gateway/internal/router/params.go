@@ -30,7 +30,7 @@ func NewParams(rt *Route) (*Params, error) {
 	service, method, _ := strings.Cut(rt.RPC, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
 	if err != nil {
-		return nil, fmt.Errorf("route %s %s: %w", rt.Method, rt.Pattern, err)
+		return nil, fmt.Errorf("route %s %s: find the descriptor of service %s: %w", rt.Method, rt.Pattern, service, err)
 	}
 	sd, ok := d.(protoreflect.ServiceDescriptor)
 	if !ok || sd.Methods().ByName(protoreflect.Name(method)) == nil {

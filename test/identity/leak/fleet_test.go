@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// orders calls the changing routes of fleets, nodes, hardware and public links as an admin.
+// orders sends, as an admin, requests that change fleets, nodes, the hardware configuration and public links.
 func (h *installation) orders(ctx context.Context, t *testing.T) {
 	t.Helper()
 	do := func(method, path string, body, out any) {

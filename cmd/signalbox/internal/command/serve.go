@@ -72,7 +72,8 @@ func (d *demo) contrast(ctx context.Context, q e2eflow.Sample) error {
 	return d.loop.StopRevision(ctx, untrained)
 }
 
-// deploy registers the run's GGUF artifact of that kind, deploys and promotes it, and creates a token for it.
+// deploy registers the run's last artifact of the given kind in the format GGUF, deploys and promotes it, and creates a
+// token for the deployment.
 func (d *demo) deploy(ctx context.Context, l *e2eflow.Loop, kind, name string) error {
 	version, err := d.register(ctx, l, kind)
 	if err != nil {
@@ -97,7 +98,7 @@ func (d *demo) deploy(ctx context.Context, l *e2eflow.Loop, kind, name string) e
 	return nil
 }
 
-// register creates a model version from the run's GGUF artifact of that kind.
+// register creates a model version from the run's last artifact of the given kind in the format GGUF.
 func (d *demo) register(ctx context.Context, l *e2eflow.Loop, kind string) (e2eflow.ModelVersion, error) {
 	artifact, err := l.FindArtifact(ctx, kind, "gguf")
 	if err != nil {

@@ -55,7 +55,7 @@ func serve(t *testing.T, dir string, flags map[string]string) *whole {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() {
-		// The shim is not needed, because no work is started.
+		// Exec is the command that starts the shim of a work. This test starts no work, so the command never runs.
 		done <- Run(ctx, Options{ReadyFile: readyFile, Flags: all, Out: w.out, Log: w.log, Exec: []string{"/bin/false"}})
 	}()
 	var once sync.Once

@@ -76,7 +76,8 @@ func (m mask) text(s string, limit int) string {
 	return s
 }
 
-// unescaped replaces sequences such as \u0041 by their characters. A text that is not JSON may contain the key so.
+// unescaped replaces sequences such as \u0041 by their characters, because even a text that is not JSON may contain the
+// key in this form.
 func unescaped(s string) string {
 	before, rest, found := strings.Cut(s, `\u`)
 	if !found {

@@ -20,7 +20,7 @@ import (
 // kind is the name of projects in errors and in the audit.
 const kind = "project"
 
-// defaultKey is the key of the project that requests without a project use.
+// defaultKey is the key of the default project. A request that does not contain a project uses it.
 const defaultKey = "default"
 
 // The visibilities: who may read the content of a project in addition to its members.

@@ -50,7 +50,7 @@ const (
 var (
 	// ErrAccountUnusable means that a session cannot be opened or extended: the account is unknown or disabled, it
 	// has changed since its credential was checked, or the session has ended.
-	ErrAccountUnusable = errors.New("the account is unknown, disabled or changed")
+	ErrAccountUnusable = errors.New("the account is unknown, disabled or changed, or the session has ended")
 	// errRefresh is the error for every invalid refresh token.
 	errRefresh = errors.New("invalid refresh token")
 	// errToken is the error for every invalid access token; callers do not learn the cause.

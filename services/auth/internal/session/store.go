@@ -139,7 +139,7 @@ func useRefresh(ctx context.Context, tx pgx.Tx, hash []byte, at time.Time) (sess
 }
 
 // usedRefresh returns the session of a used token and when the token was used. It returns errRefresh if the token is
-// unknown, or expired without being used.
+// unknown or was never used.
 func usedRefresh(ctx context.Context, tx pgx.Tx, hash []byte) (sessionID string, usedAt time.Time, err error) {
 	err = tx.QueryRow(ctx, `SELECT session_id, used_at FROM refresh_token WHERE hash = $1 AND used_at IS NOT NULL`, hash).
 		Scan(&sessionID, &usedAt)

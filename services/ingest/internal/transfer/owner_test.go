@@ -89,7 +89,7 @@ func TestServer_TransferOwned_lateReportDoesNotUndo(t *testing.T) {
 	b := open(t)
 	b.keep("run_1", "usr_1")
 	b.transfer("usr_1", "usr_2")
-	b.keep("run_1", "usr_1") // a response that jobs sent before the transfer arrives after it
+	b.keep("run_1", "usr_1") // from a response that the jobs service sent before the transfer
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))
 	b.keep("run_1", "usr_2")
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))

@@ -203,7 +203,8 @@ func (s *session) sendDesired(ctx context.Context, has []Key, always bool) error
 	return nil
 }
 
-// desired returns the works that the node should have. Every other work that it reported is desired gone.
+// desired returns the works that the node should have, and an entry with DESIRED_GONE for every other work that the
+// node reported.
 func desired(wanted []*Work, has []Key, ingestEndpoint string) ([]*jobsv1.Work, error) {
 	works := make([]*jobsv1.Work, 0, len(wanted))
 	named := make(map[string]bool, len(wanted))

@@ -81,7 +81,8 @@ func (s Store) JobsToCheckpoint(ctx context.Context, q pg.Querier, nodeID string
 			AND NOT EXISTS (SELECT FROM drain_pause d WHERE d.job_id = j.id AND d.attempt = j.attempt) ORDER BY j.id`, nodeID))
 }
 
-// RecordCheckpointRequest records that the job's current attempt received a checkpoint request.
+// RecordCheckpointRequest records that a drain requested a checkpoint from the job's current attempt, so that the drain does
+// not request another.
 func (s Store) RecordCheckpointRequest(ctx context.Context, q pg.Querier, jobID string) error {
 	_, err := q.Exec(ctx, `INSERT INTO drain_pause (job_id, attempt, asked_at) SELECT id, attempt, clock_timestamp() FROM job WHERE id = $1
 		ON CONFLICT DO NOTHING`, jobID)

@@ -80,7 +80,7 @@ func (w *Watcher) observe(ctx context.Context, status *jobspeerv1.WorkStatus) er
 	o := observationFromProto(status)
 	wanted, err := w.Book.Observe(ctx, o)
 	if err != nil {
-		return fmt.Errorf("apply work %s: %w", o.WorkID, err)
+		return fmt.Errorf("apply the status of work %s: %w", o.WorkID, err)
 	}
 	if wanted || o.Phase == revision.PhaseGone {
 		return nil

@@ -24,8 +24,9 @@ func scanVersion(row pgx.Row) (*Version, error) {
 	return v, err
 }
 
-// InsertVersion stores a new version. It returns false if the name is taken. If the version with that name is still
-// uploading, v replaces it in two cases: both have the same creator, or the upload was created no later than left.
+// InsertVersion stores a new version. If the name is taken, it replaces the existing version only if that one is still
+// uploading, has another digest, and either has the same creator or was created before the time left. Otherwise
+// InsertVersion returns false.
 func (Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version, tasksetSHA256 string, left time.Time) (bool, error) {
 	tag, err := tx.Exec(ctx, `INSERT INTO environment_version AS old (`+versionColumns+`, taskset_sha256)
 		VALUES (@id, @environment_id, @version, @state, @reason, @digest, @manifest, @package_sha256, @package_bytes, @creator_id,
