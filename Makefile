@@ -34,7 +34,7 @@ help:
 build:
 	@echo "building (about two minutes if the Go modules are not in the cache)"
 	@mkdir -p bin
-	@GOGC=400 go build -o bin/ -ldflags '-s -w -X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION)' $(BINARIES)
+	@GOGC=off GOMEMLIMIT=2GiB go build -o bin/ -ldflags '-s -w -X github.com/signalbox-dev/signalbox/internal/version.build=$(VERSION)' $(BINARIES)
 
 demo: build
 	@scripts/tools/postgres.sh > /dev/null

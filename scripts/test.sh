@@ -78,12 +78,14 @@ part() {
   "$@" || failed+=("$name")
   echo "-- $name: $((SECONDS - t0)) s"
 }
+# Garbage collection takes a fifth of the time of compilers and linkers: let them collect only above 2 GiB. The tests
+# run without these settings. Vet runs in make lint.
+compiler=(GOGC=off GOMEMLIMIT=2GiB)
 gotest() { # NAME ARGUMENT...: run go test and print the progress by package
   local name=$1
   shift
-  # Garbage collection takes a fifth of the compilers' time, so reduce it for them. The tests run without
-  # this setting. Vet runs in make lint.
-  GOGC=400 go test -json -vet=off -exec 'env -u GOGC' "${flags[@]}" "$@" 2>&1 | python3 scripts/progress.py "$log/$name.times"
+  env "${compiler[@]}" go test -json -vet=off -exec 'env -u GOGC -u GOMEMLIMIT' "${flags[@]}" "$@" 2>&1 |
+    python3 scripts/progress.py "$log/$name.times"
 }
 # Tests write the SQL statements that they run into this folder, for the last part. It is kept, because Go does not run
 # unchanged packages again. A new folder has a new name, which makes all of them run.
@@ -98,7 +100,6 @@ part "programs" make --no-print-directory build
 scripts/tools/postgres.sh > /dev/null
 scripts/tools/redis.sh > /dev/null
 # Packages that start complete installations are tested last. Before them come the packages that wait for the S3 server.
-# test/e2e takes longest and mostly waits, so it runs beside all others.
 mapfile -t tested < <(go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -v '^[^ ]*/gen/')
 packages=() last=() installations=()
 for line in "${tested[@]}"; do
@@ -109,23 +110,22 @@ for line in "${tested[@]}"; do
     *) packages+=("${line%% *}") ;;
   esac
 done
-# Build the S3 server, run the Python tests and then test/e2e while the other Go tests run.
+# Build the S3 server, then run the tests in Python and those of the tools, while the other Go tests run.
 beside() {
   local rc=0
   tool s3server || true
   fetch "Python" scripts/python-test.sh || rc=1
-  gotest e2e -timeout 40m ./test/e2e || rc=1
-  echo "-- s3server, Python, e2e: done after $((SECONDS - begun)) s"
-  return $rc
+  part "tools" env GOWORK=off "${compiler[@]}" go -C tools test -vet=off ./...
+  return $((rc + ${#failed[@]}))
 }
 beside &
 beside=$!
 # Tests spend most of their time waiting for databases and other tests, so run more of them at once than
 # there are cores.
 part "packages" gotest packages -p 3 -parallel 4 "${packages[@]}" "${last[@]}"
-part "tools" env GOWORK=off GOGC=400 go -C tools test -vet=off ./...
-part "installations" gotest installations -timeout 40m -p 2 "${installations[@]}"
-wait "$beside" || failed+=("Python or e2e")
+wait "$beside" || failed+=("Python or tools")
+# test/e2e takes as long as the others together, and all of them mostly wait for processes.
+part "installations" gotest installations -timeout 40m -p 3 ./test/e2e "${installations[@]}"
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 
 echo "-- ten slowest packages, in seconds"

@@ -56,7 +56,7 @@ func (l *Loop) Register(ctx context.Context, a Artifact) (ModelVersion, error) {
 	return v, nil
 }
 
-// Deploy creates a deployment and its first revision. If serving is nil, the default engine is used.
+// Deploy creates a deployment and its first revision. If serving is nil, the default engine runs on one thread.
 func (l *Loop) Deploy(ctx context.Context, name string, v ModelVersion, serving map[string]any) error {
 	if err := l.create(ctx, "/api/model-deployments", map[string]any{"name": name}, &l.Deployment); err != nil {
 		return fmt.Errorf("create the deployment: %w", err)
@@ -66,10 +66,11 @@ func (l *Loop) Deploy(ctx context.Context, name string, v ModelVersion, serving 
 
 // Revise adds a revision to the deployment.
 func (l *Loop) Revise(ctx context.Context, v ModelVersion, serving map[string]any) error {
-	body := map[string]any{"source": map[string]any{"model_id": v.ModelID, "version": v.Version}}
-	if serving != nil {
-		body["serving"] = serving
+	if serving == nil {
+		// Several threads of so small a model wait for each other in busy loops, which takes seconds on a busy machine.
+		serving = map[string]any{"args": []string{"--threads", "1"}}
 	}
+	body := map[string]any{"source": map[string]any{"model_id": v.ModelID, "version": v.Version}, "serving": serving}
 	var made Revision // decode into an empty value, so that no field of the last revision remains
 	if err := l.create(ctx, "/api/model-deployments/"+l.Deployment.ID+"/revisions", body, &made); err != nil {
 		return fmt.Errorf("create the revision: %w", err)

@@ -85,7 +85,7 @@ func TestDeploy(t *testing.T) {
 	require.Equal(t, Revision{ID: "rev_2", Number: 2, State: "pending"}, l.Revision, "no field of the last revision remains")
 	all := a.requests()
 	require.Equal(t, map[string]any{"source": map[string]any{"model_id": "mdl_1", "version": 3.0}, "serving": map[string]any{"engine": "command"}}, all[1].body)
-	require.Equal(t, map[string]any{"source": map[string]any{"model_id": "mdl_1", "version": 4.0}}, all[len(all)-1].body)
+	require.Equal(t, map[string]any{"source": map[string]any{"model_id": "mdl_1", "version": 4.0}, "serving": map[string]any{"args": []any{"--threads", "1"}}}, all[len(all)-1].body)
 }
 
 func TestLoop_AwaitReady_failedRevision(t *testing.T) {

@@ -13,7 +13,7 @@ if [ ! -x "$bin" ]; then
   mkdir -p .cache/bin
   build=$(mktemp -d "$PWD/.cache/bin/.s3server-XXXXXX")
   trap 'rm -rf "$build"' EXIT
-  GOGC=400 GOWORK=off CGO_ENABLED=0 go build -C $source -o "$build/s3server" \
+  GOGC=off GOMEMLIMIT=2GiB GOWORK=off CGO_ENABLED=0 go build -C $source -o "$build/s3server" \
     -gcflags='github.com/...=-N -l -dwarf=false' -ldflags='-s -w' . >&2
   mv "$build/s3server" "$bin"
 fi

@@ -206,7 +206,7 @@ func receive(sub redis.PubSubConn, wake func(runs []string)) (established bool, 
 			wake(strings.Split(string(m.Data), ","))
 		case redis.Pong:
 			if !established {
-				return false, errors.New("Redis replied to a ping before it replied to the subscription")
+				return false, errors.New("reply to a ping before the reply to the subscription")
 			}
 		case error:
 			return established, m
