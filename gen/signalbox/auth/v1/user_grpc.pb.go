@@ -40,9 +40,9 @@ type UserServiceClient interface {
 	// ListUsers lists users by username, ignoring case.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*User, error)
-	// UpdateUser changes role and names, and disables or enables the account. The role is read on each call: after a
-	// demotion the next call that needs the admin role is 403. Disabling ends the sessions at once, and each access
-	// token with its next call.
+	// UpdateUser changes the role, the email address and the display name, and disables or enables the account. The role
+	// is read on each call: after a demotion, the next call that needs the admin role fails with 403. Disabling ends the
+	// user's sessions at once and rejects every later call with their access tokens.
 	UpdateUser(ctx context.Context, in *UpdateUserRequest, opts ...grpc.CallOption) (*User, error)
 	// ResetPassword generates a new password, shown once, and ends every session of the user.
 	ResetPassword(ctx context.Context, in *ResetPasswordRequest, opts ...grpc.CallOption) (*ResetPasswordResponse, error)
@@ -142,9 +142,9 @@ type UserServiceServer interface {
 	// ListUsers lists users by username, ignoring case.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
 	GetUser(context.Context, *GetUserRequest) (*User, error)
-	// UpdateUser changes role and names, and disables or enables the account. The role is read on each call: after a
-	// demotion the next call that needs the admin role is 403. Disabling ends the sessions at once, and each access
-	// token with its next call.
+	// UpdateUser changes the role, the email address and the display name, and disables or enables the account. The role
+	// is read on each call: after a demotion, the next call that needs the admin role fails with 403. Disabling ends the
+	// user's sessions at once and rejects every later call with their access tokens.
 	UpdateUser(context.Context, *UpdateUserRequest) (*User, error)
 	// ResetPassword generates a new password, shown once, and ends every session of the user.
 	ResetPassword(context.Context, *ResetPasswordRequest) (*ResetPasswordResponse, error)
