@@ -29,7 +29,7 @@ type Node struct {
 	dir       string
 }
 
-// Load reads the node from a folder. It returns fs.ErrNotExist if there is none.
+// Load reads the node from a folder. It returns fs.ErrNotExist if the folder contains no node.
 func Load(dir string) (Node, error) {
 	n := Node{dir: dir}
 	err := localfile.ReadJSON(filepath.Join(dir, nodeFile), &n)
@@ -100,7 +100,7 @@ type Membership struct {
 	Log       *slog.Logger
 }
 
-// LoadOrJoin returns this agent's node. If there is none, it joins the fleet and retries until ctx ends or
+// LoadOrJoin returns this agent's node. If the folder contains no node, it joins the fleet and retries until ctx ends or
 // the control plane rejects the agent.
 func (m Membership) LoadOrJoin(ctx context.Context) (Node, error) {
 	n, err := Load(m.Dir)

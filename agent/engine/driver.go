@@ -59,7 +59,7 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(Drivers()))
 }
 
-// Find returns the driver with the name in the spec. It returns an error if there is none.
+// Find returns the driver with the name in the spec. It returns an error if no driver has that name.
 func Find(spec executor.EngineSpec) (Driver, error) {
 	d, ok := Drivers()[spec.Driver]
 	if !ok {

@@ -1,5 +1,5 @@
 // Package version provides the name of the running build. `make build` links the name in (scripts/version.sh). A
-// build without it is named after the commit that the go command recorded, or dev if there is none. The same commit
+// build without it is named after the commit that the go command recorded, or dev if it recorded none. The same commit
 // always has the same name.
 package version
 

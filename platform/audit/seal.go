@@ -26,7 +26,7 @@ const (
 // Keeper stores signed heads where the administrators of the database cannot change them.
 type Keeper interface {
 	Put(ctx context.Context, heads ...Checkpoint) error
-	// Last returns the highest position of a stored head, 0 if there is none.
+	// Last returns the highest position of a stored head, or 0 if no head is stored.
 	Last(ctx context.Context) (int64, error)
 }
 

@@ -46,7 +46,7 @@ func WithToken(ctx context.Context, raw string, expires time.Time) context.Conte
 	return context.WithValue(ctx, tokenKey{}, carried{raw, expires})
 }
 
-// Token returns the token to forward, or "" if there is none or it has expired. The calls of a stream that outlives
+// Token returns the token to forward, or "" if ctx has no token or the token has expired. The calls of a stream that outlives
 // its token are made without a caller, as the service.
 func Token(ctx context.Context, now time.Time) string {
 	c, ok := ctx.Value(tokenKey{}).(carried)

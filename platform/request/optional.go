@@ -22,7 +22,7 @@ func NonZeroTime(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// TimeOf returns the time of a timestamp, or nil if there is none.
+// TimeOf returns the time of a timestamp, or nil if the timestamp is nil.
 func TimeOf(ts *timestamppb.Timestamp) *time.Time {
 	if ts == nil {
 		return nil
@@ -31,7 +31,7 @@ func TimeOf(ts *timestamppb.Timestamp) *time.Time {
 	return &t
 }
 
-// TimeOrZero returns the time of a timestamp, or the zero time if there is none.
+// TimeOrZero returns the time of a timestamp, or the zero time if the timestamp is nil.
 func TimeOrZero(ts *timestamppb.Timestamp) time.Time {
 	if ts == nil {
 		return time.Time{}

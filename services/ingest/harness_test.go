@@ -173,7 +173,7 @@ func (h *fixture) replica(cfg ingest.Config) *replica {
 	return r
 }
 
-// signed is a connection that signs each call as the user in the context (see as), or as usr_owner if there is none.
+// signed is a connection that signs each call as the user in the context (see as), or as usr_owner if the context has no user.
 type signed struct {
 	grpc.ClientConnInterface
 	h   *fixture

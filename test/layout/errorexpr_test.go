@@ -116,7 +116,7 @@ func parameter(fn *ast.FuncDecl, name string) int {
 	return slices.Index(names(fn.Type.Params), name)
 }
 
-// codeResult returns the index of the string result with the name code, or -1 if there is none.
+// codeResult returns the index of the string result with the name code, or -1 if no result has that name.
 func codeResult(fn *ast.FuncDecl) int {
 	if fn == nil || fn.Type.Results == nil {
 		return -1

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Program returns the path of the server program. It fails the test if there is none.
+// Program returns the path of the server program. It fails the test if the program is not installed.
 func Program(t testing.TB) string {
 	t.Helper()
 	path, err := find(exec.LookPath)

@@ -76,7 +76,7 @@ func collect(rows pgx.Rows, err error) ([]Membership, error) {
 	return list, nil
 }
 
-// FindByUsername returns the account with this username, or the NotFound error if there is none.
+// FindByUsername returns the account with this username, or a NotFound error if no account has it.
 func FindByUsername(ctx context.Context, q pg.Querier, username string) (Account, error) {
 	a, err := ByUsername(ctx, q, username)
 	if errors.Is(err, ErrUnknown) {

@@ -59,7 +59,7 @@ func (Store) InsertPin(ctx context.Context, tx pgx.Tx, shareID string, run int, 
 	return nil
 }
 
-// Pin returns one part of a pinned link's content, or errGone if there is none.
+// Pin returns one part of a pinned link's content, or errGone if that part is not stored.
 func (Store) Pin(ctx context.Context, q pg.Querier, shareID string, run int, part string) (data []byte, err error) {
 	err = q.QueryRow(ctx, `SELECT data FROM share_pin WHERE share_id = $1 AND run = $2 AND part = $3`, shareID, run, part).Scan(&data)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -138,7 +138,7 @@ func (d *Deployment) saved(rows int64, err error) error {
 	return nil
 }
 
-// Pending returns the ID of the deployment whose pending revision is revisionID, or "" if there is none.
+// Pending returns the ID of the deployment whose pending revision is revisionID, or "" if no deployment waits for it.
 func (*Store) Pending(ctx context.Context, q pg.Querier, revisionID string) (string, error) {
 	var id string
 	err := q.QueryRow(ctx, `SELECT id FROM deployment WHERE pending_revision_id = $1`+keptRow, revisionID).Scan(&id)

@@ -77,7 +77,7 @@ type Version struct {
 	Packed    bool
 	Facts     json.RawMessage
 	CreatedAt time.Time
-	// CardDigest is the digest of the newest card, or nil if there is none.
+	// CardDigest is the digest of the newest card, or nil if the model has no card.
 	CardDigest *string
 	// PromotedBy is the user who last put the version into production.
 	PromotedBy *string

@@ -50,7 +50,7 @@ func (s Store) InsertVersion(ctx context.Context, tx pgx.Tx, v *Version) (kept *
 	return v, true, nil
 }
 
-// ByDigest returns the version of a model with this digest, or nil if there is none.
+// ByDigest returns the version of a model with this digest, or nil if no version has it.
 func (Store) ByDigest(ctx context.Context, q pg.Querier, modelID, digest string) (*Version, error) {
 	v, err := pg.One[Version](q.Query(ctx, `SELECT `+versionShown+` FROM model_version WHERE model_id = $1 AND digest = $2`,
 		modelID, digest))
