@@ -27,7 +27,7 @@ if [ -z "${TMPDIR:-}" ] && [ "$(stat -f -c %T /dev/shm 2> /dev/null)" = tmpfs ] 
   chmod 755 "$TMPDIR"
 fi
 clean() { # stop the database server, which would otherwise run for some seconds after the tests
-  kill "${fetching:-}" "${beside:-}" 2> /dev/null || true
+  kill "${fetching:-}" "${python:-}" "${modules:-}" "${beside:-}" 2> /dev/null || true
   case ${TMPDIR:-} in /dev/shm/signalbox-test.*)
     local server
     server=$TMPDIR/signalbox-pgtest-$(id -u)
@@ -95,6 +95,19 @@ export PGTEST_STATEMENTS
 flags=(-timeout 15m)
 if [ -n "${RACE:-}" ]; then flags=(-timeout 25m -race); fi
 
+# Downloading modules takes as long as compiling the standard library, so do both at once. The tests in Python need
+# neither.
+modules() {
+  go list -deps -test ./... > /dev/null
+  GOWORK=off go -C test/blobtest/s3server list -deps > /dev/null
+  GOWORK=off go -C tools list -deps -test ./... > /dev/null
+}
+fetch "Python" scripts/python-test.sh &
+python=$!
+fetch "modules" modules &
+modules=$!
+part "standard library" env "${compiler[@]}" go build std
+wait "$modules" || true # the build reports what is missing
 part "programs" make --no-print-directory build
 # Both are small and needed at once.
 scripts/tools/postgres.sh > /dev/null
@@ -110,20 +123,18 @@ for line in "${tested[@]}"; do
     *) packages+=("${line%% *}") ;;
   esac
 done
-# Build the S3 server, then run the tests in Python and those of the tools, while the other Go tests run.
+# Build the S3 server and run the tests of the tools while the other Go tests run.
 beside() {
-  local rc=0
   tool s3server || true
-  fetch "Python" scripts/python-test.sh || rc=1
-  part "tools" env GOWORK=off "${compiler[@]}" go -C tools test -vet=off ./...
-  return $((rc + ${#failed[@]}))
+  fetch "tools" env GOWORK=off "${compiler[@]}" go -C tools test -vet=off ./...
 }
 beside &
 beside=$!
 # Tests spend most of their time waiting for databases and other tests, so run more of them at once than
 # there are cores.
 part "packages" gotest packages -p 3 -parallel 4 "${packages[@]}" "${last[@]}"
-wait "$beside" || failed+=("Python or tools")
+wait "$beside" || failed+=("tools")
+wait "$python" || failed+=("Python")
 # test/e2e takes as long as the others together, and all of them mostly wait for processes.
 part "installations" gotest installations -timeout 40m -p 3 ./test/e2e "${installations[@]}"
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"

@@ -10,6 +10,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -27,12 +28,12 @@ func roomy() map[string]string { return map[string]string{"SERVICE_JOBS_NODE_SLO
 
 func TestSplitInstallation_killedProcesses(t *testing.T) {
 	w := newWire(t)
-	s := testenv.Split(t, testenv.Options{OwnEnvironments: true, Env: w.env()})
-	w.connect(t, s)
 	rows := matrix(victims())
 	if !all() {
 		rows = some(rows, 4, draw.Seed(t))
 	}
+	s := testenv.Split(t, testenv.Options{OwnEnvironments: buildsEnvironments(rows), Env: w.env()})
+	w.connect(t, s)
 	for _, r := range rows {
 		t.Run(r.String(), func(t *testing.T) { (&walk{T: t, s: s, w: w, row: r}).run() })
 	}
@@ -40,15 +41,21 @@ func TestSplitInstallation_killedProcesses(t *testing.T) {
 
 func TestSingleProcess_killed(t *testing.T) {
 	w := newWire(t)
-	s := testenv.Single(t, testenv.Options{OwnEnvironments: true, Env: w.env()})
-	w.connect(t, s)
 	rows := matrix([]string{"signalboxd"})
 	if !all() {
 		rows = some(rows, 1, draw.Seed(t)+4) // the stage that the four rows of TestSplitInstallation leave out
 	}
+	s := testenv.Single(t, testenv.Options{OwnEnvironments: buildsEnvironments(rows), Env: w.env()})
+	w.connect(t, s)
 	for _, r := range rows {
 		t.Run(r.String(), func(t *testing.T) { (&walk{T: t, s: s, w: w, row: r}).run() })
 	}
+}
+
+// buildsEnvironments reports whether a row needs an environment that is being built. Such a row deletes environments, so
+// it cannot use the shared ones.
+func buildsEnvironments(rows []row) bool {
+	return slices.ContainsFunc(rows, func(r row) bool { return r.stage == environment })
 }
 
 // walk tests one row: it trains and serves a model stage by stage and kills the row's process in the row's

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,8 +44,8 @@ type training struct {
 	reports    *client.Client
 }
 
-// train submits a command that writes its token to a file, prints a line and waits for the file finish. bound lists the
-// datasets that the job reads.
+// train submits a command that writes its token to a file, prints a line and waits until the named pipe finish is
+// opened for writing. bound lists the datasets that the job reads.
 func (b *builder) train(bound ...string) *training {
 	b.Helper()
 	datasets := map[string]any{}
@@ -53,8 +54,8 @@ func (b *builder) train(bound ...string) *training {
 	}
 	raw := sha256.Sum256([]byte(b.address()))
 	name := "given-" + hex.EncodeToString(raw[:8])
-	command := `echo "training begins"; printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/$0.new" && mv "$SERVICE_JOB_WORKDIR/$0.new" "$SERVICE_JOB_WORKDIR/$0"
-		until [ -e "$SERVICE_JOB_WORKDIR/finish" ]; do sleep 0.05; done; echo "training ends"`
+	command := `echo "training begins"; mkfifo "$SERVICE_JOB_WORKDIR/finish"; printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/$0.new" && mv "$SERVICE_JOB_WORKDIR/$0.new" "$SERVICE_JOB_WORKDIR/$0"
+		read -r end < "$SERVICE_JOB_WORKDIR/finish"; echo "training ends"`
 	var made struct {
 		ID    string `json:"id"`
 		RunID string `json:"run_id"`
@@ -130,7 +131,10 @@ func (r *training) upload(name string, data []byte) string {
 // finish ends the command and waits until the job has succeeded.
 func (r *training) finish() {
 	r.b.Helper()
-	require.NoError(r.b, os.WriteFile(filepath.Join(r.dir, "finish"), nil, 0o644))
+	r.b.await("the command waits for its end", func() bool {
+		pipe, err := os.OpenFile(filepath.Join(r.dir, "finish"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err == nil && pipe.Close() == nil
+	})
 	r.b.await("the job succeeds", func() bool {
 		var now struct {
 			State string `json:"state"`

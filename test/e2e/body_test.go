@@ -45,7 +45,7 @@ func drawn(t *testing.T) []route.Route {
 
 // TestEveryRoute sends requests that must be rejected to every route of an installation.
 func TestEveryRoute(t *testing.T) {
-	for name, start := range testenv.Shapes() {
+	for name, start := range testenv.DrawnShapes(t) {
 		t.Run(name, func(t *testing.T) { everyRoute(t, start(t, testenv.Options{})) })
 	}
 }

@@ -67,7 +67,7 @@ func end(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) e
 }
 
 func TestCustomCommands(t *testing.T) {
-	for name, start := range testenv.Shapes() {
+	for name, start := range testenv.DrawnShapes(t) {
 		t.Run(name, func(t *testing.T) { customCommands(t, start(t, testenv.Options{})) })
 	}
 }

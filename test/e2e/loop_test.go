@@ -82,7 +82,7 @@ func serve(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop)
 }
 
 func TestLoop(t *testing.T) {
-	for name, start := range testenv.Shapes() {
+	for name, start := range testenv.DrawnShapes(t) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			s := start(t, testenv.Options{})

@@ -149,7 +149,7 @@ func refusals() map[string]refusal {
 
 // TestRefusals submits jobs that each gate rejects. It requires that no row and no object is left behind.
 func TestRefusals(t *testing.T) {
-	for name, start := range testenv.Shapes() {
+	for name, start := range testenv.DrawnShapes(t) {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t, start(t, testenv.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
 		})

@@ -28,19 +28,20 @@ func TestRestarts(t *testing.T) {
 		again func(s *testenv.Stand)
 	}
 	single := (*testenv.Stand).StartSingle
-	for shape, ways := range map[string]map[string]way{
+	ways := map[string]map[string]way{
 		"single": {"Ctrl-C": {interrupt, single}, "kill": {killed, single}},
 		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killed, startAll}},
-	} {
+	}
+	for shape, start := range testenv.DrawnShapes(t) {
 		t.Run(shape, func(t *testing.T) {
 			ctx := t.Context()
-			s := testenv.Shapes()[shape](t, testenv.Options{})
+			s := start(t, testenv.Options{})
 			l := train(ctx, t, s)
 			q := serve(ctx, t, s, l)
 			_, err := l.AwaitTraffic(ctx, 1)
 			require.NoError(t, err)
 			places := staffed(t, l)
-			for name, w := range ways {
+			for name, w := range ways[shape] {
 				t.Run(name, func(t *testing.T) {
 					paths := resources(t, l, places)
 					before := everything(ctx, t, l, paths)

@@ -59,7 +59,7 @@ func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 			s.AwaitServing()
 		}
 	}
-	for shape, ways := range map[string]map[string]func(s *testenv.Stand){
+	ways := map[string]map[string]func(s *testenv.Stand){
 		"single": {
 			"ctrl-c": func(s *testenv.Stand) { interrupt(t, s); s.StartSingle() },
 			"kill":   func(s *testenv.Stand) { killed(t, s); s.StartSingle() },
@@ -68,11 +68,12 @@ func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 			"ctrl-c": one(func(p *testenv.Process) { _, ok := p.Stop(testenv.Patience); require.True(t, ok, p.Tail()) }),
 			"kill":   one((*testenv.Process).Kill),
 		},
-	} {
+	}
+	for shape, start := range testenv.DrawnShapes(t) {
 		t.Run(shape, func(t *testing.T) {
-			s := testenv.Shapes()[shape](t, testenv.Options{})
+			s := start(t, testenv.Options{})
 			l := s.Loop(ctx)
-			for name, restart := range ways {
+			for name, restart := range ways[shape] {
 				t.Run(name, func(t *testing.T) {
 					minted(ctx, t, s, l, name)
 					restart(s)

@@ -17,11 +17,11 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestEdge runs the tests on both kinds of installation. The last test stops the installation.
+// TestEdge tests an installation from outside. The last test stops the installation.
 func TestEdge(t *testing.T) {
-	for _, shape := range []string{"single", "split"} {
+	for shape, start := range testenv.DrawnShapes(t) {
 		t.Run(shape, func(t *testing.T) {
-			s := testenv.Shapes()[shape](t, testenv.Options{})
+			s := start(t, testenv.Options{})
 			admin := signIn(t, s)
 			t.Run("every call through gRPC", func(t *testing.T) { everyCall(t, s, admin, member(t, s, admin)) })
 			t.Run("examples of the gRPC page", func(t *testing.T) { examples(t, s, admin) })

@@ -7,11 +7,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"maps"
 	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/internal/e2eflow"
 	"github.com/signalbox-dev/signalbox/platform/clock"
 	"github.com/signalbox-dev/signalbox/platform/secret"
+	"github.com/signalbox-dev/signalbox/test/draw"
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
@@ -51,9 +54,21 @@ type Options struct {
 	OwnEnvironments bool
 }
 
+// Start starts an installation of one shape.
+type Start func(t testing.TB, o Options) *Stand
+
 // Shapes returns the two ways to start an installation.
-func Shapes() map[string]func(t testing.TB, o Options) *Stand {
-	return map[string]func(t testing.TB, o Options) *Stand{"single": Single, "split": Split}
+func Shapes() map[string]Start { return map[string]Start{"single": Single, "split": Split} }
+
+// DrawnShapes returns the shapes that this run of the test covers. `make test` covers one, which the seed selects;
+// `make test-long` covers both.
+func DrawnShapes(t testing.TB) map[string]Start {
+	t.Helper()
+	all, drawn := Shapes(), map[string]Start{}
+	for _, name := range draw.Some(draw.New(t), 1, slices.Sorted(maps.Keys(all))) {
+		drawn[name] = all[name]
+	}
+	return drawn
 }
 
 // Patience is the time limit for one stage of a test, such as a training, on a busy machine.
