@@ -20,12 +20,12 @@ type Lesson struct {
 // pairs that are held out.
 func TwoDigits() Lesson { return Lesson{Digits: 2, Pairs: 4000, Hparams: map[string]any{}} }
 
-// OneDigit is the lesson of the test suites. Training takes about 4 s and reaches an exact match of about 0.33 on the
-// 20% of the pairs that are held out. It ends after max_steps even on a slow machine; max_seconds is only an upper
+// OneDigit is the lesson of the test suites. Training takes about 3 s and reaches an exact match of 0.4 on the 20% of
+// the pairs that are held out. It ends after max_steps even on a slow machine; max_seconds is only an upper
 // limit.
 func OneDigit() Lesson {
 	return Lesson{Digits: 1, Pairs: 100, Hparams: map[string]any{
-		"train.batch": 20, "train.max_steps": 500, "optim.lr": 0.002, "train.max_seconds": 60,
+		"train.batch": 20, "train.max_steps": 300, "optim.lr": 0.002, "train.max_seconds": 60,
 	}}
 }
 

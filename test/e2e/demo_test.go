@@ -69,6 +69,7 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
 	cmd := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
 	// If the test ends early, interrupt the demo so that it also stops its server.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute
+	cmd.Env = append(os.Environ(), "PATH="+testenv.PathWithUV(t))
 	cmd.Dir = testenv.Root(t) // the demo starts bin/signalboxd relative to its working directory
 	t.Cleanup(func() {
 		for _, pid := range testenv.Left(dir) {

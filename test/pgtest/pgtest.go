@@ -57,16 +57,14 @@ func New(tb testing.TB, schemas ...Schema) *DB {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), limit)
 	defer cancel()
-	admin, release, err := server(ctx)
-	require.NoError(tb, err, "start Postgres for the test")
-	tb.Cleanup(release)
-	db, err := clone(ctx, admin, schemas)
+	conn := open(ctx, tb)
+	db, err := clone(ctx, conn, schemas)
 	require.NoError(tb, err, "create a database for the test")
 	db.tb = tb
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		require.NoError(tb, drop(ctx, admin, db.Name))
+		require.NoError(tb, drop(ctx, conn, db.Name))
 	})
 	return db
 }
@@ -75,16 +73,16 @@ func New(tb testing.TB, schemas ...Schema) *DB {
 // pool is closed before the database is dropped.
 func (db *DB) Pool(schema string) *pgxpool.Pool {
 	db.tb.Helper()
-	return db.open(pg.Config{URL: db.URL(schema), AllowUnsafe: true}, schema)
+	return db.pool(pg.Config{URL: db.URL(schema), AllowUnsafe: true}, schema)
 }
 
 // OwnerPool returns a pool for the schema with the role that owns it, for tests that manipulate tables.
 func (db *DB) OwnerPool(schema string) *pgxpool.Pool {
 	db.tb.Helper()
-	return db.open(pg.Config{URL: db.OwnerURL(schema), AllowUnsafe: true, MaxConns: 2}, schema)
+	return db.pool(pg.Config{URL: db.OwnerURL(schema), AllowUnsafe: true, MaxConns: 2}, schema)
 }
 
-func (db *DB) open(cfg pg.Config, schema string) *pgxpool.Pool {
+func (db *DB) pool(cfg pg.Config, schema string) *pgxpool.Pool {
 	db.tb.Helper()
 	pool, err := pg.Open(Context(db.tb), cfg, schema, slog.New(slog.DiscardHandler))
 	require.NoError(db.tb, err)
@@ -114,20 +112,28 @@ func Admin(tb testing.TB) secret.String {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), limit)
 	defer cancel()
-	admin, release, err := server(ctx)
-	require.NoError(tb, err, "start Postgres for the test")
-	tb.Cleanup(release)
-	return admin
+	return adminURL(open(ctx, tb))
 }
 
-// server returns the admin URL of a running server. The caller must call release when it no longer uses the
-// server.
-func server(ctx context.Context) (admin secret.String, release func(), err error) {
-	if set := os.Getenv("TEST_DATABASE_URL"); set != "" {
-		return secret.New(set), func() {}, nil
+// open connects to the server as admin and starts the server if necessary. The connection is open until the test ends,
+// so that the test needs only one: Postgres starts a process for each.
+func open(ctx context.Context, tb testing.TB) *pgx.Conn {
+	tb.Helper()
+	set := os.Getenv("TEST_DATABASE_URL")
+	if set != "" {
+		conn, err := connect(ctx, secret.New(set))
+		require.NoError(tb, err)
+		tb.Cleanup(func() { pg.CloseConn(context.Background(), conn) })
+		return conn
 	}
-	return shared(ctx)
+	conn, release, err := shared(ctx)
+	require.NoError(tb, err, "start Postgres for the test")
+	tb.Cleanup(release)
+	tb.Cleanup(func() { pg.CloseConn(context.Background(), conn) })
+	return conn
 }
+
+func adminURL(conn *pgx.Conn) secret.String { return secret.New(conn.Config().ConnString()) }
 
 func names(schemas []Schema) []string {
 	out := make([]string, len(schemas))
@@ -148,12 +154,11 @@ func on(admin secret.String, database string) (secret.String, error) {
 	return secret.New(u.String()), nil
 }
 
-// withAdmin runs fn with a connection to the server.
-func withAdmin(ctx context.Context, admin secret.String, fn func(conn *pgx.Conn) error) error {
+// connect opens a connection to the server.
+func connect(ctx context.Context, admin secret.String) (*pgx.Conn, error) {
 	conn, err := pgx.Connect(ctx, admin.Reveal())
 	if err != nil {
-		return fmt.Errorf("connect to the test server: %w", err)
+		return nil, fmt.Errorf("connect to the test server: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return fn(conn)
+	return conn, nil
 }

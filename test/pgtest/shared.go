@@ -20,27 +20,27 @@ import (
 
 const keeperPackage = "github.com/signalbox-dev/signalbox/test/pgtest/keeper"
 
-// shared locks this user's server against being stopped, and starts the server if necessary. A small
-// process, the keeper, owns the server and stops it when no lock has been held for a while. The kernel
-// releases the lock when the test process ends.
-func shared(ctx context.Context) (secret.String, func(), error) {
+// shared locks this user's server against being stopped, starts the server if necessary and connects to it.
+// A small process, the keeper, owns the server and stops it when no lock has been held for a while. The
+// kernel releases the lock when the test process ends.
+func shared(ctx context.Context) (*pgx.Conn, func(), error) {
 	dir, err := folder()
 	if err != nil {
-		return secret.String{}, nil, err
+		return nil, nil, err
 	}
 	share, err := hold.Share(ctx, dir)
 	if err != nil {
-		return secret.String{}, nil, err
+		return nil, nil, err
 	}
-	admin, err := running(ctx, dir)
+	conn, err := running(ctx, dir)
 	if err != nil {
-		admin, err = begin(ctx, dir)
+		conn, err = begin(ctx, dir)
 	}
 	if err != nil {
 		share.Release()
-		return secret.String{}, nil, err
+		return nil, nil, err
 	}
-	return admin, share.Release, nil
+	return conn, share.Release, nil
 }
 
 // folder returns the server's folder. The folder is private to the user because it contains the admin's
@@ -61,47 +61,42 @@ func folder() (string, error) {
 	return dir, nil
 }
 
-// running returns the URL of the server if the server accepts connections.
-func running(ctx context.Context, dir string) (secret.String, error) {
+// running connects to the server if it accepts connections.
+func running(ctx context.Context, dir string) (*pgx.Conn, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, hold.URLFile))
 	if err != nil {
-		return secret.String{}, fmt.Errorf("read the test server's address: %w", err)
+		return nil, fmt.Errorf("read the test server's address: %w", err)
 	}
-	admin := secret.New(strings.TrimSpace(string(raw)))
-	conn, err := pgx.Connect(ctx, admin.Reveal())
-	if err != nil {
-		return secret.String{}, fmt.Errorf("connect to the test server: %w", err)
-	}
-	return admin, conn.Close(ctx)
+	return connect(ctx, secret.New(strings.TrimSpace(string(raw))))
 }
 
 // begin starts a keeper. If a keeper is already running, its server is starting or stopping, and begin
 // waits until that is done. If ctx ends meanwhile, begin must not start a second keeper.
-func begin(ctx context.Context, dir string) (secret.String, error) {
+func begin(ctx context.Context, dir string) (*pgx.Conn, error) {
 	unlock, err := hold.Exclusive(ctx, filepath.Join(dir, "start.lock"))
 	if err != nil {
-		return secret.String{}, err
+		return nil, err
 	}
 	defer unlock()
 	for hold.Kept(dir) {
-		admin, err := running(ctx, dir)
+		conn, err := running(ctx, dir)
 		if err == nil {
-			return admin, nil
+			return conn, nil
 		}
 		if ctx.Err() != nil || hold.Pause(ctx, 20*time.Millisecond) != nil {
-			return secret.String{}, err
+			return nil, err
 		}
 	}
 	if err := os.Remove(filepath.Join(dir, hold.URLFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return secret.String{}, fmt.Errorf("remove the stale address: %w", err)
+		return nil, fmt.Errorf("remove the stale address: %w", err)
 	}
 	program := filepath.Join(dir, "keeper")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, keeperPackage).CombinedOutput(); err != nil {
-		return secret.String{}, fmt.Errorf("build the test server's keeper (or set TEST_DATABASE_URL): %w: %s", err, out)
+		return nil, fmt.Errorf("build the test server's keeper (or set TEST_DATABASE_URL): %w: %s", err, out)
 	}
 	pid, err := spawn(program, dir)
 	if err != nil {
-		return secret.String{}, err
+		return nil, err
 	}
 	return await(ctx, dir, pid)
 }
@@ -125,18 +120,18 @@ func spawn(program, dir string) (int, error) {
 
 // await polls until the server accepts connections or the keeper has exited. It does not use a goroutine,
 // which would run as long as the keeper.
-func await(ctx context.Context, dir string, pid int) (secret.String, error) {
+func await(ctx context.Context, dir string, pid int) (*pgx.Conn, error) {
 	for {
-		if admin, err := running(ctx, dir); err == nil {
-			return admin, nil
+		if conn, err := running(ctx, dir); err == nil {
+			return conn, nil
 		}
 		var status syscall.WaitStatus
 		if got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); err == nil && got == pid {
 			said, _ := os.ReadFile(filepath.Join(dir, "keeper.log"))
-			return secret.String{}, fmt.Errorf("the test server's keeper exited: %s", said)
+			return nil, fmt.Errorf("the test server's keeper exited: %s", said)
 		}
 		if err := hold.Pause(ctx, 20*time.Millisecond); err != nil {
-			return secret.String{}, fmt.Errorf("wait for the test server: %w", err)
+			return nil, fmt.Errorf("wait for the test server: %w", err)
 		}
 	}
 }

@@ -19,34 +19,29 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// clone creates a database from the template for these schemas.
-func clone(ctx context.Context, admin secret.String, schemas []Schema) (*DB, error) {
+// clone creates a database from the template for these schemas. conn is an admin's connection.
+func clone(ctx context.Context, conn *pgx.Conn, schemas []Schema) (*DB, error) {
+	admin := adminURL(conn)
 	key, err := fingerprint(schemas)
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{}
-	err = withAdmin(ctx, admin, func(conn *pgx.Conn) error {
-		template, err := ensureTemplate(ctx, conn, admin, key, schemas)
-		if err != nil {
-			return err
-		}
-		if db.Name, err = freshName(ctx, conn); err != nil {
-			return err
-		}
-		// For a small database, file_copy takes half the time of wal_log.
-		if _, err := conn.Exec(ctx, `CREATE DATABASE `+db.Name+` TEMPLATE `+template+` STRATEGY file_copy`); err != nil {
-			return fmt.Errorf("clone the template: %w", err)
-		}
-		return nil
-	})
+	template, err := ensureTemplate(ctx, conn, admin, key, schemas)
 	if err != nil {
+		return nil, err
+	}
+	db := &DB{}
+	if db.Name, err = freshName(ctx, conn); err != nil {
 		return nil, err
 	}
 	if db.admin, err = on(admin, db.Name); err != nil {
 		return nil, err
 	}
-	db.creds, err = migrate.Grant(ctx, bootstrap(db.admin, db.Name, schemas))
+	// For a small database, file_copy takes half the time of wal_log.
+	if _, err := conn.Exec(ctx, `CREATE DATABASE `+db.Name+` TEMPLATE `+template+` STRATEGY file_copy`); err != nil {
+		return nil, fmt.Errorf("clone the template: %w", err)
+	}
+	db.creds, err = migrate.Grant(ctx, conn, bootstrap(db.admin, db.Name, schemas))
 	return db, err
 }
 
@@ -95,7 +90,7 @@ func ensureTemplate(ctx context.Context, conn *pgx.Conn, admin secret.String, ke
 		return "", err
 	}
 	building := "sbbld_" + key
-	if err := drop(ctx, admin, building); err != nil {
+	if err := drop(ctx, conn, building); err != nil {
 		return "", err
 	}
 	creds, err := migrate.Bootstrap(ctx, bootstrap(admin, building, schemas))
@@ -170,13 +165,11 @@ func sweep(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-func drop(ctx context.Context, admin secret.String, name string) error {
-	return withAdmin(ctx, admin, func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`); err != nil {
-			return fmt.Errorf("drop the database %s: %w", name, err)
-		}
-		return nil
-	})
+func drop(ctx context.Context, conn *pgx.Conn, name string) error {
+	if _, err := conn.Exec(ctx, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`); err != nil {
+		return fmt.Errorf("drop the database %s: %w", name, err)
+	}
+	return nil
 }
 
 func lockKey(name string) int64 {

@@ -32,7 +32,7 @@ func fresh(t *testing.T) Schema {
 // withServer runs fn as the superuser of the test server.
 func withServer(t *testing.T, fn func(ctx context.Context, conn *pgx.Conn) error) {
 	t.Helper()
-	require.NoError(t, withAdmin(t.Context(), Admin(t), func(conn *pgx.Conn) error { return fn(t.Context(), conn) }))
+	require.NoError(t, fn(t.Context(), open(t.Context(), t)))
 }
 
 // TestClone_concurrentCallsShareTemplate checks that concurrent calls, as from packages that are tested in
@@ -40,12 +40,13 @@ func withServer(t *testing.T, fn func(ctx context.Context, conn *pgx.Conn) error
 func TestClone_concurrentCallsShareTemplate(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	admin := Admin(t)
+	admin := open(t.Context(), t)
 	dbs := make([]*DB, 4)
 	var group errgroup.Group
 	for i := range dbs {
+		conn := open(t.Context(), t)
 		group.Go(func() (err error) {
-			dbs[i], err = clone(t.Context(), admin, []Schema{s})
+			dbs[i], err = clone(t.Context(), conn, []Schema{s})
 			return err
 		})
 	}
@@ -72,7 +73,7 @@ func TestClone_concurrentCallsShareTemplate(t *testing.T) {
 func TestTemplate_rebuiltAfterKilledBuild(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	admin := Admin(t)
+	admin := open(t.Context(), t)
 	key, err := fingerprint([]Schema{s})
 	require.NoError(t, err)
 	withServer(t, func(ctx context.Context, conn *pgx.Conn) error {
@@ -89,7 +90,7 @@ func TestTemplate_brokenMigrationNotKept(t *testing.T) {
 	s.Migrations = fstest.MapFS{"00001_a.sql": &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE NONSENSE " + rand.Text() + ";\n")}}
 	key, err := fingerprint([]Schema{s})
 	require.NoError(t, err)
-	admin := Admin(t)
+	admin := open(t.Context(), t)
 	for range 2 {
 		_, err = clone(t.Context(), admin, []Schema{s})
 		require.ErrorContains(t, err, "create the template")
@@ -119,7 +120,7 @@ func TestSweep_dropsOnlyOldTestDatabases(t *testing.T) {
 		fmt.Sprintf("sbt_%d_%s_x", old, suffix): true,
 		"signalbox_" + suffix:                   true,
 	}
-	admin := Admin(t)
+	admin := open(t.Context(), t)
 	withServer(t, func(ctx context.Context, conn *pgx.Conn) error {
 		for name := range left {
 			if name != busy {
@@ -127,7 +128,7 @@ func TestSweep_dropsOnlyOldTestDatabases(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		held := occupy(ctx, t, conn, admin, busy)
+		held := occupy(ctx, t, conn, adminURL(conn), busy)
 		require.NoError(t, sweep(ctx, conn))
 		require.NoError(t, held.Close(ctx))
 		for name, stays := range left {

@@ -26,7 +26,7 @@ func Single(t testing.TB, o Options) *Stand {
 	env := append(os.Environ(), "SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE="+passFile,
 		"SERVICE_AGENT_ENVIRONMENTS="+s.Environments, "SERVICE_POSTGRES_CACHE="+filepath.Join(Root(t), ".cache", "postgres"))
 	if !o.OwnEnvironments {
-		env = append(env, "PATH="+withUV(t))
+		env = append(env, "PATH="+PathWithUV(t))
 	}
 	// Keep the ports when the process restarts, so that surviving jobs find the server again.
 	free := freePorts(t, 2)

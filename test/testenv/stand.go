@@ -108,9 +108,9 @@ func environments(t testing.TB, dir string, o Options) string {
 	return filepath.Join(Root(t), ".cache", "agent-envs")
 }
 
-// withUV returns the test's PATH with the pinned uv first. uv installs packages about ten times faster than
+// PathWithUV returns the test's PATH with the pinned uv first. uv installs packages about ten times faster than
 // pip.
-func withUV(t testing.TB) string {
+func PathWithUV(t testing.TB) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), filepath.Join(Root(t), "scripts", "tools", "uv.sh")).Output()
 	require.NoError(t, err, "scripts/tools/uv.sh")

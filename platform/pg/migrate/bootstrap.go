@@ -77,18 +77,14 @@ func Bootstrap(ctx context.Context, cfg RoleConfig) (map[string]Credentials, err
 }
 
 // Grant restores the settings that Postgres stores outside the database, such as the right to connect. A database
-// that was cloned from a template lacks them.
-func Grant(ctx context.Context, cfg RoleConfig) (map[string]Credentials, error) {
+// that was cloned from a template lacks them. conn is an admin's connection to any database of the server.
+func Grant(ctx context.Context, conn *pgx.Conn, cfg RoleConfig) (map[string]Credentials, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	conn, err := pg.Connect(ctx, cfg.AdminURL.Reveal(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("connect to Postgres as admin: %w", err)
-	}
-	defer pg.CloseConn(ctx, conn)
 	out := make(map[string]Credentials, len(cfg.Services))
 	for _, service := range cfg.Services {
+		var err error
 		if err := run(ctx, conn, databaseGrants(cfg.Database, cfg.role(service), cfg.owner(service), service)); err != nil {
 			return nil, fmt.Errorf("grant %s access to database %s: %w", service, cfg.Database, err)
 		}
