@@ -77,7 +77,7 @@ type Service struct {
 	hub       *pg.NotifyHub
 	queue     *bgjob.Client
 	keys      *idempotency.Store
-	keeper    *fleet.Liveness
+	liveness  *fleet.Liveness
 	registrar *fleet.Registrar
 	scheduler *jobqueue.Scheduler
 	reconcile *lifecycle.Reconciler
