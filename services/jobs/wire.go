@@ -24,7 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/transfer"
 )
 
-// wire creates the packages' objects, from the lowest layer to the highest.
+// wire creates the objects of all packages. An object is created before those that need it.
 func (s *Service) wire() {
 	d := s.deps
 	events := event.NewLog(d.Clock, d.IDs, Name)
