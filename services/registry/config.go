@@ -25,7 +25,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, conf.Errorf("SERVICE_MAX_UPLOAD_MB", "must be at least 1"))
 	}
 	if c.ProbeDeadline < time.Second {
-		errs = append(errs, conf.Errorf("SERVICE_REGISTRY_PROBE_DEADLINE", "want at least 1s"))
+		errs = append(errs, conf.Errorf("SERVICE_REGISTRY_PROBE_DEADLINE", "must be at least 1s"))
 	}
 	return errors.Join(errs...)
 }

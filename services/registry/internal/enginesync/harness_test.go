@@ -31,7 +31,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// guard bounds every wait for something that must happen. Its length has no meaning of its own.
+// guard is the time limit of every wait. No test depends on its length.
 const guard = 2 * time.Minute
 
 // jobs is a fake of the jobs service: it returns the streams that a test prepares and records orders.
@@ -105,7 +105,7 @@ func (s *stream) Recv() (*jobspeerv1.WorkStatus, error) {
 
 func synced() *jobspeerv1.WorkStatus { return &jobspeerv1.WorkStatus{Synced: true} }
 
-// bench is a test fixture: a watcher over its own database with one deployment.
+// bench is a watcher with its own database, which has one deployment.
 type bench struct {
 	*Watcher
 
