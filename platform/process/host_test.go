@@ -50,7 +50,7 @@ func (d *diary) worker(name string) process.Worker {
 	}
 }
 
-type rig struct {
+type hostTest struct {
 	host    process.Host
 	signals chan os.Signal
 	diary   *diary
@@ -58,8 +58,8 @@ type rig struct {
 	result  chan error
 }
 
-func newRig(names ...string) *rig {
-	r := &rig{signals: make(chan os.Signal, 2), diary: &diary{}, log: &bytes.Buffer{}, result: make(chan error, 1)}
+func newHostTest(names ...string) *hostTest {
+	r := &hostTest{signals: make(chan os.Signal, 2), diary: &diary{}, log: &bytes.Buffer{}, result: make(chan error, 1)}
 	r.host = process.Host{
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Signals: r.signals, Closers: &process.Closers{},
 		StopTimeout: 5 * time.Second, ReadyTimeout: 10 * time.Second,
@@ -73,12 +73,12 @@ func newRig(names ...string) *rig {
 	return r
 }
 
-func (r *rig) start(ctx context.Context) { go func() { r.result <- r.host.Run(ctx) }() }
+func (r *hostTest) start(ctx context.Context) { go func() { r.result <- r.host.Run(ctx) }() }
 
 func TestHost_Run_startsInOrderAndStopsInReverse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "b", "c")
+		r := newHostTest("a", "b", "c")
 		// Ready waits until Run has begun, so that the order of the two is fixed.
 		for i := range r.host.Workers {
 			w := &r.host.Workers[i]
@@ -100,7 +100,7 @@ func TestHost_Run_startsInOrderAndStopsInReverse(t *testing.T) {
 func TestHost_Run_waitsUntilWorkerIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("slow", "next")
+		r := newHostTest("slow", "next")
 		begin := time.Now()
 		r.host.Workers[0].Ready = func(context.Context) error {
 			if time.Since(begin) < 3*time.Second {
@@ -121,7 +121,7 @@ func TestHost_Run_waitsUntilWorkerIsReady(t *testing.T) {
 func TestHost_Run_readyTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "stuck", "never")
+		r := newHostTest("a", "stuck", "never")
 		r.host.Workers[1].Ready = func(context.Context) error { return errors.New("no disk") }
 		begin := time.Now()
 		r.start(t.Context())
@@ -146,7 +146,7 @@ func TestHost_Run_stopsAtFirstFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig("a", "bad", "c")
+				r := newHostTest("a", "bad", "c")
 				r.host.Workers[1].Run, r.host.Workers[1].Ready = c.run, nil
 				r.start(t.Context())
 				err := <-r.result
@@ -161,7 +161,7 @@ func TestHost_Run_stopsAtFirstFailure(t *testing.T) {
 func TestHost_Run_signalDuringStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "opening", "never")
+		r := newHostTest("a", "opening", "never")
 		r.host.Workers[1].Ready = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		r.start(t.Context())
 		time.Sleep(time.Second)
@@ -177,7 +177,7 @@ func TestHost_Run_signalDuringStart(t *testing.T) {
 func TestHost_Run_stopsWithContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a")
+		r := newHostTest("a")
 		r.host.Workers[0].Stop = func(ctx context.Context) error {
 			require.NoError(t, ctx.Err(), "Stop has its own context")
 			r.diary.note("stop a")
@@ -195,7 +195,7 @@ func TestHost_Run_stopsWithContext(t *testing.T) {
 func TestHost_Run_readyFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a")
+		r := newHostTest("a")
 		r.host.Ready = func(context.Context) error { return errors.New("write the ready file") }
 		r.start(t.Context())
 		require.EqualError(t, <-r.result, "write the ready file")
@@ -206,7 +206,7 @@ func TestHost_Run_readyFails(t *testing.T) {
 func TestHost_Run_errorNamesHangingWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "deaf", "c")
+		r := newHostTest("a", "deaf", "c")
 		hold := make(chan struct{})
 		r.host.Workers[1].Run = func(context.Context) error { <-hold; return nil }
 		r.host.Workers[1].StopTimeout = 2 * time.Second
@@ -226,7 +226,7 @@ func TestHost_Run_errorNamesHangingWorker(t *testing.T) {
 func TestHost_Run_cancelsWorkerAfterStopTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("streams")
+		r := newHostTest("streams")
 		r.host.Workers[0].Stop = func(ctx context.Context) error { <-ctx.Done(); return nil }
 		r.start(t.Context())
 		time.Sleep(time.Second)
@@ -241,7 +241,7 @@ func TestHost_Run_cancelsWorkerAfterStopTimeout(t *testing.T) {
 func TestHost_Run_joinsErrorsOfStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "b")
+		r := newHostTest("a", "b")
 		r.host.Workers[0].Stop = func(context.Context) error { return errors.New("flush") }
 		r.host.Closers.Add("files", func(context.Context) error { return errors.New("sync") })
 		r.start(t.Context())
@@ -256,7 +256,7 @@ func TestHost_Run_joinsErrorsOfStop(t *testing.T) {
 func TestHost_Run_hangingCloser(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a")
+		r := newHostTest("a")
 		hold := make(chan struct{})
 		r.host.Closers.Add("hung", func(context.Context) error { <-hold; return nil })
 		r.start(t.Context())
@@ -269,7 +269,7 @@ func TestHost_Run_hangingCloser(t *testing.T) {
 func TestHost_Run_secondSignalKills(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "deaf")
+		r := newHostTest("a", "deaf")
 		hold := make(chan struct{})
 		r.host.Workers[1].Run = func(context.Context) error { <-hold; return nil }
 		r.host.StopTimeout = time.Hour
@@ -289,7 +289,7 @@ func TestHost_Run_secondSignalKills(t *testing.T) {
 func TestHost_Run_failureAndOneSignalDoNotKill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "bad")
+		r := newHostTest("a", "bad")
 		r.host.Workers[0].Stop = func(context.Context) error { time.Sleep(time.Second); return nil }
 		r.host.Workers[1].Run = func(context.Context) error { time.Sleep(time.Second); return errors.New("x") }
 		r.start(t.Context())

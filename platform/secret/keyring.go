@@ -63,7 +63,7 @@ func checkKey(k Key) error {
 		return fmt.Errorf("%q is not a valid key id; use 1 to 64 letters, digits, dots, underscores and dashes", k.ID)
 	}
 	if len(k.Bytes) != keySize {
-		return fmt.Errorf("key %q has %d bytes, want %d", k.ID, len(k.Bytes), keySize)
+		return fmt.Errorf("key %q has %d bytes, but must have %d", k.ID, len(k.Bytes), keySize)
 	}
 	if !LooksRandom(k.Bytes) {
 		return fmt.Errorf("key %q looks like an example key; replace it with random bytes", k.ID)
