@@ -1,5 +1,6 @@
 // Package ingesttoken owns the ingest tokens of attempts. A token is minted while an attempt prepares. It is valid
-// for 30 days and for one run. Each work item has at most one valid token, of which only the SHA-256 hash is stored.
+// for 30 days and for one run. Each work item has at most one valid token. Only the SHA-256 hash of a token is
+// stored.
 package ingesttoken
 
 import "time"

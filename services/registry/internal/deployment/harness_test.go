@@ -46,7 +46,7 @@ func (r *replicas) Await(_ context.Context, epoch int64) error {
 
 func (r *replicas) Settle(context.Context) error { r.settled++; return r.err }
 
-// fixture is a server with a Book and a model, of which llama.cpp can serve the only version.
+// fixture is a server with a Book and a model. The model has one version, which llama.cpp can serve.
 type fixture struct {
 	*bench
 	*Server
