@@ -35,8 +35,8 @@ type Keyring struct {
 	keys   map[string]cipher.AEAD
 }
 
-// NewKeyring returns a Keyring that encrypts with the first key. It rejects an empty list, keys of the wrong length,
-// duplicate keys, and keys that do not look random.
+// NewKeyring returns a Keyring that encrypts with the first key. It rejects an empty list, invalid or duplicate ids,
+// keys of the wrong length, and keys that do not look random.
 func NewKeyring(keys ...Key) (*Keyring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("keyring: no keys")

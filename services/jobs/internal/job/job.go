@@ -45,8 +45,8 @@ func (s State) Placed() bool {
 	return s == Scheduled || s == Starting || s == Running || s == Pausing || s == Stopping
 }
 
-// Edges returns the allowed state changes. They may skip states, because an agent that was disconnected
-// reports late. An attempt never moves back, except that an abandoned pause returns the job to running.
+// Edges returns the allowed state changes. They may skip states, because an agent that was disconnected reports late.
+// Within an attempt a job never moves back, except that an abandoned pause returns it to running.
 func Edges() map[State][]State {
 	return map[State][]State{
 		Queued:    {Scheduled, Stopped, Failed},

@@ -93,8 +93,8 @@ func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwne
 // maxUsers is the maximum number of jobs in a response of ListModelUsers.
 const maxUsers = 20
 
-// ListModelUsers lists the jobs that have not ended and start from a model, or from one version of it. The version
-// that was resolved at submission counts, not the alias in the spec.
+// ListModelUsers lists up to maxUsers jobs that have not ended and start from a model, or from one version of it. The
+// version that was resolved at submission counts, not the alias in the spec.
 func (s *PeerServer) ListModelUsers(ctx context.Context, req *jobspeerv1.ListModelUsersRequest) (*jobspeerv1.ListModelUsersResponse, error) {
 	model, _, one := strings.Cut(req.GetRef(), "@")
 	found, err := s.Runs.StartingFrom(ctx, s.Pool, model)
