@@ -77,10 +77,10 @@ func TestHost_Run_twoBufferedSignalsKill(t *testing.T) {
 	})
 }
 
-// stuck is a log whose writes block, like a paused terminal.
-type stuck chan struct{}
+// blockedLog is a log whose writes block, like a paused terminal.
+type blockedLog chan struct{}
 
-func (s stuck) Write(p []byte) (int, error) {
+func (s blockedLog) Write(p []byte) (int, error) {
 	<-s
 	return len(p), nil
 }
@@ -88,7 +88,7 @@ func (s stuck) Write(p []byte) (int, error) {
 func TestHost_Run_secondSignalKillsWhileLogBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, pipe := newHostTest("a"), make(stuck)
+		r, pipe := newHostTest("a"), make(blockedLog)
 		r.host.Log = slog.New(slog.NewTextHandler(pipe, nil))
 		r.start(t.Context())
 		r.signals <- os.Interrupt

@@ -90,11 +90,11 @@ func LooksRandom(key []byte) bool {
 func (k *Keyring) Seal(plain []byte, aad string) ([]byte, error) {
 	dek := make([]byte, keySize)
 	if _, err := rand.Read(dek); err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
+		return nil, fmt.Errorf("encrypt a value: %w", err)
 	}
 	inner, err := newAEAD(dek)
 	if err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
+		return nil, fmt.Errorf("encrypt a value: %w", err)
 	}
 	return inner.Seal(k.wrap(dek, aad), nil, plain, bind("value", aad)), nil // #nosec G407 -- newAEAD generates random nonces
 }
@@ -107,7 +107,7 @@ func (k *Keyring) Open(sealed []byte, aad string) ([]byte, error) {
 	}
 	inner, err := newAEAD(dek)
 	if err != nil {
-		return nil, fmt.Errorf("open: %w", err)
+		return nil, fmt.Errorf("decrypt a value: %w", err)
 	}
 	plain, err := inner.Open(nil, nil, value, bind("value", aad))
 	if err != nil {

@@ -148,7 +148,7 @@ const seeds = 1 << 31
 func drawSeed(r io.Reader) (int64, error) {
 	n, err := rand.Int(r, big.NewInt(seeds))
 	if err != nil {
-		return 0, fmt.Errorf("draw a seed: %w", err)
+		return 0, fmt.Errorf("create a seed: %w", err)
 	}
 	return n.Int64(), nil
 }

@@ -27,14 +27,14 @@ func (b *reconcileBench) waiting(n int) {
 			now(), now() - interval '1 hour', 1, 'queued' FROM generate_series(1, $1) n`, n)
 }
 
-// dying simulates a crash while a job ends. It lets a number of other jobs end first.
-type dying struct {
+// crashingCloser simulates a crash while a job ends. It lets a number of other jobs end first.
+type crashingCloser struct {
 	left *int
 }
 
 var errDied = errors.New("the process died")
 
-func (d dying) CloseRun(context.Context, pgx.Tx, string) error {
+func (d crashingCloser) CloseRun(context.Context, pgx.Tx, string) error {
 	if *d.left--; *d.left < 0 {
 		return errDied
 	}
@@ -55,7 +55,7 @@ func TestReconciler_RunOnce_completesAfterCrash(t *testing.T) {
 			b.waiting(4)
 			left := died
 			healthy := b.r.Driver
-			jobs := &job.Store{Events: healthy.Jobs.Events, Closer: dying{&left}}
+			jobs := &job.Store{Events: healthy.Jobs.Events, Closer: crashingCloser{&left}}
 			b.r.Driver = &lifecycle.Driver{Pool: b.pool, Jobs: jobs, Works: healthy.Works}
 			require.ErrorIs(t, b.passErr(t.Context()), errDied)
 			require.Equal(t, died, b.count(`job WHERE state = 'failed'`), "each job must be its own transaction")

@@ -117,10 +117,10 @@ type bench struct {
 	d     *deployment.Deployment
 }
 
-// quiet queues no orders, so that tests see only the orders of the watcher itself.
-type quiet struct{}
+// noOrders queues no orders, so that tests see only the orders of the watcher itself.
+type noOrders struct{}
 
-func (quiet) Order(context.Context, pgx.Tx, string) error { return nil }
+func (noOrders) Order(context.Context, pgx.Tx, string) error { return nil }
 
 func open(t *testing.T) *bench {
 	t.Helper()
@@ -137,7 +137,7 @@ func open(t *testing.T) *bench {
 	b.Watcher = &Watcher{
 		Works: b.jobs, Clock: clk, Log: slog.New(slog.DiscardHandler), Orderer: &Orderer{Pool: b.pool, Revisions: revisions, Works: b.jobs},
 		Book: &deployment.Book{
-			Pool: b.pool, Store: &deployment.Store{}, Revisions: revisions, Orders: quiet{}, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
+			Pool: b.pool, Store: &deployment.Store{}, Revisions: revisions, Orders: noOrders{}, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 		},
 	}
 	b.d = &deployment.Deployment{

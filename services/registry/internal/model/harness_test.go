@@ -158,8 +158,8 @@ func (d *fixture) register(ctx context.Context, m *registryv1.Model, artifactID 
 }
 
 // Get returns the error of an unreachable object store.
-func (away) Get(context.Context, string) (io.ReadCloser, blob.Info, error) {
-	return nil, blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is away")
+func (unavailableStore) Get(context.Context, string) (io.ReadCloser, blob.Info, error) {
+	return nil, blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is unavailable")
 }
 
 // jobs maps a model reference to the unfinished jobs that use it.

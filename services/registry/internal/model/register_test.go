@@ -131,7 +131,7 @@ func TestCreateModelVersion_storeFailure(t *testing.T) {
 	m := d.model("adder")
 	d.artifact("art_1", FormatSafetensors, weights(5))
 	whole := d.Blobs
-	d.Blobs = away{whole}
+	d.Blobs = unavailableStore{whole}
 	_, err := d.register(ann(t), m, "art_1")
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 	d.Blobs = whole
@@ -224,5 +224,5 @@ func TestModelStore_InsertVersion_rollback(t *testing.T) {
 	require.EqualValues(t, 1, v.GetVersion(), "a rolled back insert uses no number")
 }
 
-// away is an object store whose reads fail.
-type away struct{ blob.Store }
+// unavailableStore is an object store whose reads fail.
+type unavailableStore struct{ blob.Store }
