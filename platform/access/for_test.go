@@ -27,7 +27,7 @@ func (p projects) Project(_ context.Context, key string) (*access.Project, error
 	return &found, nil
 }
 
-func TestFor(t *testing.T) {
+func TestOwnerFor(t *testing.T) {
 	t.Parallel()
 	known := projects{
 		"default": {ID: "prj_0", Key: "default", Visibility: "all", VisibilityVersion: 4},
@@ -85,7 +85,7 @@ func adding(t *testing.T, caller *authn.Caller) context.Context {
 
 // A viewer may add rows through a method that requires only the right to read. No caller may add rows through a
 // method that declares no need.
-func TestFor_usesNeedOfMethod(t *testing.T) {
+func TestOwnerFor_usesNeedOfMethod(t *testing.T) {
 	t.Parallel()
 	known := projects{"team": {ID: "prj_1", Key: "team", Visibility: "team"}}
 	viewer := &authn.Caller{

@@ -33,7 +33,7 @@ func (b *bench) begin() pgx.Tx {
 
 // A row whose insert is not committed may have the old visibility, and Set cannot see it. Set therefore waits for the
 // commit.
-func TestRows_Set_waitsForUncommittedRow(t *testing.T) {
+func TestVisibilityRows_Set_waitsForUncommittedRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	tx := b.begin()
@@ -52,7 +52,7 @@ func TestRows_Set_waitsForUncommittedRow(t *testing.T) {
 }
 
 // A row that is inserted during the change waits for the change and gets the new visibility.
-func TestRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
+func TestVisibilityRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.store(nil, "there", "prj_1", "all", 0)
@@ -83,7 +83,7 @@ func TestRows_Set_rowInsertedMeanwhileFollows(t *testing.T) {
 
 // Rows are inserted while the visibility of the project changes repeatedly. In the end all rows have the newest
 // version.
-func TestRows_Set_concurrentChangesAndInserts(t *testing.T) {
+func TestVisibilityRows_Set_concurrentChangesAndInserts(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.Batch = 3

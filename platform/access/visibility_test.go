@@ -74,7 +74,7 @@ func (b *bench) set(project, to string, version int64) int64 {
 	return got
 }
 
-func TestRows_Set_updatesAllRowsOfProjectOnly(t *testing.T) {
+func TestVisibilityRows_Set_updatesAllRowsOfProjectOnly(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []int{0, 1, 2, 5, 6} {
 		b := open(t)
@@ -97,7 +97,7 @@ func TestRows_Set_updatesAllRowsOfProjectOnly(t *testing.T) {
 	}
 }
 
-func TestRows_Set_olderChangeIsIgnored(t *testing.T) {
+func TestVisibilityRows_Set_olderChangeIsIgnored(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.store(nil, "a", "prj_1", "all", 0)
@@ -106,7 +106,7 @@ func TestRows_Set_olderChangeIsIgnored(t *testing.T) {
 	require.Equal(t, 2, b.have("prj_1", "team", 2))
 }
 
-func TestRows_Set_newRowsGetNewestVersion(t *testing.T) {
+func TestVisibilityRows_Set_newRowsGetNewestVersion(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.set("prj_1", "team", 2)
@@ -122,7 +122,7 @@ func TestRows_Set_newRowsGetNewestVersion(t *testing.T) {
 	require.Equal(t, 6, b.have("prj_1", "all", 3))
 }
 
-func TestRows_Set_isAtomic(t *testing.T) {
+func TestVisibilityRows_Set_isAtomic(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.store(nil, "a", "prj_1", "all", 0)
@@ -134,7 +134,7 @@ func TestRows_Set_isAtomic(t *testing.T) {
 	require.Equal(t, 4, b.have("prj_1", "all", 0))
 }
 
-func TestRows_Set_repeatCompletesInterruptedSet(t *testing.T) {
+func TestVisibilityRows_Set_repeatCompletesInterruptedSet(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	b.Batch = 1

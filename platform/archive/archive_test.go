@@ -18,21 +18,21 @@ import (
 
 const limit = 1 << 20
 
-// tape builds a tar file.
-type tape struct {
+// tarBuilder builds a tar file.
+type tarBuilder struct {
 	t *testing.T
 	b bytes.Buffer
 	w *tar.Writer
 }
 
-func newTape(t *testing.T) *tape {
+func newTarBuilder(t *testing.T) *tarBuilder {
 	t.Helper()
-	out := &tape{t: t}
+	out := &tarBuilder{t: t}
 	out.w = tar.NewWriter(&out.b)
 	return out
 }
 
-func (p *tape) put(h tar.Header, data string) *tape {
+func (p *tarBuilder) put(h tar.Header, data string) *tarBuilder {
 	p.t.Helper()
 	h.Size = int64(len(data))
 	require.NoError(p.t, p.w.WriteHeader(&h))
@@ -41,17 +41,17 @@ func (p *tape) put(h tar.Header, data string) *tape {
 	return p
 }
 
-func (p *tape) file(name, data string) *tape {
+func (p *tarBuilder) file(name, data string) *tarBuilder {
 	p.t.Helper()
 	return p.put(tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, data)
 }
 
-func (p *tape) folder(name string) *tape {
+func (p *tarBuilder) folder(name string) *tarBuilder {
 	p.t.Helper()
 	return p.put(tar.Header{Name: name, Typeflag: tar.TypeDir, Mode: 0o755}, "")
 }
 
-func (p *tape) end() []byte {
+func (p *tarBuilder) end() []byte {
 	p.t.Helper()
 	require.NoError(p.t, p.w.Close())
 	return p.b.Bytes()
@@ -73,22 +73,22 @@ func inspect(data []byte) (archive.Facts, error) {
 
 func TestInspect_validPackage(t *testing.T) {
 	t.Parallel()
-	data := newTape(t).folder("./").folder("src/").file("./src/train.py", "print(1)").file("src/.env.example", "A=").file("README", "").
+	data := newTarBuilder(t).folder("./").folder("src/").file("./src/train.py", "print(1)").file("src/.env.example", "A=").file("README", "").
 		file("src/environment.py", "x").file(strings.Repeat("d/", archive.MaxDepth-1)+"deep", "y").end()
 	for name, form := range map[string][]byte{"plain": data, "gzipped": packed(t, data)} {
 		facts, err := inspect(form)
 		require.NoError(t, err, name)
 		require.Equal(t, archive.Facts{Entries: 7, Bytes: 12}, facts, name)
 	}
-	_, err := inspect(newTape(t).file("full", strings.Repeat("x", limit)).end())
+	_, err := inspect(newTarBuilder(t).file("full", strings.Repeat("x", limit)).end())
 	require.NoError(t, err, "exactly the limit")
 }
 
 func TestInspect_rejections(t *testing.T) {
 	t.Parallel()
-	one := func(h tar.Header) []byte { return newTape(t).put(h, "").end() }
-	named := func(name string) []byte { return newTape(t).file(name, "x").end() }
-	good := newTape(t).file("a", strings.Repeat("x", 4096)).end()
+	one := func(h tar.Header) []byte { return newTarBuilder(t).put(h, "").end() }
+	named := func(name string) []byte { return newTarBuilder(t).file(name, "x").end() }
+	good := newTarBuilder(t).file("a", strings.Repeat("x", 4096)).end()
 	flipped := packed(t, good)
 	flipped[len(flipped)-5] ^= 1 // a bit of the checksum
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestInspect_rejections(t *testing.T) {
 		"empty input":          {nil, archive.GatePackage, fault.Refused},
 		"not a tar":            {[]byte(strings.Repeat("no tar ", 200)), archive.GatePackage, fault.Refused},
 		"zip":                  {append([]byte("PK\x03\x04"), make([]byte, 1000)...), archive.GatePackage, fault.Refused},
-		"no members":           {newTape(t).end(), archive.GatePackage, fault.Refused},
+		"no members":           {newTarBuilder(t).end(), archive.GatePackage, fault.Refused},
 		"truncated tar":        {good[:700], archive.GatePackage, fault.Refused},
 		"truncated gzip":       {packed(t, good)[:40], archive.GatePackage, fault.Refused},
 		"partial gzip header":  {[]byte("\x1f\x8b"), archive.GatePackage, fault.Refused},
@@ -118,13 +118,13 @@ func TestInspect_rejections(t *testing.T) {
 		"device":               {one(tar.Header{Name: "a", Typeflag: tar.TypeChar}), archive.GatePackage, fault.Refused},
 		"named pipe":           {one(tar.Header{Name: "a", Typeflag: tar.TypeFifo}), archive.GatePackage, fault.Refused},
 		"setuid":               {one(tar.Header{Name: "a", Typeflag: tar.TypeReg, Mode: 0o4755}), archive.GatePackage, fault.Refused},
-		"duplicate":            {newTape(t).file("a", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
-		"duplicate with dot":   {newTape(t).file("a", "1").file("./a", "2").end(), archive.GatePackage, fault.Refused},
-		"duplicate by case":    {newTape(t).file("a/B", "1").file("A/b", "2").end(), archive.GatePackage, fault.Refused},
-		"file, then folder":    {newTape(t).file("a", "1").file("a/b", "2").end(), archive.GatePackage, fault.Refused},
-		"folder, then file":    {newTape(t).file("a/b", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
-		"too large":            {newTape(t).file("a", strings.Repeat("x", limit)).file("b", "x").end(), archive.GatePackage, fault.TooLarge},
-		"too large, gzipped":   {packed(t, newTape(t).file("a", strings.Repeat("xyz", limit/2)).end()), archive.GatePackage, fault.TooLarge},
+		"duplicate":            {newTarBuilder(t).file("a", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
+		"duplicate with dot":   {newTarBuilder(t).file("a", "1").file("./a", "2").end(), archive.GatePackage, fault.Refused},
+		"duplicate by case":    {newTarBuilder(t).file("a/B", "1").file("A/b", "2").end(), archive.GatePackage, fault.Refused},
+		"file, then folder":    {newTarBuilder(t).file("a", "1").file("a/b", "2").end(), archive.GatePackage, fault.Refused},
+		"folder, then file":    {newTarBuilder(t).file("a/b", "1").file("a", "2").end(), archive.GatePackage, fault.Refused},
+		"too large":            {newTarBuilder(t).file("a", strings.Repeat("x", limit)).file("b", "x").end(), archive.GatePackage, fault.TooLarge},
+		"too large, gzipped":   {packed(t, newTarBuilder(t).file("a", strings.Repeat("xyz", limit/2)).end()), archive.GatePackage, fault.TooLarge},
 		"env file":             {named("src/.env"), archive.GateSensitive, fault.Refused},
 		"env file, upper case": {named("src/.ENV"), archive.GateSensitive, fault.Refused},
 		"env file with suffix": {named(".env.production"), archive.GateSensitive, fault.Refused},
@@ -174,7 +174,7 @@ func TestInspect_compressionBomb(t *testing.T) {
 
 func TestInspect_bytesAfterEndCountTowardLimit(t *testing.T) {
 	t.Parallel()
-	data := newTape(t).file("a", "x").end()
+	data := newTarBuilder(t).file("a", "x").end()
 	_, err := inspect(append(bytes.Clone(data), make([]byte, 4096)...))
 	require.NoError(t, err, "zero padding after the end is normal")
 	tail := append(packed(t, data), packed(t, make([]byte, 64<<20))...)
@@ -197,7 +197,7 @@ func (b broken) Read(p []byte) (int, error) {
 
 func TestInspect_readerError(t *testing.T) {
 	t.Parallel()
-	data := newTape(t).file("a", strings.Repeat("x", 4096)).end()
+	data := newTarBuilder(t).file("a", strings.Repeat("x", 4096)).end()
 	for name, form := range map[string][]byte{"plain": data, "gzipped": packed(t, fmt.Append(nil, data))} {
 		_, err := archive.Inspect(broken{bytes.NewReader(form[:len(form)/2])}, int64(len(form)), limit)
 		require.ErrorIs(t, err, errDisk, name)

@@ -147,11 +147,11 @@ func (f Format) open(token string) (payload []byte, kid string, err error) {
 	}
 	raw, err := decodeObject(parts[0])
 	if err != nil {
-		return nil, "", fmt.Errorf("header: %w", err)
+		return nil, "", fmt.Errorf("parse the header: %w", err)
 	}
 	header := map[string]any{}
 	if err := json.Unmarshal(raw, &header); err != nil {
-		return nil, "", fmt.Errorf("header: %w", err)
+		return nil, "", fmt.Errorf("parse the header: %w", err)
 	}
 	kid, _ = header["kid"].(string)
 	if len(header) != 3 || header["alg"] != "EdDSA" || header["typ"] != f.Typ || kid == "" {
@@ -159,7 +159,7 @@ func (f Format) open(token string) (payload []byte, kid string, err error) {
 	}
 	payload, err = decodeObject(parts[1])
 	if err != nil {
-		return nil, "", fmt.Errorf("claims: %w", err)
+		return nil, "", fmt.Errorf("parse the claims: %w", err)
 	}
 	return payload, kid, nil
 }

@@ -126,7 +126,7 @@ func TestVerifier_duplicateNames(t *testing.T) {
 	b.refuses(t, forge(t, b.key.Private, twice, claims), "kid twice")
 }
 
-func TestVerifier_signatureAndShape(t *testing.T) {
+func TestVerifier_signatureAndSegments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other, err := authn.NewSigningKey(rand.Reader)

@@ -84,9 +84,9 @@ type KeySource interface {
 type FetchKeys func(ctx context.Context) ([]PublicKey, error)
 
 // Keys is a cache of the valid keys. When the cache is older than KeysMaxAge, the next lookup fetches the keys again.
-// Before an unknown id is rejected, the keys are fetched again too, so that a new key is accepted everywhere at once;
-// concurrent lookups share one fetch. If the keys cannot be fetched, cached keys remain in use for keysMaxStale. Keys
-// is safe for concurrent use.
+// Before an unknown id is rejected, the keys are fetched again too, so that a new key is accepted everywhere at once.
+// Concurrent lookups share one fetch. If the keys cannot be fetched, the cached keys remain in use until keysMaxStale
+// after the last successful fetch. Keys is safe for concurrent use.
 type Keys struct {
 	fetch FetchKeys
 	clk   clock.Clock

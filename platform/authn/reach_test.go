@@ -25,7 +25,7 @@ func (b bench) reach(t *testing.T, change func(*authn.Caller)) authn.Reach {
 	return got
 }
 
-func TestReachOf_dependsOnRightsOnly(t *testing.T) {
+func TestRightsDigestOf_dependsOnRightsOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	before := b.reach(t, func(*authn.Caller) {})
@@ -56,7 +56,7 @@ func TestReachOf_dependsOnRightsOnly(t *testing.T) {
 	}
 }
 
-func TestReachOf_invalidToken(t *testing.T) {
+func TestRightsDigestOf_invalidToken(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "signed", "a.b.c"} {
 		got, err := authn.RightsDigestOf(token)

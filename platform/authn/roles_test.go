@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/authn"
 )
 
-func TestCaller_Whole_fetchesOnlyTruncatedRoles(t *testing.T) {
+func TestCaller_WithAllRoles_fetchesOnlyTruncatedRoles(t *testing.T) {
 	t.Parallel()
 	fetched := []string{}
 	fetch := func(_ context.Context, userID string) ([]authn.ProjectRole, error) {

@@ -39,7 +39,7 @@ type Config struct {
 	SoftStop time.Duration
 	// CallGrace is how long Run then waits for pending database calls; the default is 1 s.
 	CallGrace time.Duration
-	Clock     clock.Clock // for these two waits; nil means the real clock, which River always uses
+	Clock     clock.Clock // for the waits of this package; nil means the real clock, which River always uses
 	Log       *slog.Logger
 }
 
@@ -56,7 +56,7 @@ type Client struct {
 // New returns a Client that uses the pool of the schema. It starts nothing; Run must be called once.
 func New(pool *pgxpool.Pool, cfg Config) (*Client, error) {
 	rc := riverConfig(cfg)
-	c := &Client{works: cfg.Workers != nil, grace: or(cfg.SoftStop, softStop) + or(cfg.CallGrace, lastWords)}
+	c := &Client{works: cfg.Workers != nil, grace: or(cfg.SoftStop, softStop) + or(cfg.CallGrace, callGrace)}
 	c.stop = &stop{clock: cfg.Clock, log: cfg.Log}
 	if c.stop.clock == nil {
 		c.stop.clock = clock.Real()
@@ -73,7 +73,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Client, error) {
 
 const (
 	softStop  = time.Second
-	lastWords = time.Second
+	callGrace = time.Second
 )
 
 func riverConfig(cfg Config) *river.Config {

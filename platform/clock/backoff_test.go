@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPolicy_Wait_doublesUpToMax(t *testing.T) {
+func TestBackoff_Wait_doublesUpToMax(t *testing.T) {
 	t.Parallel()
 	p := Backoff{Base: 100 * time.Millisecond, Max: time.Second, Jitter: func() float64 { return 0.5 }}
 	for _, c := range []struct {
@@ -25,7 +25,7 @@ func TestPolicy_Wait_doublesUpToMax(t *testing.T) {
 	}
 }
 
-func TestPolicy_Wait_jitterRange(t *testing.T) {
+func TestBackoff_Wait_jitterRange(t *testing.T) {
 	t.Parallel()
 	for _, chance := range []float64{0, 0.25, 0.999} {
 		got := Backoff{Base: time.Second, Max: time.Minute, Jitter: func() float64 { return chance }}.Wait(0)

@@ -86,7 +86,7 @@ func Check(p Prefix, s string) error {
 	rest, ok := strings.CutPrefix(s, string(p)+"_")
 	// 26 characters encode 130 bits, but a ULID has 128, so the first character is at most 7.
 	if !ok || len(rest) != length || rest[0] > '7' || strings.Trim(rest, alphabet) != "" {
-		return fmt.Errorf("%w: want %s_ and %d characters of a lower-case ULID", ErrMalformed, p, length)
+		return fmt.Errorf("%w: must be %s_ and a lower-case ULID of %d characters", ErrMalformed, p, length)
 	}
 	return nil
 }

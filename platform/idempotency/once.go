@@ -23,8 +23,8 @@ type Once struct {
 // errFresh rolls back the transaction of Replay if no response is stored, so that the key remains unclaimed.
 var errFresh = errors.New("no response is stored for the idempotency key")
 
-// Replay fills answer with the stored response of an earlier request with the same key and reports whether
-// there was one.
+// Replay fills answer with the stored response of an earlier request with the same key and reports whether a response
+// was stored.
 func (o *Once) Replay(ctx context.Context, method string, body, answer proto.Message) (bool, error) {
 	r, err := newRequest(ctx, method, body)
 	if err != nil || r.Key == "" {

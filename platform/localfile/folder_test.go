@@ -26,7 +26,7 @@ func taken(t *testing.T, path string) localfile.Holder {
 	return held.Holder
 }
 
-func TestTake_heldByAnotherProcess(t *testing.T) {
+func TestLockFolder_heldByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := lock(t)
 	first, err := localfile.LockFolder(path)
@@ -50,7 +50,7 @@ func TestTake_heldByAnotherProcess(t *testing.T) {
 	require.NoError(t, second.Close())
 }
 
-func TestTake_concurrent(t *testing.T) {
+func TestLockFolder_concurrent(t *testing.T) {
 	t.Parallel()
 	path := lock(t)
 	got := make(chan *localfile.FolderLock, 20)
@@ -70,7 +70,7 @@ func TestTake_concurrent(t *testing.T) {
 	require.NoError(t, held[0].Close())
 }
 
-func TestTake_invalidHolder(t *testing.T) {
+func TestLockFolder_invalidHolder(t *testing.T) {
 	t.Parallel()
 	gone := exec.CommandContext(t.Context(), "true")
 	require.NoError(t, gone.Run())
@@ -89,7 +89,7 @@ func TestTake_invalidHolder(t *testing.T) {
 	}
 }
 
-func TestFree_lockCannotBeOpened(t *testing.T) {
+func TestCheckFolderFree_lockCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	err := localfile.CheckFolderFree(filepath.Join(lock(t), "x"))
 	require.ErrorIs(t, err, os.ErrNotExist)

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/localfile"
 )
 
-func TestTry_lockedUntilClosed(t *testing.T) {
+func TestTryLock_lockedUntilClosed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	first, err := localfile.TryLock(path)
@@ -29,7 +29,7 @@ func TestTry_lockedUntilClosed(t *testing.T) {
 	require.NoError(t, second.Close())
 }
 
-func TestFile_Close_releasesLockOfDuplicatedDescriptor(t *testing.T) {
+func TestLockedFile_Close_releasesLockOfDuplicatedDescriptor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	held, err := localfile.TryLock(path)
@@ -43,7 +43,7 @@ func TestFile_Close_releasesLockOfDuplicatedDescriptor(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-func TestTry_missingFolderIsNotErrTaken(t *testing.T) {
+func TestTryLock_missingFolderIsNotErrLocked(t *testing.T) {
 	t.Parallel()
 	_, err := localfile.TryLock(filepath.Join(t.TempDir(), "absent", "lock"))
 	require.ErrorIs(t, err, os.ErrNotExist)

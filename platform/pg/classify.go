@@ -56,7 +56,7 @@ func classifyState(state string, err error) error {
 	case codeUnique, codeExclusion:
 		return fault.New(fault.Conflict, "exists", "the resource already exists").Wrap(err)
 	case codeForeignKey:
-		return fault.New(fault.Conflict, "in_use", "another resource refers to it, or a resource that it refers to does not exist").Wrap(err)
+		return fault.New(fault.Conflict, "in_use", "another resource refers to this one, or this one refers to a resource that does not exist").Wrap(err)
 	case codeSerialization, codeDeadlock:
 		return fault.New(fault.Conflict, "concurrent_change", "the resource was changed concurrently; try again").WithRetryAfter(retryAfter).Wrap(err)
 	case codeCanceled:

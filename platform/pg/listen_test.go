@@ -92,7 +92,7 @@ func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
 	return n
 }
 
-func TestApart_leaveClosesConnection(t *testing.T) {
+func TestDetach_leaveClosesConnection(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -38,7 +38,7 @@ func wakeListen(t *testing.T, h *pg.NotifyHub, pool *pgxpool.Pool) (cancel conte
 	return cancel, done
 }
 
-func TestHub_Wake_topics(t *testing.T) {
+func TestNotifyHub_Wake_topics(t *testing.T) {
 	t.Parallel()
 	hub := pg.NewNotifyHub()
 	job, both := hub.Wait("job:a"), hub.Wait("job:a", "queue")
@@ -72,7 +72,7 @@ func TestWaiter_Close_stopsWakeUps(t *testing.T) {
 	require.Len(t, here.C, 1)
 }
 
-func TestHub_Wake_idleWaiterDoesNotBlock(t *testing.T) {
+func TestNotifyHub_Wake_idleWaiterDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	hub := pg.NewNotifyHub()
 	idle, busy := hub.Wait("queue"), hub.Wait("queue")
@@ -134,7 +134,7 @@ func TestNotify_otherServiceIsNotWoken(t *testing.T) {
 	require.Empty(t, theirs.C)
 }
 
-func TestHub_Listen_endsWithContext(t *testing.T) {
+func TestNotifyHub_Listen_endsWithContext(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	cancel, ended := wakeListen(t, pg.NewNotifyHub(), pool)
@@ -142,7 +142,7 @@ func TestHub_Listen_endsWithContext(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-func TestHub_Listen_wakesAllAfterLostConnection(t *testing.T) {
+func TestNotifyHub_Listen_wakesAllAfterLostConnection(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	hub := pg.NewNotifyHub()

@@ -26,11 +26,12 @@ type value struct {
 // Reseal wraps the data keys of all values in the columns with the first key of the ring. It returns how many it
 // changed.
 //
-// Each value stays encrypted with its own data key; only the wrapping of that key changes. A value that is written at
-// the same time is not overwritten. A value that cannot be decrypted is reported and does not stop the others. To
-// rotate a key, so that no process reads a value whose key it does not have: first, add the new key after the old one
-// and restart all processes; second, move the new key to the front and restart all processes; third, when Reseal has
-// changed all values, remove the old key.
+// Each value stays encrypted with its own data key; only the wrapping of that key changes. A value that another
+// process changes at the same time is not overwritten. A value that cannot be decrypted is reported (at most five per
+// column) and does not stop the others. These steps rotate a key, so that every process can read every value:
+//  1. Add the new key after the old one and restart all processes.
+//  2. Move the new key to the front and restart all processes.
+//  3. When Reseal has wrapped all values with the new key, remove the old key.
 func Reseal(ctx context.Context, db Querier, ring *secret.Keyring, columns ...SealedColumn) (moved int, err error) {
 	faults := make([]error, 0, len(columns))
 	for _, c := range columns {

@@ -49,7 +49,7 @@ func put(t *testing.T, p *pgxpool.Pool, r *secret.Keyring, name string, part int
 }
 
 // A key can be removed from the keyring once all values are wrapped with its successor.
-func TestRun_rewrapsFormerKeyValues(t *testing.T) {
+func TestReseal_valuesOfFormerKey(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	k1, k2 := newKey(t, "k1"), newKey(t, "k2")
@@ -86,7 +86,7 @@ func TestRun_rewrapsFormerKeyValues(t *testing.T) {
 }
 
 // A value that was swapped or encrypted with another key is reported. The other values are changed nevertheless.
-func TestRun_reportsUnopenableValues(t *testing.T) {
+func TestReseal_reportsUndecryptableValues(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	k1, k2 := newKey(t, "k1"), newKey(t, "k2")
@@ -103,7 +103,7 @@ func TestRun_reportsUnopenableValues(t *testing.T) {
 	require.Equal(t, 2, moved)
 }
 
-func TestRun_missingTable(t *testing.T) {
+func TestReseal_missingTable(t *testing.T) {
 	t.Parallel()
 	_, err := pg.Reseal(t.Context(), open(t), ring(t, newKey(t, "k")), pg.SealedColumn{Table: "nothing", Name: "x", Key: "id"}, things())
 	require.ErrorContains(t, err, "read nothing.x")

@@ -15,7 +15,7 @@ import (
 func TestGroup_failureCancelsTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &diary{}
+		d := &eventLog{}
 		err := process.Group(t.Context(),
 			d.worker("a"),
 			process.Worker{Name: "bad", Run: func(context.Context) error { time.Sleep(time.Second); return errors.New("one") }},
@@ -29,7 +29,7 @@ func TestGroup_failureCancelsTheRest(t *testing.T) {
 func TestGroup_endsWithContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &diary{}
+		d := &eventLog{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		// After the context is done, a worker that returns the context's error has not failed.

@@ -78,8 +78,8 @@ type started struct {
 	err    error         // of Run; valid after done is closed
 }
 
-// Run starts the workers and returns when all have stopped. It returns the errors of
-// the workers, of the start and of the stop; a signal or the end of ctx is not an error.
+// Run starts the workers and returns when all have stopped, or at once after a second signal. It returns the errors
+// of the workers, of the start and of the stop; a signal or the end of ctx is not an error.
 func (h *Host) Run(ctx context.Context) error {
 	halted, halt := context.WithCancelCause(ctx)
 	defer halt(nil)

@@ -17,26 +17,26 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/process"
 )
 
-// diary records events in order.
-type diary struct {
+// eventLog records events in order.
+type eventLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (d *diary) note(line string) {
+func (d *eventLog) note(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, line)
 }
 
-func (d *diary) all() []string {
+func (d *eventLog) all() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]string(nil), d.lines...)
 }
 
 // worker returns a worker that records its calls and stops when its context ends.
-func (d *diary) worker(name string) process.Worker {
+func (d *eventLog) worker(name string) process.Worker {
 	return process.Worker{
 		Name: name,
 		Run: func(ctx context.Context) error {
@@ -50,35 +50,35 @@ func (d *diary) worker(name string) process.Worker {
 	}
 }
 
-type rig struct {
+type hostTest struct {
 	host    process.Host
 	signals chan os.Signal
-	diary   *diary
+	events  *eventLog
 	log     *bytes.Buffer
 	result  chan error
 }
 
-func newRig(names ...string) *rig {
-	r := &rig{signals: make(chan os.Signal, 2), diary: &diary{}, log: &bytes.Buffer{}, result: make(chan error, 1)}
+func newHostTest(names ...string) *hostTest {
+	r := &hostTest{signals: make(chan os.Signal, 2), events: &eventLog{}, log: &bytes.Buffer{}, result: make(chan error, 1)}
 	r.host = process.Host{
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Signals: r.signals, Closers: &process.Closers{},
 		StopTimeout: 5 * time.Second, ReadyTimeout: 10 * time.Second,
-		Ready: func(context.Context) error { r.diary.note("all ready"); return nil },
-		Drain: func(context.Context) { r.diary.note("drain") },
+		Ready: func(context.Context) error { r.events.note("all ready"); return nil },
+		Drain: func(context.Context) { r.events.note("drain") },
 	}
 	for _, name := range names {
-		r.host.Workers = append(r.host.Workers, r.diary.worker(name))
+		r.host.Workers = append(r.host.Workers, r.events.worker(name))
 	}
-	r.host.Closers.Add("pool", func(context.Context) error { r.diary.note("close pool"); return nil })
+	r.host.Closers.Add("pool", func(context.Context) error { r.events.note("close pool"); return nil })
 	return r
 }
 
-func (r *rig) start(ctx context.Context) { go func() { r.result <- r.host.Run(ctx) }() }
+func (r *hostTest) start(ctx context.Context) { go func() { r.result <- r.host.Run(ctx) }() }
 
 func TestHost_Run_startsInOrderAndStopsInReverse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "b", "c")
+		r := newHostTest("a", "b", "c")
 		// Ready waits until Run has begun, so that the order of the two is fixed.
 		for i := range r.host.Workers {
 			w := &r.host.Workers[i]
@@ -92,7 +92,7 @@ func TestHost_Run_startsInOrderAndStopsInReverse(t *testing.T) {
 		require.Equal(t, []string{
 			"run a", "ready a", "run b", "ready b", "run c", "ready c", "all ready", "drain",
 			"stop c", "end c", "stop b", "end b", "stop a", "end a", "close pool",
-		}, r.diary.all())
+		}, r.events.all())
 		require.Contains(t, r.log.String(), "terminated")
 	})
 }
@@ -100,7 +100,7 @@ func TestHost_Run_startsInOrderAndStopsInReverse(t *testing.T) {
 func TestHost_Run_waitsUntilWorkerIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("slow", "next")
+		r := newHostTest("slow", "next")
 		begin := time.Now()
 		r.host.Workers[0].Ready = func(context.Context) error {
 			if time.Since(begin) < 3*time.Second {
@@ -110,9 +110,9 @@ func TestHost_Run_waitsUntilWorkerIsReady(t *testing.T) {
 		}
 		r.start(t.Context())
 		time.Sleep(2900 * time.Millisecond)
-		require.Equal(t, []string{"run slow"}, r.diary.all())
+		require.Equal(t, []string{"run slow"}, r.events.all())
 		time.Sleep(200 * time.Millisecond)
-		require.Contains(t, r.diary.all(), "all ready")
+		require.Contains(t, r.events.all(), "all ready")
 		r.signals <- os.Interrupt
 		require.NoError(t, <-r.result)
 	})
@@ -121,15 +121,15 @@ func TestHost_Run_waitsUntilWorkerIsReady(t *testing.T) {
 func TestHost_Run_readyTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "stuck", "never")
+		r := newHostTest("a", "stuck", "never")
 		r.host.Workers[1].Ready = func(context.Context) error { return errors.New("no disk") }
 		begin := time.Now()
 		r.start(t.Context())
 		err := <-r.result
 		require.EqualError(t, err, "stuck: not ready after 10s: no disk")
 		require.Equal(t, 10*time.Second, time.Since(begin))
-		require.Equal(t, []string{"stop stuck", "end stuck", "stop a", "end a", "close pool"}, r.diary.all()[3:])
-		require.NotContains(t, r.diary.all(), "drain", "the host was never ready")
+		require.Equal(t, []string{"stop stuck", "end stuck", "stop a", "end a", "close pool"}, r.events.all()[3:])
+		require.NotContains(t, r.events.all(), "drain", "the host was never ready")
 	})
 }
 
@@ -146,13 +146,13 @@ func TestHost_Run_stopsAtFirstFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig("a", "bad", "c")
+				r := newHostTest("a", "bad", "c")
 				r.host.Workers[1].Run, r.host.Workers[1].Ready = c.run, nil
 				r.start(t.Context())
 				err := <-r.result
 				require.ErrorContains(t, err, c.want)
-				require.NotContains(t, r.diary.all(), "stop bad", "the worker has already ended")
-				require.Subset(t, r.diary.all(), []string{"end a", "close pool"})
+				require.NotContains(t, r.events.all(), "stop bad", "the worker has already ended")
+				require.Subset(t, r.events.all(), []string{"end a", "close pool"})
 			})
 		})
 	}
@@ -161,26 +161,26 @@ func TestHost_Run_stopsAtFirstFailure(t *testing.T) {
 func TestHost_Run_signalDuringStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "opening", "never")
+		r := newHostTest("a", "opening", "never")
 		r.host.Workers[1].Ready = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		r.start(t.Context())
 		time.Sleep(time.Second)
 		r.signals <- os.Interrupt
 		require.NoError(t, <-r.result)
-		require.NotContains(t, r.diary.all(), "run never")
-		require.NotContains(t, r.diary.all(), "all ready")
-		require.NotContains(t, r.diary.all(), "drain")
-		require.Contains(t, r.diary.all(), "end opening")
+		require.NotContains(t, r.events.all(), "run never")
+		require.NotContains(t, r.events.all(), "all ready")
+		require.NotContains(t, r.events.all(), "drain")
+		require.Contains(t, r.events.all(), "end opening")
 	})
 }
 
 func TestHost_Run_stopsWithContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a")
+		r := newHostTest("a")
 		r.host.Workers[0].Stop = func(ctx context.Context) error {
 			require.NoError(t, ctx.Err(), "Stop has its own context")
-			r.diary.note("stop a")
+			r.events.note("stop a")
 			return nil
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -188,25 +188,25 @@ func TestHost_Run_stopsWithContext(t *testing.T) {
 		time.Sleep(time.Second)
 		cancel()
 		require.NoError(t, <-r.result)
-		require.Equal(t, []string{"drain", "stop a", "end a", "close pool"}, r.diary.all()[len(r.diary.all())-4:])
+		require.Equal(t, []string{"drain", "stop a", "end a", "close pool"}, r.events.all()[len(r.events.all())-4:])
 	})
 }
 
 func TestHost_Run_readyFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a")
+		r := newHostTest("a")
 		r.host.Ready = func(context.Context) error { return errors.New("write the ready file") }
 		r.start(t.Context())
 		require.EqualError(t, <-r.result, "write the ready file")
-		require.Contains(t, r.diary.all(), "close pool")
+		require.Contains(t, r.events.all(), "close pool")
 	})
 }
 
 func TestHost_Run_errorNamesHangingWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "deaf", "c")
+		r := newHostTest("a", "deaf", "c")
 		hold := make(chan struct{})
 		r.host.Workers[1].Run = func(context.Context) error { <-hold; return nil }
 		r.host.Workers[1].StopTimeout = 2 * time.Second
@@ -218,7 +218,7 @@ func TestHost_Run_errorNamesHangingWorker(t *testing.T) {
 		require.ErrorIs(t, err, process.ErrNotStopped)
 		require.EqualError(t, err, "deaf: did not stop in time (2s)")
 		require.Equal(t, 3*time.Second, time.Since(begin), "the stop timeout plus one second after the cancellation")
-		require.Contains(t, r.diary.all(), "end a", "the other workers stop anyway")
+		require.Contains(t, r.events.all(), "end a", "the other workers stop anyway")
 		close(hold)
 	})
 }
@@ -226,7 +226,7 @@ func TestHost_Run_errorNamesHangingWorker(t *testing.T) {
 func TestHost_Run_cancelsWorkerAfterStopTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("streams")
+		r := newHostTest("streams")
 		r.host.Workers[0].Stop = func(ctx context.Context) error { <-ctx.Done(); return nil }
 		r.start(t.Context())
 		time.Sleep(time.Second)
@@ -234,14 +234,14 @@ func TestHost_Run_cancelsWorkerAfterStopTimeout(t *testing.T) {
 		r.signals <- os.Interrupt
 		require.NoError(t, <-r.result)
 		require.Equal(t, 5*time.Second, time.Since(begin))
-		require.Contains(t, r.diary.all(), "end streams")
+		require.Contains(t, r.events.all(), "end streams")
 	})
 }
 
 func TestHost_Run_joinsErrorsOfStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "b")
+		r := newHostTest("a", "b")
 		r.host.Workers[0].Stop = func(context.Context) error { return errors.New("flush") }
 		r.host.Closers.Add("files", func(context.Context) error { return errors.New("sync") })
 		r.start(t.Context())
@@ -256,7 +256,7 @@ func TestHost_Run_joinsErrorsOfStop(t *testing.T) {
 func TestHost_Run_hangingCloser(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a")
+		r := newHostTest("a")
 		hold := make(chan struct{})
 		r.host.Closers.Add("hung", func(context.Context) error { <-hold; return nil })
 		r.start(t.Context())
@@ -269,7 +269,7 @@ func TestHost_Run_hangingCloser(t *testing.T) {
 func TestHost_Run_secondSignalKills(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "deaf")
+		r := newHostTest("a", "deaf")
 		hold := make(chan struct{})
 		r.host.Workers[1].Run = func(context.Context) error { <-hold; return nil }
 		r.host.StopTimeout = time.Hour
@@ -289,7 +289,7 @@ func TestHost_Run_secondSignalKills(t *testing.T) {
 func TestHost_Run_failureAndOneSignalDoNotKill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a", "bad")
+		r := newHostTest("a", "bad")
 		r.host.Workers[0].Stop = func(context.Context) error { time.Sleep(time.Second); return nil }
 		r.host.Workers[1].Run = func(context.Context) error { time.Sleep(time.Second); return errors.New("x") }
 		r.start(t.Context())
@@ -297,6 +297,6 @@ func TestHost_Run_failureAndOneSignalDoNotKill(t *testing.T) {
 		r.signals <- os.Interrupt
 		err := <-r.result
 		require.EqualError(t, err, "bad: x")
-		require.Contains(t, r.diary.all(), "end a")
+		require.Contains(t, r.events.all(), "end a")
 	})
 }

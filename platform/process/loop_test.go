@@ -67,7 +67,7 @@ func TestLogged_logsErrorAndReturnsNil(t *testing.T) {
 	require.Empty(t, out.String(), "an error after the cancellation is not logged")
 }
 
-func TestBackoffDelay(t *testing.T) {
+func TestBackoff_Delay(t *testing.T) {
 	t.Parallel()
 	plain := process.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 	for attempt, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
@@ -86,7 +86,7 @@ func TestBackoffDelay(t *testing.T) {
 	require.Zero(t, process.Backoff{}.Delay(3))
 }
 
-func TestRetry(t *testing.T) {
+func TestBackoff_Retry(t *testing.T) {
 	t.Parallel()
 	busy, fatal := errors.New("busy"), errors.New("fatal")
 	b := process.Backoff{Min: time.Second, Max: 4 * time.Second}

@@ -26,7 +26,7 @@ func TestHost_Run_stopContextHasSignal(t *testing.T) {
 	t.Parallel()
 	for _, want := range []os.Signal{os.Interrupt, syscall.SIGTERM, nil} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig("a")
+			r := newHostTest("a")
 			var by os.Signal = syscall.SIGUSR1
 			stop := r.host.Workers[0].Stop
 			r.host.Workers[0].Stop = func(ctx context.Context) error {
@@ -66,7 +66,7 @@ func TestSignals_buffersTwo(t *testing.T) {
 func TestHost_Run_twoBufferedSignalsKill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig("a")
+		r := newHostTest("a")
 		hold := make(chan struct{})
 		r.host.Workers[0].Ready = func(context.Context) error { <-hold; return nil }
 		r.signals <- os.Interrupt
@@ -77,10 +77,10 @@ func TestHost_Run_twoBufferedSignalsKill(t *testing.T) {
 	})
 }
 
-// stuck is a log whose writes block, like a paused terminal.
-type stuck chan struct{}
+// blockedLog is a log whose writes block, like a paused terminal.
+type blockedLog chan struct{}
 
-func (s stuck) Write(p []byte) (int, error) {
+func (s blockedLog) Write(p []byte) (int, error) {
 	<-s
 	return len(p), nil
 }
@@ -88,7 +88,7 @@ func (s stuck) Write(p []byte) (int, error) {
 func TestHost_Run_secondSignalKillsWhileLogBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r, pipe := newRig("a"), make(stuck)
+		r, pipe := newHostTest("a"), make(blockedLog)
 		r.host.Log = slog.New(slog.NewTextHandler(pipe, nil))
 		r.start(t.Context())
 		r.signals <- os.Interrupt

@@ -18,7 +18,7 @@ type Worker struct {
 	// Run runs until ctx is done and then returns nil or the error of ctx. Returning earlier is a failure, even with
 	// nil.
 	Run func(ctx context.Context) error
-	// Ready returns nil once the worker serves. Host polls it until its timeout.
+	// Ready returns nil once the worker serves. Host polls it until it returns nil or ReadyTimeout has passed.
 	Ready func(ctx context.Context) error
 	// Stop lets the worker finish its current work. The context of Run is cancelled when
 	// Stop returns or its deadline has passed.

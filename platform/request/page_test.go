@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-func TestNew(t *testing.T) {
+func TestNewPage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		limit, offset *int32
@@ -38,7 +38,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestCutPage(t *testing.T) {
 	t.Parallel()
 	p := request.Page{Limit: 2}
 	require.Equal(t, 3, p.FetchLimit())
@@ -51,7 +51,7 @@ func TestCut(t *testing.T) {
 	require.False(t, more)
 }
 
-func TestSetHeaders(t *testing.T) {
+func TestSetPageHeaders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		target      string

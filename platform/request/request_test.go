@@ -105,7 +105,7 @@ func TestSetStatus(t *testing.T) {
 	require.Equal(t, []string{"202"}, h.md.Get("x-service-status"))
 }
 
-func TestMatch(t *testing.T) {
+func TestCheckIfMatch(t *testing.T) {
 	t.Parallel()
 	with := func(tags ...string) context.Context {
 		md := metadata.MD{}
@@ -129,7 +129,7 @@ func TestMatch(t *testing.T) {
 	require.ErrorContains(t, request.SetETag(t.Context(), 7), "set the etag header")
 }
 
-func TestSetHeaders_withoutCall(t *testing.T) {
+func TestResponseHeaders_outsideOfCall(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, request.SetMore(t.Context(), false), "there is nothing to send")
 	require.ErrorContains(t, request.SetMore(t.Context(), true), "set the header for more rows")

@@ -22,7 +22,7 @@ func rows(total int, p request.Page) []int {
 }
 
 // A client that follows the links sees every row once and in order, and reaches the end of the list.
-func TestSetHeaders_linksVisitEveryRowOnce(t *testing.T) {
+func TestSetPageHeaders_linksVisitEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`^<([^>]*)>; rel="next"$`)
 	for _, c := range []struct{ total, limit int }{{0, 5}, {1, 5}, {4, 5}, {5, 5}, {6, 5}, {50, 1}, {1234, 500}, {1000, 500}} {
@@ -82,7 +82,7 @@ func TestPage_Next_stopsAtMaxOffset(t *testing.T) {
 
 // The Link header contains the URL of the request. Whatever the URL is, the header must be one line with a single
 // link.
-func TestSetHeaders_escapesRequestURL(t *testing.T) {
+func TestSetPageHeaders_escapesRequestURL(t *testing.T) {
 	t.Parallel()
 	for _, target := range []*url.URL{
 		{Path: "/api/jobs", RawQuery: "q=%3E%3B+rel%3D%22evil%22%2C+%3Chttp%3A%2F%2Fevil"},

@@ -31,8 +31,8 @@ const (
 const healthService = "grpc.health.v1.Health"
 
 // edge is the service name of the gateway, which forwards the calls of users, runs and deployments. A caller token is
-// not bound to a service, so each service that receives one could use it for a minute. Methods for callers therefore
-// accept calls only from the gateway.
+// valid for a minute and not bound to a service, so a service that receives one could call methods as that caller.
+// Methods for callers therefore accept calls only from the gateway.
 const edge = "gateway"
 
 func isHealth(fullMethod string) bool { return strings.HasPrefix(fullMethod, "/"+healthService+"/") }

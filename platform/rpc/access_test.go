@@ -70,7 +70,7 @@ func TestServer_access(t *testing.T) {
 	}
 	want["AgentStream"] = want["Agent"]
 	require.Len(t, want, len(methods()))
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -96,7 +96,7 @@ func TestServer_access(t *testing.T) {
 
 func TestServer_access_unlistedServiceIsRejected(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -116,7 +116,7 @@ func TestServer_access_unlistedServiceIsRejected(t *testing.T) {
 // must not be able to call methods for users with it. Only the gateway may call such methods.
 func TestServer_access_callerTokenWorksForGatewayOnly(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -137,7 +137,7 @@ func TestServer_access_callerTokenWorksForGatewayOnly(t *testing.T) {
 
 func TestServer_handlerSeesCaller(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -161,7 +161,7 @@ func TestServer_handlerSeesCaller(t *testing.T) {
 
 func TestServer_agentListener(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -187,7 +187,7 @@ func TestServer_agentListener(t *testing.T) {
 
 func TestServer_ignoresTokenFromAgent(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -201,7 +201,7 @@ func TestServer_ignoresTokenFromAgent(t *testing.T) {
 
 func TestClient_callerFromMetadataIsNotForwarded(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -224,7 +224,7 @@ func TestClient_callerFromMetadataIsNotForwarded(t *testing.T) {
 
 func TestServer_malformedTokenIsRejected(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -241,7 +241,7 @@ func TestServer_malformedTokenIsRejected(t *testing.T) {
 
 func TestServer_healthIsOpenToServices(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -257,7 +257,7 @@ func TestServer_healthIsOpenToServices(t *testing.T) {
 
 func TestServer_reflectionIsOff(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)

@@ -19,7 +19,7 @@ import (
 
 // bareClient returns a connection that has a valid certificate but does not use the client of this package, like the
 // connection of a compromised service. The server must enforce its rules by itself.
-func bareClient(t *testing.T, h *handlers) (*world, *grpc.ClientConn) {
+func bareClient(t *testing.T, h *handlers) (*harness, *grpc.ClientConn) {
 	t.Helper()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func bareClient(t *testing.T, h *handlers) (*world, *grpc.ClientConn) {
 	})
 	require.NoError(t, err)
 	at := &addresses{services: map[string]string{}, agents: map[string]string{}}
-	w := newWorld(t, func(*testing.T, string) rpc.Network { return recording{wire, at} })
+	w := newHarness(t, func(*testing.T, string) rpc.Network { return recording{wire, at} })
 	w.serve(t, setup{service: "registry", handlers: h})
 	creds := credentials.NewTLS(pki.ClientTLS(identity(t, ca, "gateway"), "registry"))
 	cc, err := grpc.NewClient("passthrough:///"+at.services["registry"], grpc.WithTransportCredentials(creds))

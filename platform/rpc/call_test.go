@@ -40,7 +40,7 @@ func TestFault_crossesTwoHops(t *testing.T) {
 	sent := fault.InvalidFields(fault.Field{
 		Loc: []any{"spec", "pools", 2}, Msg: "too small", Type: fault.TypeGreaterThanEqual,
 	}).WithCode("schema").WithRetryAfter(1500 * time.Millisecond)
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -79,7 +79,7 @@ func TestFault_crossesTwoHops(t *testing.T) {
 
 func TestFault_everyKindArrives(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -102,7 +102,7 @@ func TestFault_everyKindArrives(t *testing.T) {
 
 func TestServer_untypedErrorIsHiddenAndLoggedOnce(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -136,7 +136,7 @@ func TestServer_classifiesUntypedErrorsOnly(t *testing.T) {
 		}
 		return err
 	}
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -164,7 +164,7 @@ func TestServer_classifiesUntypedErrorsOnly(t *testing.T) {
 
 func TestServer_panicIsInternalAndLoggedWithStack(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -195,7 +195,7 @@ func requireDefault(t *testing.T, left time.Duration) {
 
 func TestCall_deadlines(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -240,7 +240,7 @@ func TestCall_deadlines(t *testing.T) {
 
 func TestCall_cancelReachesHandler(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -271,7 +271,7 @@ func TestCall_cancelReachesHandler(t *testing.T) {
 
 func TestServer_oneLogLinePerCall(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -301,7 +301,7 @@ func TestServer_oneLogLinePerCall(t *testing.T) {
 
 func TestCall_requestID(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)

@@ -22,7 +22,7 @@ import (
 
 func TestClient_forwardsCaller(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -58,7 +58,7 @@ func TestClient_forwardsCaller(t *testing.T) {
 
 func TestClient_expiredTokenIsNotForwarded(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -81,7 +81,7 @@ func TestCall_messageTooLarge(t *testing.T) {
 		m.Set(pingType().Fields().ByName("payload"), protoreflect.ValueOfBytes(make([]byte, n)))
 		return m
 	}
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -106,7 +106,7 @@ func TestCall_messageTooLarge(t *testing.T) {
 
 func TestCall_largeCallerToken(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -132,7 +132,7 @@ func flaky(tries *atomic.Int32, err error) *handlers {
 
 func TestClient_doesNotRetryServerErrors(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -150,7 +150,7 @@ func TestClient_doesNotRetryServerErrors(t *testing.T) {
 }
 
 // bareService serves without the interceptors of this package.
-func bareService(t *testing.T, w *world, h *handlers) {
+func bareService(t *testing.T, w *harness, h *handlers) {
 	t.Helper()
 	l := listen(t, w.as(t, "registry").Listen, "registry")
 	raw := grpc.NewServer(rpc.ServerCredentials())
@@ -166,7 +166,7 @@ func bareService(t *testing.T, w *world, h *handlers) {
 func TestClient_retriesIdempotentMethodsOnly(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
-	w := newWorld(t, memoryNetwork())
+	w := newHarness(t, memoryNetwork())
 	// grpc reports a broken connection as Unavailable without pushback.
 	bareService(t, w, flaky(&tries, status.Error(codes.Unavailable, "broken")))
 	cc := w.dial(t, "jobs", "registry")
@@ -182,7 +182,7 @@ func TestClient_retriesIdempotentMethodsOnly(t *testing.T) {
 
 func TestClient_setsDefaultDeadline(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -201,7 +201,7 @@ func TestClient_setsDefaultDeadline(t *testing.T) {
 
 func TestClient_serviceNotListening(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -218,7 +218,7 @@ func TestClient_serviceNotListening(t *testing.T) {
 
 func TestClient_streamEndsWithEOF(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)

@@ -27,29 +27,29 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/rpc/pki"
 )
 
-// world is a set of services on one kind of network; all tests run on both kinds.
-type world struct {
+// harness is a set of services on one kind of network; all tests run on both kinds.
+type harness struct {
 	clk    clock.Clock
 	signer *authn.Signer
 	keys   *authn.Keys
 	as     func(t *testing.T, identity string) rpc.Network
 }
 
-func worlds() map[string]func(t *testing.T) *world {
-	return map[string]func(t *testing.T) *world{
-		"memory": func(t *testing.T) *world { t.Helper(); return newWorld(t, memoryNetwork()) },
-		"tcp":    func(t *testing.T) *world { t.Helper(); return newWorld(t, tcpNetwork(t)) },
+func harnesses() map[string]func(t *testing.T) *harness {
+	return map[string]func(t *testing.T) *harness{
+		"memory": func(t *testing.T) *harness { t.Helper(); return newHarness(t, memoryNetwork()) },
+		"tcp":    func(t *testing.T) *harness { t.Helper(); return newHarness(t, tcpNetwork(t)) },
 	}
 }
 
-func newWorld(t *testing.T, as func(t *testing.T, identity string) rpc.Network) *world {
+func newHarness(t *testing.T, as func(t *testing.T, identity string) rpc.Network) *harness {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
 	clk := clock.Real()
 	var n atomic.Int64
 	newID := func() string { return fmt.Sprintf("jti-%d", n.Add(1)) }
-	return &world{
+	return &harness{
 		clk: clk, as: as, keys: authn.StaticKeys(clk, key.Public()),
 		signer: authn.NewSigner(clk, newID, func() authn.SigningKey { return key }),
 	}
@@ -188,7 +188,7 @@ type setup struct {
 }
 
 // serve starts a service, which runs until stop is called or the test ends.
-func (w *world) serve(t *testing.T, s setup) *running {
+func (w *harness) serve(t *testing.T, s setup) *running {
 	t.Helper()
 	r := &running{logs: &logs{}}
 	o := rpc.ServerOptions{
@@ -221,7 +221,7 @@ func listen(t *testing.T, open func(string) (*rpc.Listener, error), service stri
 	return l
 }
 
-func (w *world) dial(t *testing.T, from, to string) *grpc.ClientConn {
+func (w *harness) dial(t *testing.T, from, to string) *grpc.ClientConn {
 	t.Helper()
 	cc, err := w.as(t, from).Dial(to)
 	require.NoError(t, err)
@@ -230,7 +230,7 @@ func (w *world) dial(t *testing.T, from, to string) *grpc.ClientConn {
 }
 
 // calledBy returns a context with the caller and its token, as a request from the gateway has it.
-func (w *world) calledBy(t *testing.T, c *authn.Caller) context.Context {
+func (w *harness) calledBy(t *testing.T, c *authn.Caller) context.Context {
 	t.Helper()
 	token, expires, err := w.signer.Sign(c)
 	require.NoError(t, err)

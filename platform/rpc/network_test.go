@@ -24,7 +24,7 @@ import (
 
 func TestNetwork_Listen_asOtherService(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -38,7 +38,7 @@ func TestNetwork_Listen_asOtherService(t *testing.T) {
 
 func TestNetwork_Listen_twice(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -54,7 +54,7 @@ func TestNetwork_Listen_twice(t *testing.T) {
 
 func TestNetwork_Dial_invalidName(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -72,7 +72,7 @@ func TestPeer_outsideOfCall(t *testing.T) {
 func TestMemory_invalidIdentities(t *testing.T) {
 	t.Parallel()
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real()})
-	w := newWorld(t, func(_ *testing.T, identity string) rpc.Network { return bus.As(identity) })
+	w := newHarness(t, func(_ *testing.T, identity string) rpc.Network { return bus.As(identity) })
 	w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
 	for _, name := range []string{"", "node", "Jobs", "node/", "node/A", "jobs/evil", string(make([]byte, 300))} {
 		_, err := try(t.Context(), w.dial(t, name, "jobs"), "PeerOnce")
@@ -115,7 +115,7 @@ func attacker(t *testing.T, addr string, creds credentials.TransportCredentials)
 
 func TestTCP_foreignCertificateIsRejected(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, tcpNetwork(t))
+	w := newHarness(t, tcpNetwork(t))
 	r := w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
 	at := w.as(t, "jobs").(recording).at
 	foreign, err := pki.NewCA(clock.Real().Now(), time.Hour)
@@ -143,7 +143,7 @@ func TestTCP_listenersSeparateServicesAndNodes(t *testing.T) {
 	jobs, err := rpc.TCP(rpc.TCPConfig{Identity: identity(t, ca, "jobs"), Listen: "127.0.0.1:0", ListenAgents: "127.0.0.1:0", Client: client})
 	require.NoError(t, err)
 	at := &addresses{services: map[string]string{}, agents: map[string]string{}}
-	w := newWorld(t, func(*testing.T, string) rpc.Network { return recording{jobs, at} })
+	w := newHarness(t, func(*testing.T, string) rpc.Network { return recording{jobs, at} })
 	w.serve(t, setup{service: "jobs", handlers: echo(), agents: true})
 	for name, addr := range map[string]string{"node/nod_1": at.services["jobs"], "gateway": at.agents["jobs"]} {
 		wrong, err := rpc.TCP(rpc.TCPConfig{Identity: identity(t, ca, name), Peers: map[string]string{"jobs": addr}, Client: client})
@@ -160,7 +160,7 @@ func TestTCP_listenersSeparateServicesAndNodes(t *testing.T) {
 
 func TestTCP_clientChecksServerIdentity(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, tcpNetwork(t))
+	w := newHarness(t, tcpNetwork(t))
 	r := w.serve(t, setup{service: "registry", handlers: echo()})
 	at := w.as(t, "registry").(recording).at
 	at.mu.Lock()
@@ -173,7 +173,7 @@ func TestTCP_clientChecksServerIdentity(t *testing.T) {
 	require.Empty(t, r.logs.lines(t), "the token of the caller was not sent")
 }
 
-func TestWire_HTTPBetweenServices(t *testing.T) {
+func TestTCPNetwork_HTTPBetweenServices(t *testing.T) {
 	t.Parallel()
 	ca, err := pki.NewCA(clock.Real().Now(), time.Hour)
 	require.NoError(t, err)

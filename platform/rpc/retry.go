@@ -10,8 +10,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// pushback is the trailer with which a server disables the retries of grpc after its response: only calls that never
-// reached a service are retried.
+// pushback is the trailer with which a server prevents that grpc retries a call to which the server has responded.
 const pushback = "grpc-retry-pushback-ms"
 
 type methodName struct {

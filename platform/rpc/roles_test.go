@@ -20,7 +20,7 @@ func TestServer_handlerSeesAllRolesOfCaller(t *testing.T) {
 	for i := range authn.MaxProjects + 1 {
 		many.Projects = append(many.Projects, authn.ProjectRole{Project: fmt.Sprintf("prj_%d", i), Role: authn.ProjectViewer})
 	}
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)

@@ -106,9 +106,9 @@ func (s *Server) Check() error {
 	return nil
 }
 
-// Serve serves on all listeners until ctx is done. Then it accepts no new calls, ends streams at once with a fault of
-// code draining, and lets unary calls finish within StopTimeout. It closes the listeners. Serve must be called at
-// most once.
+// Serve serves on all listeners until ctx is done or a listener fails. Then it accepts no new calls, ends streams at
+// once with a fault of code draining, and lets unary calls finish within StopTimeout. It closes the listeners. Serve
+// must be called at most once.
 func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	defer s.startEnd()
 	err := s.Check()

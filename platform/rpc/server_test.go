@@ -64,7 +64,7 @@ func TestServer_missingOptions(t *testing.T) {
 
 func TestServer_Serve_drainsCallsAndStreams(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -109,7 +109,7 @@ func TestServer_Serve_drainsCallsAndStreams(t *testing.T) {
 
 func TestServer_Serve_abortsCallAfterStopTimeout(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -135,7 +135,7 @@ func TestServer_Serve_abortsCallAfterStopTimeout(t *testing.T) {
 
 func TestClient_reconnectsAfterRestart(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -157,7 +157,7 @@ func TestClient_reconnectsAfterRestart(t *testing.T) {
 
 func TestServer_withoutVerifierRejectsCallers(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
@@ -173,7 +173,7 @@ func TestServer_withoutVerifierRejectsCallers(t *testing.T) {
 
 func TestServer_requiresCertificate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, tcpNetwork(t))
+	w := newHarness(t, tcpNetwork(t))
 	w.serve(t, setup{service: "registry", handlers: echo()})
 	wire, ok := w.as(t, "registry").(recording)
 	require.True(t, ok)

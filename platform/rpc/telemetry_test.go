@@ -23,7 +23,7 @@ func TestTelemetry_tracesAndMeasuresCallsExceptHealth(t *testing.T) {
 		Meter:  metric.NewMeterProvider(metric.WithReader(reader)),
 	}
 	bus := rpc.Memory(rpc.ClientOptions{Clock: clock.Real(), Telemetry: tel})
-	w := newWorld(t, func(_ *testing.T, identity string) rpc.Network { return bus.As(identity) })
+	w := newHarness(t, func(_ *testing.T, identity string) rpc.Network { return bus.As(identity) })
 	r := w.serve(t, setup{service: "registry", handlers: echo(), change: func(o *rpc.ServerOptions) { o.Telemetry = tel }})
 	cc := w.dial(t, "jobs", "registry")
 	_, err := healthv1.NewHealthClient(cc).Check(t.Context(), &healthv1.HealthCheckRequest{})

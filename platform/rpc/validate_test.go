@@ -66,7 +66,7 @@ func TestValidate_reportsAllAndNestedFields(t *testing.T) {
 
 func TestServer_validatesMessages(t *testing.T) {
 	t.Parallel()
-	for kind, open := range worlds() {
+	for kind, open := range harnesses() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)

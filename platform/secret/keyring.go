@@ -35,8 +35,8 @@ type Keyring struct {
 	keys   map[string]cipher.AEAD
 }
 
-// NewKeyring returns a Keyring that encrypts with the first key. It rejects an empty list, keys of the wrong length,
-// duplicate keys, and keys that do not look random.
+// NewKeyring returns a Keyring that encrypts with the first key. It rejects an empty list, invalid or duplicate ids,
+// keys of the wrong length, and keys that do not look random.
 func NewKeyring(keys ...Key) (*Keyring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("keyring: no keys")
@@ -63,7 +63,7 @@ func checkKey(k Key) error {
 		return fmt.Errorf("%q is not a valid key id; use 1 to 64 letters, digits, dots, underscores and dashes", k.ID)
 	}
 	if len(k.Bytes) != keySize {
-		return fmt.Errorf("key %q has %d bytes, want %d", k.ID, len(k.Bytes), keySize)
+		return fmt.Errorf("key %q has %d bytes, but must have %d", k.ID, len(k.Bytes), keySize)
 	}
 	if !LooksRandom(k.Bytes) {
 		return fmt.Errorf("key %q looks like an example key; replace it with random bytes", k.ID)
@@ -90,11 +90,11 @@ func LooksRandom(key []byte) bool {
 func (k *Keyring) Seal(plain []byte, aad string) ([]byte, error) {
 	dek := make([]byte, keySize)
 	if _, err := rand.Read(dek); err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
+		return nil, fmt.Errorf("encrypt a value: %w", err)
 	}
 	inner, err := newAEAD(dek)
 	if err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
+		return nil, fmt.Errorf("encrypt a value: %w", err)
 	}
 	return inner.Seal(k.wrap(dek, aad), nil, plain, bind("value", aad)), nil // #nosec G407 -- newAEAD generates random nonces
 }
@@ -107,7 +107,7 @@ func (k *Keyring) Open(sealed []byte, aad string) ([]byte, error) {
 	}
 	inner, err := newAEAD(dek)
 	if err != nil {
-		return nil, fmt.Errorf("open: %w", err)
+		return nil, fmt.Errorf("decrypt a value: %w", err)
 	}
 	plain, err := inner.Open(nil, nil, value, bind("value", aad))
 	if err != nil {

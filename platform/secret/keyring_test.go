@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-const place = "engine.key:rev_01"
+const rowAAD = "engine.key:rev_01"
 
 func key(t *testing.T, id string) secret.Key {
 	t.Helper()
@@ -35,15 +35,15 @@ func TestKeyring_SealAndOpen(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "k1"))
 	for _, plain := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte("long"), 10_000)} {
-		sealed, err := r.Seal(plain, place)
+		sealed, err := r.Seal(plain, rowAAD)
 		require.NoError(t, err)
-		again, err := r.Seal(plain, place)
+		again, err := r.Seal(plain, rowAAD)
 		require.NoError(t, err)
 		require.NotEqual(t, sealed, again)
 		if len(plain) > 8 {
 			require.False(t, bytes.Contains(sealed, plain[:8]))
 		}
-		out, err := r.Open(sealed, place)
+		out, err := r.Open(sealed, rowAAD)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(plain, out))
 	}
@@ -52,9 +52,9 @@ func TestKeyring_SealAndOpen(t *testing.T) {
 func TestKeyring_Open_otherRowOrChangedByte(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "k1"))
-	sealed, err := r.Seal([]byte("the key of the engine"), place)
+	sealed, err := r.Seal([]byte("the key of the engine"), rowAAD)
 	require.NoError(t, err)
-	for _, other := range []string{"engine.key:rev_02", "engine.name:rev_01", "", place + " ", "\x00" + place} {
+	for _, other := range []string{"engine.key:rev_02", "engine.name:rev_01", "", rowAAD + " ", "\x00" + rowAAD} {
 		_, err := r.Open(sealed, other)
 		require.ErrorIs(t, err, secret.ErrOpen, "swapped rows: %q", other)
 		_, _, err = r.Rewrap(sealed, other)
@@ -63,26 +63,26 @@ func TestKeyring_Open_otherRowOrChangedByte(t *testing.T) {
 	for i := range sealed {
 		edited := bytes.Clone(sealed)
 		edited[i] ^= 1
-		_, err := r.Open(edited, place)
+		_, err := r.Open(edited, rowAAD)
 		require.ErrorIs(t, err, secret.ErrOpen, "byte %d", i)
-		_, err = r.Open(sealed[:i], place)
+		_, err = r.Open(sealed[:i], rowAAD)
 		require.ErrorIs(t, err, secret.ErrOpen, "truncated to %d", i)
 	}
-	_, err = r.Open(append(bytes.Clone(sealed), 0), place)
+	_, err = r.Open(append(bytes.Clone(sealed), 0), rowAAD)
 	require.ErrorIs(t, err, secret.ErrOpen)
-	_, err = ring(t, key(t, "k1")).Open(sealed, place)
+	_, err = ring(t, key(t, "k1")).Open(sealed, rowAAD)
 	require.ErrorIs(t, err, secret.ErrOpen, "another keyring with the same key id")
 }
 
 func TestKeyring_Open_keyAndValueOfDifferentRows(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "k1"))
-	a, err := r.Seal([]byte("aaaa"), place)
+	a, err := r.Seal([]byte("aaaa"), rowAAD)
 	require.NoError(t, err)
-	b, err := r.Seal([]byte("bbbb"), place)
+	b, err := r.Seal([]byte("bbbb"), rowAAD)
 	require.NoError(t, err)
 	const head = 2 + len("k1") + 12 + 32 + 16
-	_, err = r.Open(append(bytes.Clone(a[:head]), b[head:]...), place)
+	_, err = r.Open(append(bytes.Clone(a[:head]), b[head:]...), rowAAD)
 	require.ErrorIs(t, err, secret.ErrOpen)
 }
 
@@ -90,20 +90,20 @@ func TestKeyring_rotation(t *testing.T) {
 	t.Parallel()
 	k1, k2 := key(t, "2026-10"), key(t, "2026-11")
 	old, both, fresh := ring(t, k1), ring(t, k2, k1), ring(t, k2)
-	sealed, err := old.Seal([]byte("v"), place)
+	sealed, err := old.Seal([]byte("v"), rowAAD)
 	require.NoError(t, err)
-	out, err := both.Open(sealed, place)
+	out, err := both.Open(sealed, rowAAD)
 	require.NoError(t, err)
 	require.Equal(t, "v", string(out))
-	moved, changed, err := both.Rewrap(sealed, place)
+	moved, changed, err := both.Rewrap(sealed, rowAAD)
 	require.NoError(t, err)
 	require.True(t, changed)
-	out, err = fresh.Open(moved, place)
+	out, err = fresh.Open(moved, rowAAD)
 	require.NoError(t, err)
 	require.Equal(t, "v", string(out))
-	_, err = old.Open(moved, place)
+	_, err = old.Open(moved, rowAAD)
 	require.ErrorContains(t, err, `"2026-11" is not in the keyring`)
-	same, changed, err := both.Rewrap(moved, place)
+	same, changed, err := both.Rewrap(moved, rowAAD)
 	require.NoError(t, err)
 	require.False(t, changed)
 	require.Equal(t, moved, same)
@@ -131,9 +131,9 @@ func TestParseKeyring(t *testing.T) {
 	text := "# sealing key first\n\na " + base64.StdEncoding.EncodeToString(k.Bytes) + "\n"
 	r, err := secret.ParseKeyring(secret.New(text))
 	require.NoError(t, err)
-	sealed, err := r.Seal([]byte("v"), place)
+	sealed, err := r.Seal([]byte("v"), rowAAD)
 	require.NoError(t, err)
-	_, err = ring(t, k).Open(sealed, place)
+	_, err = ring(t, k).Open(sealed, rowAAD)
 	require.NoError(t, err)
 	for _, bad := range []string{"", "a", "a b c", "a ***", "a " + planted} {
 		_, err := secret.ParseKeyring(secret.New(bad))
@@ -152,11 +152,11 @@ func TestLoadOrCreateKeyring(t *testing.T) {
 	}
 	wg.Wait()
 	require.NotNil(t, rings[0])
-	sealed, err := rings[0].Seal([]byte("v"), place)
+	sealed, err := rings[0].Seal([]byte("v"), rowAAD)
 	require.NoError(t, err)
 	for _, r := range rings {
 		require.NotNil(t, r)
-		_, err := r.Open(sealed, place)
+		_, err := r.Open(sealed, rowAAD)
 		require.NoError(t, err, "concurrent starts use the same key")
 	}
 	info, err := os.Stat(path)

@@ -14,7 +14,7 @@ import (
 const Redacted = "[redacted]"
 
 // String is a secret text. Only Reveal returns it. The text is behind a pointer, because fmt prints unexported fields
-// without calling their methods. It then prints only an address.
+// without calling their methods. Of a pointer it prints only the address.
 type String struct{ text *string }
 
 // New returns a String that holds text.

@@ -13,7 +13,7 @@ import (
 
 // agent is a fake agent of a node. It sends the reports that the test chooses and records what it receives.
 type agent struct {
-	w      *world
+	w      *harness
 	nodeID string
 	inv    *jobsv1.Inventory
 
@@ -29,7 +29,7 @@ type agent struct {
 }
 
 // join joins a node to a fleet and opens its stream.
-func (w *world) join(fleet *jobsv1.Fleet, inv *jobsv1.Inventory) *agent {
+func (w *harness) join(fleet *jobsv1.Fleet, inv *jobsv1.Inventory) *agent {
 	w.t.Helper()
 	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
 	require.NoError(w.t, err)
@@ -89,7 +89,7 @@ func (a *agent) receive(stream jobsv1.AgentService_ConnectClient, changed chan s
 	}
 }
 
-// wait waits until ok returns true for the desired works, and returns these.
+// wait waits until ok returns true for the desired works, and returns them.
 func (a *agent) wait(what string, ok func(works []*jobsv1.Work) bool) []*jobsv1.Work {
 	a.w.t.Helper()
 	deadline := time.After(patience)
@@ -106,7 +106,7 @@ func (a *agent) wait(what string, ok func(works []*jobsv1.Work) bool) []*jobsv1.
 		select {
 		case <-a.changed:
 		case <-beat.C:
-			a.beat()
+			a.heartbeat()
 		case <-deadline:
 			require.FailNow(a.w.t, "the agent did not receive the desired work", "%s; received: %v", what, desired)
 		}
@@ -143,7 +143,7 @@ func (a *agent) report() {
 	}))
 }
 
-func (a *agent) beat() {
+func (a *agent) heartbeat() {
 	// The server sees that the stream has ended when it receives the next message.
 	_ = a.stream.Send(&jobsv1.ConnectRequest{Message: &jobsv1.ConnectRequest_Heartbeat{Heartbeat: &jobsv1.Heartbeat{}}})
 }

@@ -14,9 +14,9 @@ import (
 // localTTL is how long the join token of an embedded agent is valid.
 const localTTL = 10 * time.Minute
 
-// JoinLocal creates the named fleet with the given pools if it does not exist, and mints a join token for one node. It
-// serves an agent in the same process and the first agent of an installation. It checks no permissions, because the
-// caller is the installation itself.
+// JoinLocal creates the named fleet with the given pools if it does not exist, and mints a join token for one node.
+// It is for an agent in the same process and for the first agent of an installation. It checks no permissions,
+// because the caller is the installation itself.
 func (s *Service) JoinLocal(ctx context.Context, name string, pools []string) (secret.String, error) {
 	var token secret.String
 	err := pg.InTx(ctx, s.deps.Pool, func(ctx context.Context, tx pgx.Tx) error {

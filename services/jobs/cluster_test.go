@@ -13,11 +13,11 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/id"
 )
 
-func (w *world) cluster() jobsv1.ClusterServiceClient {
+func (w *harness) cluster() jobsv1.ClusterServiceClient {
 	return jobsv1.NewClusterServiceClient(w.dial("gateway"))
 }
 
-func (w *world) drain(nodeID string, mode jobsv1.DrainMode, deadline *int32) *jobsv1.Node {
+func (w *harness) drain(nodeID string, mode jobsv1.DrainMode, deadline *int32) *jobsv1.Node {
 	w.t.Helper()
 	n, err := w.cluster().DrainNode(w.as(admin()), &jobsv1.DrainNodeRequest{NodeId: nodeID, Mode: mode, DeadlineS: deadline})
 	require.NoError(w.t, err)
@@ -25,7 +25,7 @@ func (w *world) drain(nodeID string, mode jobsv1.DrainMode, deadline *int32) *jo
 }
 
 // awaitNode waits until the API returns a node in the given state.
-func (w *world) awaitNode(nodeID, state string) *jobsv1.Node {
+func (w *harness) awaitNode(nodeID, state string) *jobsv1.Node {
 	w.t.Helper()
 	var n *jobsv1.Node
 	require.Eventually(w.t, func() bool {
@@ -38,7 +38,7 @@ func (w *world) awaitNode(nodeID, state string) *jobsv1.Node {
 
 func TestCordonNode(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	first := w.submit()
 	running := a.attempt()
@@ -71,7 +71,7 @@ func TestCordonNode(t *testing.T) {
 
 func TestDrainNodeWait(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	running := a.attempt()
@@ -106,7 +106,7 @@ func TestDrainNodeKill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newHarness(t)
 			fleet := w.fleet("cpu")
 			a := w.join(fleet, cpuNode())
 			j := w.submit()
@@ -130,7 +130,7 @@ func TestDrainNodeKill(t *testing.T) {
 // A job that can save a checkpoint is paused and continues on another node. Any other job keeps running.
 func TestDrainNodeCheckpoint(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	saves := w.submit()
@@ -172,7 +172,7 @@ func TestDrainNodeCheckpoint(t *testing.T) {
 
 func TestNodeOrdersRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	for name, c := range map[string]struct {
 		as   authn.Caller
@@ -201,7 +201,7 @@ func TestNodeOrdersRefused(t *testing.T) {
 
 func TestGetCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("gpu", "cpu")
 	a := w.join(fleet, gpuNode(4))
 	b := w.join(fleet, gpuNode(2))
@@ -230,7 +230,7 @@ func TestGetCluster(t *testing.T) {
 
 func TestListQueueHidesInvisibleJobs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu", "gpu")
 	inSearch := func(r *jobsv1.SubmitJobRequest) { r.Spec.Project, r.Spec.Name = "search", "hidden-name" }
 	member := user("carol", authn.RoleOperator, authn.ProjectRole{Project: "prj_search", Role: authn.ProjectEditor})
@@ -266,7 +266,7 @@ func TestListQueueHidesInvisibleJobs(t *testing.T) {
 
 func TestUpdateAndDeleteFleet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet, other := w.fleet("cpu"), w.fleet("other")
 	a := w.join(fleet, cpuNode())
 	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
@@ -323,7 +323,7 @@ func TestUpdateAndDeleteFleet(t *testing.T) {
 
 func TestListAndRevokeJoinTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	three := int32(3)
 	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId(), MaxUses: &three})
@@ -374,7 +374,7 @@ func TestListAndRevokeJoinTokens(t *testing.T) {
 // A cordoned node remains cordoned after it was lost and has returned.
 func TestCordonSurvivesNodeLoss(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	w.awaitNode(a.nodeID, "ready")
 	_, err := w.cluster().CordonNode(w.as(admin()), &jobsv1.CordonNodeRequest{NodeId: a.nodeID})

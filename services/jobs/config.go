@@ -33,22 +33,22 @@ type Config struct {
 func (c *Config) Validate() error {
 	var errs []error
 	if c.DefaultGPULimit < 0 {
-		errs = append(errs, conf.Errorf("SERVICE_JOBS_DEFAULT_GPU_LIMIT", "want 0 or more"))
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_DEFAULT_GPU_LIMIT", "must not be negative"))
 	}
 	if c.DefaultTeamGPULimit < 0 {
-		errs = append(errs, conf.Errorf("SERVICE_JOBS_DEFAULT_TEAM_GPU_LIMIT", "want 0 or more"))
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_DEFAULT_TEAM_GPU_LIMIT", "must not be negative"))
 	}
 	if c.NodeSlots < 0 {
-		errs = append(errs, conf.Errorf("SERVICE_JOBS_NODE_SLOTS", "want 0 or more"))
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_NODE_SLOTS", "must not be negative"))
 	}
 	if c.NodeLease < time.Second {
-		errs = append(errs, conf.Errorf("SERVICE_JOBS_NODE_LEASE", "want at least 1s"))
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_NODE_LEASE", "must be at least 1s"))
 	}
 	if c.FenceTimeout < c.NodeLease {
-		errs = append(errs, conf.Errorf("SERVICE_JOBS_FENCE_TIMEOUT", "want at least SERVICE_JOBS_NODE_LEASE"))
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_FENCE_TIMEOUT", "must be at least SERVICE_JOBS_NODE_LEASE"))
 	}
 	if c.SchedulerInterval < 10*time.Millisecond {
-		errs = append(errs, conf.Errorf("SERVICE_JOBS_SCHEDULER_INTERVAL", "want at least 10ms"))
+		errs = append(errs, conf.Errorf("SERVICE_JOBS_SCHEDULER_INTERVAL", "must be at least 10ms"))
 	}
 	for _, r := range c.ImageRegistries {
 		if r == "" || r != strings.ToLower(r) || strings.ContainsAny(r, "/ @*") {

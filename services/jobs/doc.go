@@ -8,9 +8,10 @@
 //     work than it has room for.
 //   - Messages to and from agents carry the whole state, so a lost message causes a delay but never a wrong state.
 //
-// Its areas, in the order in which a submission passes them: jobapi receives it, jobspec reads it, admission runs the
-// gates, with hardware and quota, and job stores it. scheduler places it on the nodes of fleet, assignment sends the
-// works to their agents, with an ingesttoken each, and gang and lifecycle move the job by what its nodes report. run
-// keeps what outlives the job, share shows it to others. cluster summarizes nodes and drains them, transfer gives jobs
-// and runs to another owner, db holds the migrations, the wake-up topics and the audit writer. This package wires them.
+// The subpackages, in the order in which they handle a submission: jobapi receives it, jobspec parses it, admission
+// checks it with the gates, which use hardware and quota, and job stores it. scheduler places the job on nodes of
+// fleet. assignment sends the works to the agents; ingesttoken creates the tokens with which they report. gang and
+// lifecycle change the job's state according to what its nodes report. run stores the record that outlives the job,
+// and share publishes it through links. cluster counts nodes and drains them, and transfer gives jobs and runs to
+// another owner. db holds the migrations, the wake-up topics and the audit writer. This package connects them.
 package jobs

@@ -22,7 +22,7 @@ func engineOrder(generation int64, desired jobsv1.Desired) *jobspeerv1.PutWorkRe
 }
 
 // watchEngines opens the registry's watch of engines. The returned function waits for a status for which ok is true.
-func (w *world) watchEngines() func(what string, ok func(*jobspeerv1.WorkStatus) bool) *jobspeerv1.WorkStatus {
+func (w *harness) watchEngines() func(what string, ok func(*jobspeerv1.WorkStatus) bool) *jobspeerv1.WorkStatus {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*patience)
 	w.t.Cleanup(cancel)
@@ -44,7 +44,7 @@ func synced(s *jobspeerv1.WorkStatus) bool { return s.GetSynced() }
 
 func TestEngineWorkLifecycle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	next := w.watchEngines()
 	next("the end of the first list", synced)
 	put, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
@@ -90,7 +90,7 @@ func TestEngineWorkLifecycle(t *testing.T) {
 
 func TestEngineRestartedAfterAgentStop(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	_, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestEngineRestartedAfterAgentStop(t *testing.T) {
 
 func TestEngineMovesOffFencedNode(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	_, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_RUNNING))
@@ -150,7 +150,7 @@ func TestEngineMovesOffFencedNode(t *testing.T) {
 
 func TestPutWorkRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	_, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_UNSPECIFIED))
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)
 	put, err := w.works().PutWork(t.Context(), engineOrder(1, jobsv1.Desired_DESIRED_GONE))

@@ -12,7 +12,7 @@ import (
 
 func TestJoinTokenUsesAndExpiry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	two := int32(2)
 	tok, err := w.fleets().CreateJoinToken(w.as(admin()), &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId(), MaxUses: &two})
@@ -52,7 +52,7 @@ func TestJoinTokenUsesAndExpiry(t *testing.T) {
 
 func TestCreateJoinTokenRepeatHidesToken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	ctx := keyed(w.as(admin()), "mint")
 	first, err := w.fleets().CreateJoinToken(ctx, &jobsv1.CreateJoinTokenRequest{FleetId: fleet.GetId()})
@@ -66,7 +66,7 @@ func TestCreateJoinTokenRepeatHidesToken(t *testing.T) {
 
 func TestGetAndListFleetsAndNodes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("gpu", "cpu")
 	a := w.join(fleet, gpuNode(4))
 	w.submit(oneGPU)
@@ -93,7 +93,7 @@ func TestGetAndListFleetsAndNodes(t *testing.T) {
 
 func TestJoinLocal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	for range 2 {
 		tok, err := w.svc.JoinLocal(t.Context(), "local", []string{"local"})
 		require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestJoinLocal(t *testing.T) {
 
 func TestCreateJoinTokenRequiresAgentListener(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	address := ""
 	w.stop()
@@ -141,7 +141,7 @@ func TestCreateJoinTokenRequiresAgentListener(t *testing.T) {
 
 func TestRenewCertificateOnlyOwn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	renew := func(as, request string) (*jobsv1.RenewCertificateResponse, error) {
 		return jobsv1.NewAgentServiceClient(w.dial(as)).RenewCertificate(w.t.Context(), &jobsv1.RenewCertificateRequest{CertificateRequest: request})

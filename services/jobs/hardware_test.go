@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs"
 )
 
-func (w *world) hardware() jobsv1.HardwareServiceClient {
+func (w *harness) hardware() jobsv1.HardwareServiceClient {
 	return jobsv1.NewHardwareServiceClient(w.dial("gateway"))
 }
 
@@ -39,9 +39,9 @@ func config(profiles ...*jobsv1.HardwareProfile) *jobsv1.PutHardwareConfigReques
 	return &jobsv1.PutHardwareConfigRequest{Series: []*jobsv1.HardwareSeries{series("h100")}, Profiles: profiles}
 }
 
-// put replaces the configuration and returns the response headers. confirm and match are the values of request headers;
-// an empty one is not sent.
-func (w *world) put(as authn.Caller, in *jobsv1.PutHardwareConfigRequest, confirm, match string) (metadata.MD, error) {
+// put replaces the configuration and returns the response headers. confirm and match are the values of request
+// headers; empty values are not sent.
+func (w *harness) put(as authn.Caller, in *jobsv1.PutHardwareConfigRequest, confirm, match string) (metadata.MD, error) {
 	w.t.Helper()
 	var header metadata.MD
 	ctx := w.as(as)
@@ -67,7 +67,7 @@ func profiled(key string, change ...func(*jobsv1.PoolRequest)) func(*jobsv1.Subm
 
 func TestPutHardwareConfigReplacesWhole(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	get := func(as authn.Caller) (*jobsv1.HardwareConfig, metadata.MD, error) {
 		var header metadata.MD
 		got, err := w.hardware().GetHardwareConfig(w.as(as), &jobsv1.GetHardwareConfigRequest{}, grpc.Header(&header))
@@ -117,7 +117,7 @@ func TestPutHardwareConfigReplacesWhole(t *testing.T) {
 
 func TestPutHardwareConfigFaultLocations(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	for name, c := range map[string]struct {
 		change func(*jobsv1.PutHardwareConfigRequest)
 		want   []string // path and type
@@ -164,7 +164,7 @@ func TestPutHardwareConfigFaultLocations(t *testing.T) {
 
 func TestPutHardwareConfigImpactConfirmation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, roomy)
+	w := newHarness(t, roomy)
 	w.fleet("gpu")
 	_, err := w.put(admin(), config(profile("big", "h100", 8, 4), profile("small", "h100", 1, 4)), "", "")
 	require.NoError(t, err)
@@ -210,7 +210,7 @@ func roomy(c *jobs.Config) { c.DefaultGPULimit, c.DefaultTeamGPULimit = 64, 64 }
 
 func TestHardwareGateProfiles(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, roomy)
+	w := newHarness(t, roomy)
 	w.fleet("gpu", "cpu")
 	refused := func(change ...func(*jobsv1.SubmitJobRequest)) string {
 		_, err := w.jobs().SubmitJob(w.as(alice()), w.request(change...))
@@ -265,7 +265,7 @@ func TestHardwareGateProfiles(t *testing.T) {
 // checked against the new configuration, or the impact of the change includes the job.
 func TestSubmitRacesProfileRemoval(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, roomy)
+	w := newHarness(t, roomy)
 	w.fleet("gpu")
 	for round := range 5 {
 		_, err := w.put(admin(), config(profile("big", "h100", 1, 4)), "", "")

@@ -121,7 +121,7 @@ type fakeCatalog struct {
 	calls               []string        // the calls that a submission makes
 }
 
-// called returns the calls since the last time.
+// called returns the calls since called was last used.
 func (c *fakeCatalog) called() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,8 +32,8 @@ import (
 // patience is the longest time for which a test waits before it fails.
 const patience = 2 * time.Minute
 
-// world is the service with a real database, real notifications, and fakes of the other services.
-type world struct {
+// harness runs the service with a real database, real notifications, and fakes of the other services.
+type harness struct {
 	t      *testing.T
 	bus    *rpc.Bus
 	signer *authn.Signer
@@ -52,7 +52,7 @@ type world struct {
 	stop func()
 }
 
-func newWorld(t *testing.T, change ...func(*jobs.Config)) *world {
+func newHarness(t *testing.T, change ...func(*jobs.Config)) *harness {
 	t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func newWorld(t *testing.T, change ...func(*jobs.Config)) *world {
 	require.NoError(t, err)
 	ring, err := secret.NewKeyring(secret.Key{ID: "k1", Bytes: raw})
 	require.NoError(t, err)
-	w := &world{
+	w := &harness{
 		t: t, bus: rpc.Memory(rpc.ClientOptions{Clock: clk}), ids: ids, keys: authn.StaticKeys(clk, key.Public()),
 		signer: authn.NewSigner(clk, func() string { return ids.New(id.TokenRow) }, func() authn.SigningKey { return key }),
 		db:     pgtest.New(t, pgtest.Schema{Name: jobs.Name, Migrations: jobs.Migrations()}),
@@ -98,7 +98,7 @@ func quiet() *slog.Logger {
 }
 
 // start runs the service. stop ends it without a shutdown, like a crash of the process.
-func (w *world) start() {
+func (w *harness) start() {
 	w.t.Helper()
 	svc, err := jobs.New(w.t.Context(), w.cfg, w.deps)
 	require.NoError(w.t, err)
@@ -124,7 +124,7 @@ func (w *world) start() {
 	}
 }
 
-func (w *world) dial(as string) *grpc.ClientConn {
+func (w *harness) dial(as string) *grpc.ClientConn {
 	w.t.Helper()
 	conn, err := w.bus.As(as).Dial(jobs.Name)
 	require.NoError(w.t, err)
@@ -133,7 +133,7 @@ func (w *world) dial(as string) *grpc.ClientConn {
 }
 
 // as returns a context in which calls are authenticated as c.
-func (w *world) as(c authn.Caller) context.Context {
+func (w *harness) as(c authn.Caller) context.Context {
 	w.t.Helper()
 	token, expires, err := w.signer.Sign(&c)
 	require.NoError(w.t, err)
@@ -147,24 +147,28 @@ func user(name, role string, projects ...authn.ProjectRole) authn.Caller {
 func alice() authn.Caller { return user("alice", authn.RoleOperator) }
 func admin() authn.Caller { return user("root", authn.RoleAdmin) }
 
-func (w *world) jobs() jobsv1.JobServiceClient { return jobsv1.NewJobServiceClient(w.dial("gateway")) }
+func (w *harness) jobs() jobsv1.JobServiceClient {
+	return jobsv1.NewJobServiceClient(w.dial("gateway"))
+}
 
-func (w *world) fleets() jobsv1.FleetServiceClient {
+func (w *harness) fleets() jobsv1.FleetServiceClient {
 	return jobsv1.NewFleetServiceClient(w.dial("gateway"))
 }
 
-func (w *world) runs() jobsv1.RunServiceClient { return jobsv1.NewRunServiceClient(w.dial("gateway")) }
+func (w *harness) runs() jobsv1.RunServiceClient {
+	return jobsv1.NewRunServiceClient(w.dial("gateway"))
+}
 
-func (w *world) runPeer() jobspeerv1.RunPeerServiceClient {
+func (w *harness) runPeer() jobspeerv1.RunPeerServiceClient {
 	return jobspeerv1.NewRunPeerServiceClient(w.dial("ingest"))
 }
 
-func (w *world) works() jobspeerv1.WorkPeerServiceClient {
+func (w *harness) works() jobspeerv1.WorkPeerServiceClient {
 	return jobspeerv1.NewWorkPeerServiceClient(w.dial("registry"))
 }
 
 // fleet creates a fleet with the given pools.
-func (w *world) fleet(pools ...string) *jobsv1.Fleet {
+func (w *harness) fleet(pools ...string) *jobsv1.Fleet {
 	w.t.Helper()
 	f, err := w.fleets().CreateFleet(w.as(admin()), &jobsv1.CreateFleetRequest{
 		Name: fmt.Sprintf("fleet-%d", time.Now().UnixNano()), Kind: jobsv1.FleetKind_FLEET_KIND_AGENT, Pools: pools,
@@ -174,7 +178,7 @@ func (w *world) fleet(pools ...string) *jobsv1.Fleet {
 }
 
 // request returns a submission that passes every gate if the pool cpu exists.
-func (w *world) request(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.SubmitJobRequest {
+func (w *harness) request(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.SubmitJobRequest {
 	req := &jobsv1.SubmitJobRequest{Api: "service/v1", Spec: &jobsv1.JobSpec{
 		Name: "first", Recipe: &jobsv1.RecipeRef{Name: "demo/chat-tiny", Version: "1.0.0", Lock: &jobsv1.RecipeLock{
 			Api: "service/v1", Name: "demo/chat-tiny", Version: "1.0.0", Digest: "sha256:d1",
@@ -190,14 +194,14 @@ func (w *world) request(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.Submit
 	return req
 }
 
-func (w *world) submit(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.Job {
+func (w *harness) submit(change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.Job {
 	w.t.Helper()
 	j, err := w.jobs().SubmitJob(w.as(alice()), w.request(change...))
 	require.NoError(w.t, err)
 	return j
 }
 
-func (w *world) get(jobID string) *jobsv1.Job {
+func (w *harness) get(jobID string) *jobsv1.Job {
 	w.t.Helper()
 	j, err := w.jobs().GetJob(w.as(alice()), &jobsv1.GetJobRequest{JobId: jobID})
 	require.NoError(w.t, err)
@@ -205,12 +209,12 @@ func (w *world) get(jobID string) *jobsv1.Job {
 }
 
 // await watches a job until it reaches the given state.
-func (w *world) await(jobID string, state jobsv1.JobState) *jobsv1.Job {
+func (w *harness) await(jobID string, state jobsv1.JobState) *jobsv1.Job {
 	w.t.Helper()
 	return w.awaitJob(jobID, state.String(), func(j *jobsv1.Job) bool { return j.GetState() == state })
 }
 
-func (w *world) awaitJob(jobID, what string, ok func(*jobsv1.Job) bool) *jobsv1.Job {
+func (w *harness) awaitJob(jobID, what string, ok func(*jobsv1.Job) bool) *jobsv1.Job {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.as(alice()), patience)
 	defer cancel()
@@ -226,7 +230,7 @@ func (w *world) awaitJob(jobID, what string, ok func(*jobsv1.Job) bool) *jobsv1.
 }
 
 // count returns the number of rows of a table.
-func (w *world) count(table string) int {
+func (w *harness) count(table string) int {
 	w.t.Helper()
 	var n int
 	require.NoError(w.t, w.pool.QueryRow(w.t.Context(), `SELECT count(*) FROM `+table).Scan(&n))

@@ -22,7 +22,7 @@ func ownCommand(limits *jobsv1.Limits) func(*jobsv1.SubmitJobRequest) {
 
 func TestOwnCommandRunningLimit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	hour, day := int32(3600), int32(86_400)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit(ownCommand(&jobsv1.Limits{StartingS: &hour, RunningS: &day}))

@@ -16,7 +16,7 @@ import (
 )
 
 // running brings a submitted job to the state running, as its agent and its training process do.
-func (w *world) running(a *agent, j *jobsv1.Job) *jobsv1.Work {
+func (w *harness) running(a *agent, j *jobsv1.Job) *jobsv1.Work {
 	w.t.Helper()
 	work := a.attempt()
 	a.see(work, jobsv1.Phase_PHASE_RUNNING)
@@ -26,7 +26,7 @@ func (w *world) running(a *agent, j *jobsv1.Job) *jobsv1.Work {
 	return work
 }
 
-func (w *world) checkpoint(j *jobsv1.Job, attempt int32, name, format string) error {
+func (w *harness) checkpoint(j *jobsv1.Job, attempt int32, name, format string) error {
 	step := int64(7)
 	_, err := w.runPeer().RecordCheckpoint(w.t.Context(), &jobspeerv1.RecordCheckpointRequest{
 		RunId: j.GetRunId(), Attempt: attempt, ArtifactId: name, Step: &step, Format: format, Uri: "blob://runs/x/" + name,
@@ -37,7 +37,7 @@ func (w *world) checkpoint(j *jobsv1.Job, attempt int32, name, format string) er
 
 func TestPauseAndResumeJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	bob := user("bob", authn.RoleOperator)
@@ -127,7 +127,7 @@ func first(values []string) string {
 }
 
 // audited returns the audited actions on jobs, sorted.
-func (w *world) audited() (actions []string) {
+func (w *harness) audited() (actions []string) {
 	w.t.Helper()
 	rows, err := w.pool.Query(w.t.Context(), `SELECT action FROM audit WHERE action LIKE 'job.%' ORDER BY action`)
 	require.NoError(w.t, err)
@@ -138,7 +138,7 @@ func (w *world) audited() (actions []string) {
 
 func TestForcedStopReachesAgent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := w.running(a, j)
@@ -157,7 +157,7 @@ func TestForcedStopReachesAgent(t *testing.T) {
 // A watch that is opened after a signal was sent receives the signal, and later receives that it has ended.
 func TestWatchSignalsSendsWholeState(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := w.running(a, j)

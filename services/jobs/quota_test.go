@@ -18,7 +18,7 @@ func oneGPU(r *jobsv1.SubmitJobRequest) {
 	r.Spec.Resources.Pools[0] = &jobsv1.PoolRequest{Pool: "gpu", GpusPerNode: &one}
 }
 
-func (w *world) held() (held, limit int) {
+func (w *harness) held() (held, limit int) {
 	err := w.pool.QueryRow(w.t.Context(), `SELECT coalesce(max(held), 0), coalesce(max(gpu_limit), 0) FROM account`).Scan(&held, &limit)
 	require.NoError(w.t, err)
 	return held, limit
@@ -28,7 +28,7 @@ func (w *world) held() (held, limit int) {
 // placed. Meanwhile it reads the ledger.
 func TestQuotaConcurrentSubmissionsTwoReplicas(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *jobs.Config) { c.DefaultGPULimit = 4 })
+	w := newHarness(t, func(c *jobs.Config) { c.DefaultGPULimit = 4 })
 	second := w.replica()
 	defer second()
 	a := w.join(w.fleet("gpu"), gpuNode(8))
@@ -69,7 +69,7 @@ func TestQuotaConcurrentSubmissionsTwoReplicas(t *testing.T) {
 }
 
 // replica runs the workers of a second instance over the same database.
-func (w *world) replica() (stop func()) {
+func (w *harness) replica() (stop func()) {
 	w.t.Helper()
 	svc, err := jobs.New(w.t.Context(), w.cfg, w.deps)
 	require.NoError(w.t, err)
@@ -86,7 +86,7 @@ func (w *world) replica() (stop func()) {
 
 func TestQuotaWaitReason(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *jobs.Config) { c.DefaultGPULimit = 2 })
+	w := newHarness(t, func(c *jobs.Config) { c.DefaultGPULimit = 2 })
 	a := w.join(w.fleet("gpu"), gpuNode(8))
 	first := w.submit(oneGPU)
 	a.attempt()
@@ -121,7 +121,7 @@ func TestQuotaWaitReason(t *testing.T) {
 
 func TestGangRunsAndEndsTogether(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("gpu")
 	a, b := w.join(fleet, gpuNode(2)), w.join(fleet, gpuNode(2))
 	j := w.submit(func(r *jobsv1.SubmitJobRequest) {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func (w *world) attempts(jobID string) []*jobsv1.Attempt {
+func (w *harness) attempts(jobID string) []*jobsv1.Attempt {
 	w.t.Helper()
 	resp, err := w.jobs().ListAttempts(w.as(alice()), &jobsv1.ListAttemptsRequest{JobId: jobID})
 	require.NoError(w.t, err)
@@ -22,7 +22,7 @@ func (w *world) attempts(jobID string) []*jobsv1.Attempt {
 
 func TestServiceRestartKeepsWork(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := a.attempt()
@@ -52,7 +52,7 @@ func TestServiceRestartKeepsWork(t *testing.T) {
 
 func TestFailedCloseRetriedAfterRestart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	w.ingest.mu.Lock()
 	w.ingest.fails = 2
@@ -72,7 +72,7 @@ func TestFailedCloseRetriedAfterRestart(t *testing.T) {
 
 func TestShortNodeSilenceKeepsAttempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := a.attempt()
@@ -89,7 +89,7 @@ func TestShortNodeSilenceKeepsAttempt(t *testing.T) {
 }
 
 // nodeState waits until the API returns a node in the given state.
-func (w *world) nodeState(nodeID, state string) {
+func (w *harness) nodeState(nodeID, state string) {
 	w.t.Helper()
 	client := w.fleets()
 	require.Eventually(w.t, func() bool {
@@ -100,7 +100,7 @@ func (w *world) nodeState(nodeID, state string) {
 }
 
 // fence ends the stream of an agent for longer than the fence timeout, and waits until the agent's work is given up.
-func (w *world) fence(a *agent) {
+func (w *harness) fence(a *agent) {
 	w.t.Helper()
 	a.cancel()
 	require.Eventually(w.t, func() bool {
@@ -112,7 +112,7 @@ func (w *world) fence(a *agent) {
 
 func TestFencedNodeWorkMoves(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	j := w.submit()
@@ -153,7 +153,7 @@ func TestFencedNodeWorkMoves(t *testing.T) {
 
 func TestUnacknowledgedPlacementKeepsAttemptNumber(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	fleet := w.fleet("cpu")
 	a := w.join(fleet, cpuNode())
 	j := w.submit()
@@ -169,7 +169,7 @@ func TestUnacknowledgedPlacementKeepsAttemptNumber(t *testing.T) {
 
 func TestStoppedAgentGetsNextAttempt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	first := a.attempt()
@@ -190,7 +190,7 @@ func TestStoppedAgentGetsNextAttempt(t *testing.T) {
 
 func TestEnvironmentBuildFailureEndsJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := a.attempt()

@@ -57,7 +57,7 @@ type Deps struct {
 	RunData  ingestpeerv1.RunDataPeerServiceClient
 	Blobs    assignment.Signer // a blob.Store
 	CA       NodeCA
-	// Keyring seals the engines' keys at rest.
+	// Keyring encrypts the engines' API keys at rest.
 	Keyring *secret.Keyring
 	Clock   clock.Clock
 	IDs     *id.Source
@@ -70,14 +70,14 @@ type Deps struct {
 	AgentAddress func() string
 }
 
-// Service is the jobs service with its areas wired.
+// Service is the jobs service. New creates it.
 type Service struct {
 	cfg       Config
 	deps      Deps
 	hub       *pg.NotifyHub
 	queue     *bgjob.Client
 	keys      *idempotency.Store
-	keeper    *fleet.Liveness
+	liveness  *fleet.Liveness
 	registrar *fleet.Registrar
 	scheduler *jobqueue.Scheduler
 	reconcile *lifecycle.Reconciler
@@ -127,7 +127,7 @@ func New(_ context.Context, cfg Config, d Deps) (*Service, error) {
 	return s, nil
 }
 
-// Name is the service's name.
+// Name returns the service's name.
 func (s *Service) Name() string { return Name }
 
 // Register registers the service's gRPC services.

@@ -16,7 +16,7 @@ import (
 
 func TestCreateShareRefusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	open := w.submit()
 	member := user("carol", authn.RoleOperator, authn.ProjectRole{Project: "prj_search", Role: authn.ProjectEditor})
@@ -67,7 +67,7 @@ func TestCreateShareRefusals(t *testing.T) {
 
 func TestListAndRevokeShares(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	mine := w.shareOf([]string{j.GetId()})
@@ -112,7 +112,7 @@ func TestListAndRevokeShares(t *testing.T) {
 
 func TestCreateShareRepeat(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	ctx := keyed(w.as(alice()), "share")

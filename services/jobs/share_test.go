@@ -16,18 +16,18 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-func (w *world) shares() jobsv1.ShareServiceClient {
+func (w *harness) shares() jobsv1.ShareServiceClient {
 	return jobsv1.NewShareServiceClient(w.dial("gateway"))
 }
 
-func (w *world) shared() jobsv1.SharedServiceClient {
+func (w *harness) shared() jobsv1.SharedServiceClient {
 	return jobsv1.NewSharedServiceClient(w.dial("gateway"))
 }
 
 // all requests every field of a link.
 func all(r *jobsv1.CreateShareRequest) { r.Fields = []string{"metrics", "config", "samples"} }
 
-func (w *world) share(as authn.Caller, targets []string, change ...func(*jobsv1.CreateShareRequest)) (*jobsv1.Share, error) {
+func (w *harness) share(as authn.Caller, targets []string, change ...func(*jobsv1.CreateShareRequest)) (*jobsv1.Share, error) {
 	w.t.Helper()
 	req := &jobsv1.CreateShareRequest{Kind: jobsv1.ShareKind_SHARE_KIND_JOB, TargetIds: targets}
 	if len(targets) > 1 {
@@ -39,7 +39,7 @@ func (w *world) share(as authn.Caller, targets []string, change ...func(*jobsv1.
 	return w.shares().CreateShare(w.as(as), req)
 }
 
-func (w *world) shareOf(targets []string, change ...func(*jobsv1.CreateShareRequest)) *jobsv1.Share {
+func (w *harness) shareOf(targets []string, change ...func(*jobsv1.CreateShareRequest)) *jobsv1.Share {
 	w.t.Helper()
 	s, err := w.share(alice(), targets, change...)
 	require.NoError(w.t, err)
@@ -47,7 +47,7 @@ func (w *world) shareOf(targets []string, change ...func(*jobsv1.CreateShareRequ
 }
 
 // views returns, for each field, the public call that reads it; the field "" is the link itself.
-func (w *world) views(token string) map[string]func() (proto.Message, error) {
+func (w *harness) views(token string) map[string]func() (proto.Message, error) {
 	ctx, c := w.as(nobody()), w.shared()
 	return map[string]func() (proto.Message, error){
 		"": func() (proto.Message, error) { return c.GetShared(ctx, &jobsv1.GetSharedRequest{Token: token}) },
@@ -64,7 +64,7 @@ func (w *world) views(token string) map[string]func() (proto.Message, error) {
 }
 
 // gone requires that every call with the token returns the same 404.
-func (w *world) gone(why, token string) {
+func (w *harness) gone(why, token string) {
 	w.t.Helper()
 	for name, view := range w.views(token) {
 		_, err := view()
@@ -76,7 +76,7 @@ func (w *world) gone(why, token string) {
 
 func TestSharedLinkShowsOnlyItsFields(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit(func(r *jobsv1.SubmitJobRequest) {
 		r.Spec.Name, r.Spec.Env, r.Spec.Notes = "the shown name", map[string]string{"HIDDEN_ENV": "hidden-value"}, "hidden notes"
@@ -123,7 +123,7 @@ func TestSharedLinkShowsOnlyItsFields(t *testing.T) {
 
 func TestSharedLinkFieldAccess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	for _, c := range []struct{ requested, opens []string }{
@@ -146,7 +146,7 @@ func TestSharedLinkFieldAccess(t *testing.T) {
 
 func TestInvalidSharedLinksIndistinguishable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	s := w.shareOf([]string{j.GetId()}, all)
@@ -185,7 +185,7 @@ func TestInvalidSharedLinksIndistinguishable(t *testing.T) {
 
 func TestSharedLinkEndsWithOwnerAccess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	member := user("carol", authn.RoleOperator, authn.ProjectRole{Project: "prj_search", Role: authn.ProjectEditor})
 	j, err := w.jobs().SubmitJob(w.as(member), w.request(func(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "search" }))
@@ -217,13 +217,13 @@ func TestSharedLinkEndsWithOwnerAccess(t *testing.T) {
 }
 
 // protected submits a job that is bound to a protected dataset.
-func (w *world) protected() *jobsv1.Job {
+func (w *harness) protected() *jobsv1.Job {
 	return w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Bindings.Datasets["train"] = "ds/default/protected@1" })
 }
 
 func TestProtectedSamplesNotShared(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	live := w.shareOf([]string{j.GetId()}, all)
@@ -245,7 +245,7 @@ func TestProtectedSamplesNotShared(t *testing.T) {
 
 func TestPinnedAndLiveLinks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j, other := w.submit(), w.submit()
 	live := w.shareOf([]string{j.GetId(), other.GetId()}, all)

@@ -17,7 +17,7 @@ func stopped(works []*jobsv1.Work) bool {
 
 func TestStopRunningJobWaitsForAgent(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := a.attempt()
@@ -43,7 +43,7 @@ func TestStopRunningJobWaitsForAgent(t *testing.T) {
 
 func TestStopBeforeAgentReports(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	a.attempt() // received, but the agent never reports it
@@ -64,7 +64,7 @@ func TestStopBeforeAgentReports(t *testing.T) {
 
 func TestTimeLimitsEndJobs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	hour := int32(3600)
 	past := func(mark string, j *jobsv1.Job) {
 		_, err := w.pool.Exec(t.Context(), `UPDATE job SET `+mark+` = `+mark+` - interval '1 hour' WHERE id = $1`, j.GetId())

@@ -16,14 +16,14 @@ import (
 
 func TestNewStreamSupersedesOld(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 	old := &agent{w: w, nodeID: a.nodeID, inv: a.inv, stream: a.stream, changed: a.changed}
 	newer := &agent{w: w, nodeID: a.nodeID, inv: a.inv, works: map[string]*jobsv1.ObservedWork{}}
 	newer.connect()
 	require.Eventually(t, func() bool {
-		old.beat()
+		old.heartbeat()
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.err != nil
@@ -35,7 +35,7 @@ func TestNewStreamSupersedesOld(t *testing.T) {
 
 func TestStreamRequiresOwnHello(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	for name, c := range map[string]struct {
 		first *jobsv1.ConnectRequest
@@ -60,7 +60,7 @@ func TestStreamRequiresOwnHello(t *testing.T) {
 
 func TestDesiredWorkResentOnHeartbeat(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	a.wait("no work", func(works []*jobsv1.Work) bool { return len(works) == 0 })
 	for range 2 {
@@ -73,7 +73,7 @@ func TestDesiredWorkResentOnHeartbeat(t *testing.T) {
 
 func TestUnknownWorkDesiredGone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	a.see(&jobsv1.Work{WorkId: "wrk_old", Generation: 3, Fence: 2}, jobsv1.Phase_PHASE_RUNNING)
 	works := a.wait("desired gone", func(works []*jobsv1.Work) bool { return len(works) == 1 })
@@ -84,7 +84,7 @@ func TestUnknownWorkDesiredGone(t *testing.T) {
 
 func TestReportsWithOtherFenceIgnored(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := a.attempt()
@@ -98,7 +98,7 @@ func TestReportsWithOtherFenceIgnored(t *testing.T) {
 func TestIngestTokenWithholdsProtectedSamples(t *testing.T) {
 	t.Parallel()
 	for _, protected := range []bool{false, true} {
-		w := newWorld(t)
+		w := newHarness(t)
 		a := w.join(w.fleet("cpu"), cpuNode())
 		if protected {
 			w.protected()
@@ -118,7 +118,7 @@ func TestIngestTokenWithholdsProtectedSamples(t *testing.T) {
 
 func TestMintAndResolveIngestToken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := a.attempt()
@@ -162,7 +162,7 @@ func TestMintAndResolveIngestToken(t *testing.T) {
 
 func TestSignDownloadOnlyForSpecObjects(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	w.submit()
 	work := a.attempt()
@@ -182,7 +182,7 @@ func TestSignDownloadOnlyForSpecObjects(t *testing.T) {
 
 func TestWatchJobResume(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	work := a.attempt()
@@ -210,7 +210,7 @@ func TestWatchJobResume(t *testing.T) {
 // A position beyond the job's last change belongs to another stream. A watch that waited there would miss every change.
 func TestWatchJobAfterLastChangeRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	refused := func(id string, after, last int64) {
@@ -237,7 +237,7 @@ func TestWatchJobAfterLastChangeRefused(t *testing.T) {
 // The response header is sent before the first change, so that an authorized caller knows that the watch is open.
 func TestWatchJobSendsHeaderBeforeChange(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	opened := func(job string) bool {
@@ -253,7 +253,7 @@ func TestWatchJobSendsHeaderBeforeChange(t *testing.T) {
 }
 
 // watch reads a watch until it ends.
-func (w *world) watch(id string, after int64) []*jobsv1.WatchJobResponse {
+func (w *harness) watch(id string, after int64) []*jobsv1.WatchJobResponse {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.as(alice()), patience)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 )
 
 // rows counts the rows of every table except audit, river's own tables (but not river_job) and hardware_replica.
-func (w *world) rows() map[string]int {
+func (w *harness) rows() map[string]int {
 	w.t.Helper()
 	got, err := w.pool.Query(w.t.Context(), `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace
 		AND relkind IN ('r', 'p') AND relname NOT LIKE 'audit%' AND relname NOT LIKE 'river_%' AND relname <> 'hardware_replica'
@@ -38,7 +38,7 @@ func keyed(ctx context.Context, key string) context.Context {
 
 func TestSubmitRefusalLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu", "gpu")
 	before := w.rows()
 	require.Contains(t, before, "idempotency")
@@ -76,7 +76,7 @@ func TestSubmitRefusalLeavesNothing(t *testing.T) {
 
 func TestSubmittedJobHasResolvedSpec(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit()
 	form, err := canon.JSON(j.GetSpec())
@@ -97,10 +97,11 @@ func TestSubmittedJobHasResolvedSpec(t *testing.T) {
 	require.Equal(t, 1, w.count(`audit WHERE action = 'job.submit'`))
 }
 
-// One call for all that a submission refers to, and a second one only where the registry has to record something.
+// A submission needs one call to the registry, and a second one only if the registry must record the use of a
+// protected dataset.
 func TestSubmitCallsToRegistry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	once := []string{"ResolveSubmission"}
 	w.submit()
@@ -125,7 +126,7 @@ func TestSubmitCallsToRegistry(t *testing.T) {
 
 func TestSubmitRepeated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	ctx := keyed(w.as(alice()), "once")
 	first, err := w.jobs().SubmitJob(ctx, w.request())
@@ -144,7 +145,7 @@ func TestSubmitRepeated(t *testing.T) {
 
 func TestSubmitRepeatedConcurrently(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	ids := make(chan string, 10)
 	for range 10 {
@@ -166,7 +167,7 @@ func TestSubmitRepeatedConcurrently(t *testing.T) {
 
 func TestJobAccess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	member := user("alice", authn.RoleOperator, authn.ProjectRole{Project: "prj_search", Role: authn.ProjectEditor})
 	open := w.submit()
@@ -208,7 +209,7 @@ func TestJobAccess(t *testing.T) {
 
 func TestListJobsPaging(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	var ids []string
 	for range 5 {

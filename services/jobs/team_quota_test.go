@@ -22,11 +22,11 @@ func crew(name string) authn.Caller {
 
 func inCrew(r *jobsv1.SubmitJobRequest) { r.Spec.Project = "crew" }
 
-func (w *world) quotas() jobsv1.QuotaServiceClient {
+func (w *harness) quotas() jobsv1.QuotaServiceClient {
 	return jobsv1.NewQuotaServiceClient(w.dial("gateway"))
 }
 
-func (w *world) limit(kind, subject string, gpus int32) {
+func (w *harness) limit(kind, subject string, gpus int32) {
 	w.t.Helper()
 	_, err := w.quotas().PutQuota(w.as(admin()), &jobsv1.PutQuotaRequest{SubjectKind: kind, Subject: subject, GpuLimit: &gpus})
 	require.NoError(w.t, err)
@@ -34,7 +34,7 @@ func (w *world) limit(kind, subject string, gpus int32) {
 
 func TestTeamQuotaQueuesJobs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("gpu"), gpuNode(8))
 	w.limit("teams", "crew", 1)
 	submit := func(who authn.Caller, change ...func(*jobsv1.SubmitJobRequest)) *jobsv1.Job {
@@ -68,7 +68,7 @@ func TestTeamQuotaQueuesJobs(t *testing.T) {
 
 func TestTeamQuotaRefusal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.join(w.fleet("gpu"), gpuNode(8))
 	w.limit("teams", "crew", 0)
 	_, err := w.jobs().SubmitJob(w.as(crew("ann")), w.request(inCrew, oneGPU))
@@ -90,11 +90,11 @@ func TestTeamQuotaRefusal(t *testing.T) {
 }
 
 // TestLimitsHoldWhileLimitsChange submits 40 jobs of two users of one team at once to two replicas, and ends each job
-// when it is placed. Meanwhile it changes every limit again and again. A trigger records every increase above the limit
-// in force, and the ledger is always equal to a recount.
+// when it is placed. Meanwhile it changes every limit again and again. A trigger records every increase above the
+// limit in force, and checkLedger compares the ledger with a recount.
 func TestLimitsHoldWhileLimitsChange(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *jobs.Config) { c.DefaultGPULimit, c.DefaultTeamGPULimit = 3, 4 })
+	w := newHarness(t, func(c *jobs.Config) { c.DefaultGPULimit, c.DefaultTeamGPULimit = 3, 4 })
 	w.watchGrowth()
 	second := w.replica()
 	defer second()
@@ -136,7 +136,7 @@ func TestLimitsHoldWhileLimitsChange(t *testing.T) {
 }
 
 // watchGrowth installs a trigger that records every increase of held above the limit.
-func (w *world) watchGrowth() {
+func (w *harness) watchGrowth() {
 	w.t.Helper()
 	_, err := w.db.OwnerPool(jobs.Name).Exec(w.t.Context(), `CREATE TABLE overstep (what text);
 		CREATE FUNCTION grown() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
@@ -149,7 +149,7 @@ func (w *world) watchGrowth() {
 }
 
 // checkLedger compares the ledger with a recount until ctx ends.
-func (w *world) checkLedger(ctx context.Context) {
+func (w *harness) checkLedger(ctx context.Context) {
 	checks := 0
 	for ctx.Err() == nil {
 		wrong := w.count(`account a WHERE held > 4 OR held <> (SELECT coalesce(sum(t.held), 0) FROM attempt t JOIN job j ON j.id = t.job_id

@@ -24,7 +24,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/transfer"
 )
 
-// wire creates the packages' objects, from the lowest layer to the highest.
+// wire creates the objects of all packages. An object is created before those that need it.
 func (s *Service) wire() {
 	d := s.deps
 	events := event.NewLog(d.Clock, d.IDs, Name)
@@ -35,7 +35,7 @@ func (s *Service) wire() {
 	jobs := &job.Store{Events: events, Closer: &jobrun.Closing{Queue: s.queue}}
 	works := &assignment.Store{Keys: d.Keyring}
 
-	s.keeper = fleet.NewKeeper(d.Pool, events, s.cfg.NodeSlots)
+	s.liveness = fleet.NewLiveness(d.Pool, events, s.cfg.NodeSlots)
 	s.registrar = &fleet.Registrar{
 		Pool: d.Pool, Clock: d.Clock, IDs: d.IDs, Rand: d.Rand, CA: d.CA, Events: events, Trail: tracks, Slots: s.cfg.NodeSlots,
 	}
@@ -46,7 +46,7 @@ func (s *Service) wire() {
 	}
 	s.scheduler = &jobqueue.Scheduler{Pool: d.Pool, IDs: d.IDs, Jobs: jobs, Works: works, Ledger: ledger}
 	s.reconcile = &lifecycle.Reconciler{
-		Pool: d.Pool, Driver: s.driver, Nodes: s.keeper, Works: works, Clock: d.Clock,
+		Pool: d.Pool, Driver: s.driver, Nodes: s.liveness, Works: works, Clock: d.Clock,
 		Lease: s.cfg.NodeLease, Fence: s.cfg.FenceTimeout,
 	}
 	s.serve(jobs, works, tokens, ledger, repeats, tracks)
@@ -69,7 +69,7 @@ func (s *Service) serve(
 ) {
 	d := s.deps
 	admission := &jobapi.Admission{
-		World: &admission.Inputs{
+		Inputs: &admission.Inputs{
 			Catalog: &jobspec.Registry{Client: d.Catalog}, Projects: &jobapi.AuthProjects{Client: d.Projects},
 			Pools: &jobapi.Rows{DB: d.Pool, Ledger: ledger}, Accounts: &jobapi.Rows{DB: d.Pool, Ledger: ledger},
 			Hardware: s.hardware, Registries: s.cfg.ImageRegistries,
@@ -91,7 +91,7 @@ func (s *Service) serve(
 	}
 	s.agents = &assignment.AgentServer{
 		Agents: &assignment.Agents{
-			Pool: d.Pool, Works: works, Observer: s.driver, Nodes: s.keeper, Hub: s.hub, Clock: d.Clock,
+			Pool: d.Pool, Works: works, Observer: s.driver, Nodes: s.liveness, Hub: s.hub, Clock: d.Clock,
 			Heartbeat: s.cfg.heartbeat(), IngestEndpoint: s.ingestEndpoint,
 		},
 		Tokens: tokens, Blobs: d.Blobs, Trail: tracks, Nodes: s.registrar,

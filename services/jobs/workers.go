@@ -33,7 +33,7 @@ func (s *Service) Workers() []process.Worker {
 	elector := &pg.LeaderElector{Pool: d.Pool, Clock: d.Clock, Name: "jobs.scheduler", Every: electEvery}
 	return []process.Worker{
 		loop("jobs.wake", listenAgain, func(ctx context.Context) error { return s.hub.Listen(ctx, d.Pool) }),
-		loop("jobs.heartbeats", beatEvery, s.keeper.Flush),
+		loop("jobs.heartbeats", beatEvery, s.liveness.Flush),
 		loop("jobs.leader", listenAgain, func(ctx context.Context) error { return elector.Run(ctx, s.lead) }),
 		{Name: "jobs.hardware", Run: s.hardware.Run},
 		{Name: "jobs.queue", Run: s.queue.Run},

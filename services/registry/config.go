@@ -19,13 +19,13 @@ func (c *Config) Validate() error {
 	var errs []error
 	if c.AuthLease < 2*time.Second {
 		// Replicas renew their lease every second.
-		errs = append(errs, conf.Errorf("SERVICE_AUTH_LEASE", "want at least 2s"))
+		errs = append(errs, conf.Errorf("SERVICE_AUTH_LEASE", "must be at least 2s"))
 	}
 	if c.MaxUploadMB < 1 {
-		errs = append(errs, conf.Errorf("SERVICE_MAX_UPLOAD_MB", "want at least 1"))
+		errs = append(errs, conf.Errorf("SERVICE_MAX_UPLOAD_MB", "must be at least 1"))
 	}
 	if c.ProbeDeadline < time.Second {
-		errs = append(errs, conf.Errorf("SERVICE_REGISTRY_PROBE_DEADLINE", "want at least 1s"))
+		errs = append(errs, conf.Errorf("SERVICE_REGISTRY_PROBE_DEADLINE", "must be at least 1s"))
 	}
 	return errors.Join(errs...)
 }

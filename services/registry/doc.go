@@ -5,7 +5,7 @@
 //   - a ready version never changes;
 //   - a candidate revision never affects traffic;
 //   - promotion switches traffic by changing a single row;
-//   - a revoked token has stopped working on every live replica of inference before the revocation returns.
+//   - before a revocation returns, every replica of inference that may still serve rejects the token.
 //
 // Its packages: recipe, codepackage, dataset, environment and rubric store what a training uses. ref parses references
 // to these objects, and catalog resolves the references for jobs. model stores models, modelfile reads the headers of

@@ -35,7 +35,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// soon bounds every wait for something that must happen. Its length has no meaning of its own.
+// soon is the time limit of every wait. No test depends on its length.
 const soon = 2 * time.Minute
 
 // fixture is a registry on its own database, with clients like those of the gateway, jobs and inference.

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// pg.Run fails if a column is missing or the service's role lacks access to it.
+// pg.Reseal fails if a column is missing or the service's role lacks access to it.
 func TestRegistrySealedColumnsExist(t *testing.T) {
 	t.Parallel()
 	files, err := registry.Migrations()

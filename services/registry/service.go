@@ -66,7 +66,7 @@ type Deps struct {
 	PublicURL func() string
 }
 
-// Service is the registry with its parts connected.
+// Service is the registry. New creates it.
 type Service struct {
 	cfg     Config
 	deps    Deps

@@ -156,7 +156,7 @@ func TestSnapshotWatch_sendsServedState(t *testing.T) {
 	require.Empty(t, served(in, d.GetId()).GetPromoted().GetReplicas())
 }
 
-func TestRevocation_waitsForLiveReplicas(t *testing.T) {
+func TestRevocation_waitsForReplicasWithLease(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	d := h.deployment(ann(), "adder")

@@ -16,8 +16,8 @@ const (
 	sweepEvery = time.Hour
 )
 
-// Workers returns the registry's background loops. Every replica runs all of them. Only one replica at a time
-// watches engines, so that an older state never overwrites a newer one.
+// Workers returns the registry's background loops. Every replica runs all of them, but only the leader watches
+// engines, so that an older state never overwrites a newer one.
 func (s *Service) Workers() []process.Worker {
 	d := s.deps
 	loop := func(name string, every time.Duration, fn func(context.Context) error) process.Worker {

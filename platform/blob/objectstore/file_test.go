@@ -27,16 +27,16 @@ const limit = 8 << 20
 
 var _ blob.Store = (*objectstore.FileStore)(nil)
 
-type rig struct {
+type fixture struct {
 	*objectstore.FileStore
 	root   string
 	server *httptest.Server
 	log    *bytes.Buffer
 }
 
-func open(t *testing.T, change func(*objectstore.FileConfig)) *rig {
+func open(t *testing.T, change func(*objectstore.FileConfig)) *fixture {
 	t.Helper()
-	r := &rig{root: filepath.Join(t.TempDir(), "blobs"), log: &bytes.Buffer{}}
+	r := &fixture{root: filepath.Join(t.TempDir(), "blobs"), log: &bytes.Buffer{}}
 	r.server = httptest.NewUnstartedServer(nil)
 	cfg := objectstore.FileConfig{
 		Root: r.root, Limit: limit, Clock: clock.Real(), IDs: id.NewSource(clock.Real(), rand.Reader),
@@ -69,7 +69,7 @@ func sum(body string) string {
 	return hex.EncodeToString(s[:])
 }
 
-func (r *rig) put(t *testing.T, key, body string) {
+func (r *fixture) put(t *testing.T, key, body string) {
 	t.Helper()
 	require.NoError(t, r.Put(t.Context(), key, bytes.NewBufferString(body), int64(len(body)), sum(body)))
 }

@@ -168,8 +168,8 @@ func (s *S3Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return blob.Info{Key: key, Size: about.Size, SHA256: digest, Modified: about.LastModified.UTC()}, nil
 }
 
-// computed returns the digest of an object for which the server has no checksum. It reads each version of an object,
-// identified by ETag and size, only once.
+// computed returns the digest of an object for which the server has no checksum. It remembers up to rememberMax
+// digests by key, ETag and size, so that it rarely reads an object twice.
 func (s *S3Store) computed(ctx context.Context, about minio.ObjectInfo) (string, error) {
 	name := fmt.Sprintf("%s %s %d", about.Key, about.ETag, about.Size)
 	s.mu.Lock()

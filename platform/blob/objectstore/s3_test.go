@@ -73,13 +73,13 @@ func s3Sum(body []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// amnesiac is the transport of a server that does not return checksums.
-type amnesiac struct {
+// noChecksums is the transport of a server that does not return checksums.
+type noChecksums struct {
 	http.RoundTripper
 	reads atomic.Int32
 }
 
-func (a *amnesiac) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a *noChecksums) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet {
 		a.reads.Add(1)
 	}
@@ -92,7 +92,7 @@ func (a *amnesiac) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func forgetful(t *testing.T, settings conf.S3) {
 	t.Helper()
-	server := &amnesiac{RoundTripper: &http.Transport{DisableKeepAlives: true}}
+	server := &noChecksums{RoundTripper: &http.Transport{DisableKeepAlives: true}}
 	store := s3Open(t, settings, server)
 	body := bytes.Repeat([]byte("abc"), 1000)
 	require.NoError(t, store.Put(t.Context(), "a", bytes.NewReader(body), 3000, s3Sum(body)))

@@ -189,7 +189,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) 
 			return fmt.Errorf("read the version of %s: %w", s.table, err)
 		}
 		if have < want {
-			return fmt.Errorf("%w (%s has version %d, want %d)", ErrBehind, s.table, have, want)
+			return fmt.Errorf("%w (%s has version %d, but must have at least %d)", ErrBehind, s.table, have, want)
 		}
 	}
 	migrator, err := riverMigrator(pool, schema)
@@ -203,7 +203,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string, files fs.FS) 
 		return fmt.Errorf("read the version of the queue: %w", err)
 	}
 	if have < want {
-		return fmt.Errorf("%w (the queue has version %d, want %d)", ErrBehind, have, want)
+		return fmt.Errorf("%w (the queue has version %d, but must have at least %d)", ErrBehind, have, want)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package admission checks submissions against a sequence of gates, cheap ones first. The first gate that refuses ends
-// the check, and the refusal names it. Gates write nothing, and lookups for later gates are not made, except that the
-// registry returns all that it has for a submission in one call.
+// Package admission checks submissions against a sequence of gates, cheap ones first. The first gate that refuses
+// ends the check, and the refusal names it. Gates write nothing. No lookup is made for the gates after the one that
+// refuses, except that one call to the registry returns everything that any gate needs from it.
 //
 // Each gate has its own file and is a pure function of a Draft, which holds the submission and the lookups so far
 // (recipe.go also checks the hyperparameters; capacity.go holds quota and hardware). inputs.go defines the lookups

@@ -125,7 +125,7 @@ func edits(d *Draft, project string) {
 	d.Spec.Project, d.Caller.Projects = project, []authn.ProjectRole{{Project: "prj_" + project, Role: authn.ProjectEditor}}
 }
 
-func world() *Inputs {
+func newInputs() *Inputs {
 	return &Inputs{Catalog: fixed{}, Projects: fixed{}, Pools: fixed{}, Accounts: fixed{}, Registries: []string{"ghcr.io", "registry.example:5000"}}
 }
 
@@ -229,7 +229,7 @@ func TestRunRefusalNamesGate(t *testing.T) {
 			t.Parallel()
 			d := draft()
 			c.change(d)
-			err := Run(submitting(t, d), world().Gates(), d)
+			err := Run(submitting(t, d), newInputs().Gates(), d)
 			if c.kind == "" {
 				require.NoError(t, err)
 				return
@@ -255,7 +255,7 @@ func hex64() string {
 func TestRunGateOrder(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, g := range world().Gates() {
+	for _, g := range newInputs().Gates() {
 		names = append(names, g.Name)
 	}
 	require.Equal(t, []string{
@@ -264,7 +264,7 @@ func TestRunGateOrder(t *testing.T) {
 	}, names)
 	d := draft()
 	d.API, d.Spec.Source.Entrypoint, d.Spec.Resources.Pools[0].Pool = "x", "y", "z"
-	require.Equal(t, "dialect", fault.From(Run(submitting(t, d), world().Gates(), d)).Code)
+	require.Equal(t, "dialect", fault.From(Run(submitting(t, d), newInputs().Gates(), d)).Code)
 	require.Nil(t, d.Recipe, "no lookup was made")
 }
 

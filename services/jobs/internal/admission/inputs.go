@@ -45,10 +45,10 @@ type NodeFacts struct {
 
 // Catalog looks up the recipes, packages and references of a submission, with the identity of the caller in ctx.
 type Catalog interface {
-	// Resolve returns all that a submission refers to, in one call. packageID is empty for none; for a package that is
-	// not accepted it returns the refusal of the gate concerned.
+	// Resolve returns all that a submission refers to, in one call. packageID is empty if the submission has no package.
+	// If the registry does not accept the package, Resolve returns the refusal of the package's gate.
 	Resolve(ctx context.Context, recipe, packageID string, b jobspec.Bindings) (*jobspec.Resolved, error)
-	// Bind resolves the bindings of a job that is about to be admitted again, and records that the job reads the
+	// Bind resolves the bindings once more when a job is about to be admitted, and records that the job reads the
 	// protected datasets among them.
 	Bind(ctx context.Context, b jobspec.Bindings) (*jobspec.Inputs, error)
 }
@@ -134,8 +134,8 @@ func (w *Inputs) bindings(ctx context.Context, d *Draft) error {
 }
 
 // Bind has the registry record which protected datasets the job of a draft reads. Call it after the gates and before
-// the job is stored: a refused submission leaves no record, and no job reads a protected dataset without one. It binds
-// the exact versions that the gates saw, and refuses them if the caller has lost access since.
+// the job is stored: then a refused submission leaves no record, and each job that reads a protected dataset has a
+// record. Bind uses the exact versions that the gates saw, and refuses them if the caller has lost access since.
 func (w *Inputs) Bind(ctx context.Context, d *Draft) error {
 	if !d.Inputs.Protected {
 		return nil

@@ -111,7 +111,7 @@ func TestInputs_Bind_recordsProtectedDatasetsOnly(t *testing.T) {
 	}
 	d := draft()
 	d.Inputs = &jobspec.Inputs{Protected: true, Datasets: []jobspec.Bound{{Name: "train", Ref: "ds/default/absent@1"}}}
-	require.Equal(t, Bindings, fault.From(world().Bind(t.Context(), d)).Code, "access was lost after the gates")
+	require.Equal(t, Bindings, fault.From(newInputs().Bind(t.Context(), d)).Code, "access was lost after the gates")
 }
 
 // A preflight reports the recipe gate even if the package is refused.
@@ -120,7 +120,7 @@ func TestRunAllResolvesRecipeWithoutRefusedPackage(t *testing.T) {
 	d := draft()
 	d.Spec.Recipe.Name, d.Spec.Recipe.Lock.Name = CustomRecipe, CustomRecipe
 	d.Spec.Source.Command, d.Spec.Source.Package = []string{"python", "x.py"}, "pkg_key"
-	got, err := RunAll(submitting(t, d), world().Gates(), d)
+	got, err := RunAll(submitting(t, d), newInputs().Gates(), d)
 	require.NoError(t, err)
 	for _, v := range got {
 		require.Equal(t, v.Gate != Package, v.Status == Pass, v.Gate)
@@ -156,7 +156,7 @@ func TestQuotaRefusalIndependentOfPoolHardware(t *testing.T) {
 			t.Parallel()
 			d := draft()
 			d.Spec.Resources.Pools = c.pools
-			err := Run(submitting(t, d), world().Gates(), d)
+			err := Run(submitting(t, d), newInputs().Gates(), d)
 			if c.gate == "" {
 				require.NoError(t, err)
 				return

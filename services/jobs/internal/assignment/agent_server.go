@@ -122,8 +122,8 @@ func (s *AgentServer) RenewCertificate(
 	return &jobsv1.RenewCertificateResponse{Certificate: string(renewed.CertPEM), CaCertificate: string(renewed.CAPEM)}, nil
 }
 
-// checkExecution verifies that the calling node runs this execution of the work. To another node the work is
-// Absent, so that it learns nothing about it.
+// checkExecution verifies that the calling node runs this execution of the work. For any other node it returns an
+// error of kind fault.Absent, so that the node cannot tell whether the work exists.
 func checkExecution(ctx context.Context, w *Work, key Key) error {
 	caller := authn.CallerOf(ctx)
 	if caller.Kind != authn.KindAgent || caller.Subject != w.NodeID {

@@ -35,13 +35,13 @@ func (w *Work) Apply(s Observed) bool {
 	return true
 }
 
-// missingGrace is how long a work that was never observed may be missing from a node's reports before it counts
-// as not there. It applies to works that are to stop: the node may have sent the report before it received the work.
+// missingGrace is how long Miss ignores that a work is missing, if the work should stop and was never observed. The
+// node may have sent its report before it received the work.
 const missingGrace = 5 * time.Second
 
-// Miss handles a full report of the node that does not include this work, and reports whether anything changed.
-// A work that the node had and no longer reports has ended without an exit. One that was never observed is still
-// on its way, unless it is to stop and missingGrace has passed.
+// Miss handles a full report of the node that does not include this work, and reports whether anything changed. A
+// work that was observed before is gone and, unless its exit is known, counts as lost. An engine that should run is
+// only forgotten. A work that was never observed stays as it is, unless it should stop and missingGrace has passed.
 func (w *Work) Miss(now time.Time) bool {
 	if w.Released() {
 		return false

@@ -23,7 +23,7 @@ type Order struct {
 	Deadline   *time.Time
 }
 
-// NewEngine returns the work of an engine's first order. It waits for placement.
+// NewEngine returns a new work for the engine. The work waits for placement.
 func NewEngine(o Order, now time.Time) *Work {
 	return &Work{
 		Observed: Observed{Key: Key{ID: o.ID, Generation: o.Generation}},
@@ -32,9 +32,9 @@ func NewEngine(o Order, now time.Time) *Work {
 	}
 }
 
-// Put applies a further order and reports whether anything changed. An older generation is a conflict, and so
-// is a different spec under the same generation. A placed engine keeps its node. An engine that had ended, or
-// whose pool, driver or size changes, is placed again.
+// Put applies a further order and reports whether anything changed. An older generation is a conflict, and so is a
+// different spec under the same generation. A placed engine keeps its node. An engine that was released, or whose
+// pool, driver or size changes, is placed again.
 func (w *Work) Put(o Order, now time.Time) (changed bool, err error) {
 	switch {
 	case w.Kind != Engine:

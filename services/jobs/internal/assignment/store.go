@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Store reads and writes works. Writes need a transaction.
+// Store reads and writes works. Every write except Purge needs a transaction.
 type Store struct {
 	// Keys encrypts the engines' API keys at rest.
 	Keys *secret.Keyring
@@ -24,7 +24,7 @@ const columns = `id, generation, fence, phase, detail, preparing_at, running_at,
 	kind, desired, desired_at, spec, pool, gpus, slots, cpus, memory_bytes, owner_id, project_id, node_id, waiting,
 	job_id, attempt, rank, nnodes, role, master, driver, created_at, updated_at, released_at, force, deadline`
 
-// row is a row of the table work: a Work, and the columns of its parts.
+// row is a row of the table work: a Work, with the columns of its exit and its encrypted key.
 type row struct {
 	Work
 
@@ -71,7 +71,7 @@ func (s *Store) Get(ctx context.Context, q pg.Querier, id string) (*Work, error)
 	return s.one(id, rows, err)
 }
 
-// Lock loads a work for a change.
+// Lock loads a work and locks its row.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, id string) (*Work, error) {
 	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM work WHERE id = $1 FOR UPDATE`, id)
 	return s.one(id, rows, err)

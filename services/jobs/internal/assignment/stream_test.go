@@ -19,17 +19,17 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
-// wire is the server's end of an agent's stream. The test reads and writes the other end.
-type wire struct {
+// serverStream is the server's end of an agent's stream. The test sends to in and receives from out.
+type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context
 	in  chan *jobsv1.ConnectRequest
 	out chan *jobsv1.ConnectResponse
 }
 
-func (w *wire) Context() context.Context { return w.ctx }
+func (w *serverStream) Context() context.Context { return w.ctx }
 
-func (w *wire) Recv() (*jobsv1.ConnectRequest, error) {
+func (w *serverStream) Recv() (*jobsv1.ConnectRequest, error) {
 	select {
 	case m, ok := <-w.in:
 		if !ok {
@@ -41,7 +41,7 @@ func (w *wire) Recv() (*jobsv1.ConnectRequest, error) {
 	}
 }
 
-func (w *wire) Send(m *jobsv1.ConnectResponse) error {
+func (w *serverStream) Send(m *jobsv1.ConnectResponse) error {
 	w.out <- m
 	return nil
 }
@@ -79,7 +79,7 @@ func (c *cluster) Observe(_ context.Context, _ string, report []assignment.Obser
 
 // agent is an open stream of nod_1.
 type agent struct {
-	*wire
+	*serverStream
 	*cluster
 	hub  *pg.NotifyHub
 	end  context.CancelFunc
@@ -90,15 +90,15 @@ func (b *bench) connect(c *cluster) *agent {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(asNode(b.t.Context(), "nod_1"))
 	a := &agent{
-		wire:    &wire{ctx: ctx, in: make(chan *jobsv1.ConnectRequest, 9), out: make(chan *jobsv1.ConnectResponse, 99)},
-		cluster: c, hub: pg.NewNotifyHub(), end: cancel, done: make(chan error, 1),
+		serverStream: &serverStream{ctx: ctx, in: make(chan *jobsv1.ConnectRequest, 9), out: make(chan *jobsv1.ConnectResponse, 99)},
+		cluster:      c, hub: pg.NewNotifyHub(), end: cancel, done: make(chan error, 1),
 	}
 	b.t.Cleanup(cancel)
 	agents := &assignment.Agents{
 		Pool: b.pool, Works: b.works, Observer: c, Nodes: c, Hub: a.hub, Clock: b.clock, Heartbeat: 10 * time.Second,
 		IngestEndpoint: func() string { return "http://x/api/ingest" },
 	}
-	go func() { a.done <- agents.Serve(a.wire) }()
+	go func() { a.done <- agents.Serve(a.serverStream) }()
 	return a
 }
 
@@ -191,7 +191,7 @@ func TestAgentStream_sendsDesiredOnChangeAndHeartbeat(t *testing.T) {
 	require.Empty(t, a.out)
 }
 
-func TestAgentStream_reportsInOrderAndEveryMessageIsBeat(t *testing.T) {
+func TestAgentStream_reportsInOrderWithHeartbeats(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	a := b.connect(newCluster())

@@ -55,18 +55,18 @@ type Observed struct {
 	RunningAt   *time.Time
 	ExitedAt    *time.Time
 	Exit        *gang.Exit    `db:"-"`
-	Engine      []byte        // the engine's report without its key; opaque to this package
+	Engine      []byte        // the serialized EngineReport without its API key
 	EngineKey   secret.String `db:"-"`
 }
 
-// Work is one unit of work, placed on a node or waiting for one.
+// Work is one unit of work, placed on a node or waiting for placement.
 type Work struct {
 	Observed
 	Kind      Kind
 	Desired   Desired
 	DesiredAt time.Time
 	Force     bool   // kill at once when stopping
-	Spec      []byte // opaque
+	Spec      []byte // the serialized AttemptSpec or EngineSpec
 	Pool      string
 	GPUs      int
 	Slots     int

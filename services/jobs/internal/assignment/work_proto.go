@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// masterPort is where rank 0 of a gang listens.
+// masterPort is the port on which rank 0 of a gang listens.
 const masterPort = 29500
 
 func toProto(w *Work, ingestEndpoint string) (*jobsv1.Work, error) {

@@ -2,7 +2,8 @@
 // for its nodes (cordon and drain).
 //
 // It promises:
-//   - An order holds whatever happens to the node meanwhile. Nothing is placed on the node until the order is withdrawn.
+//   - An order stays in force until an admin withdraws it, whatever the state of the node. Until then, nothing is
+//     placed on the node.
 //   - A node is drained once no work item holds capacity on it.
 //   - The queue hides the names of jobs from callers who may not see them.
 //
@@ -23,7 +24,7 @@ const (
 	ModeKill       = "kill"
 )
 
-// Order is what an admin ordered for a node.
+// Order is an admin's order for a node: the hold, its reason and, for a drain, the mode and the deadline.
 type Order struct {
 	Hold     string
 	Reason   string
@@ -36,7 +37,7 @@ func of(n *fleet.Node) Order {
 	return Order{Hold: n.Hold, Reason: n.HoldReason, Mode: n.DrainMode, Deadline: n.DrainDeadline}
 }
 
-// Cordon excludes a node from new work. A node that is draining or drained must be uncordoned first.
+// Cordon returns an order that excludes the node from new work, or a conflict if the node is draining or drained.
 func (o Order) Cordon(reason string) (Order, error) {
 	if o.Hold == fleet.HoldDraining || o.Hold == fleet.HoldDrained {
 		return o, fault.New(fault.Conflict, "node_drain", "the node is %s; uncordon it first", o.Hold)
@@ -44,7 +45,7 @@ func (o Order) Cordon(reason string) (Order, error) {
 	return Order{Hold: fleet.HoldCordoned, Reason: reason}, nil
 }
 
-// Drain empties a node. A node that is already drained stays drained.
+// Drain returns an order that empties the node. A node that is already drained stays drained.
 func (o Order) Drain(mode, reason string, deadline *time.Time) Order {
 	to := Order{Hold: fleet.HoldDraining, Reason: reason, Mode: mode, Deadline: deadline}
 	if o.Hold == fleet.HoldDrained {
@@ -53,7 +54,7 @@ func (o Order) Drain(mode, reason string, deadline *time.Time) Order {
 	return to
 }
 
-// Uncordon allows new work on the node again.
+// Uncordon returns the empty order, which allows new work on the node again.
 func (o Order) Uncordon() Order { return Order{} }
 
 // Evicts reports whether the work that still runs on a draining node must be ended now.

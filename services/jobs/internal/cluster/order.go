@@ -17,7 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Evictor ends the work on a node so that it continues elsewhere, and pauses and resumes jobs: a *lifecycle.Driver.
+// Evictor ends the work on a node so that it continues elsewhere. It also pauses and resumes jobs. *lifecycle.Driver
+// implements it.
 type Evictor interface {
 	Evict(ctx context.Context, nodeID string) error
 	EvictIdle(ctx context.Context, nodeID string) error
@@ -71,7 +72,8 @@ func same(a, b Order) bool {
 		(a.Deadline == nil) == (b.Deadline == nil) && (a.Deadline == nil || a.Deadline.Equal(*b.Deadline))
 }
 
-// move stores an order, appends an event if the node's hold changes, and wakes the leader, which places and drains.
+// move stores an order, appends an event if the node's hold changes, and wakes the leader, which places work and
+// drains nodes.
 func (o *Orders) move(ctx context.Context, tx pgx.Tx, n *fleet.Node, to Order) error {
 	if err := o.Store.Save(ctx, tx, n.ID, n.Hold, to); err != nil {
 		return err
@@ -132,7 +134,7 @@ func (o *Orders) empty(ctx context.Context, n *fleet.Node, now time.Time) error 
 	for _, id := range running {
 		_, err := o.Evictor.Pause(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.RecordCheckpointRequest(ctx, tx, id) })
 		if fault.Is(err, fault.Conflict) {
-			err = o.Store.RecordCheckpointRequest(ctx, o.Pool, id) // it cannot be paused; it runs until it ends or the deadline passes
+			err = o.Store.RecordCheckpointRequest(ctx, o.Pool, id) // the job cannot be paused; it runs until it ends or the deadline passes
 		}
 		errs = append(errs, err)
 	}
@@ -148,7 +150,7 @@ func (o *Orders) resume(ctx context.Context) error {
 	var errs []error
 	for _, id := range saved {
 		_, err := o.Evictor.Resume(ctx, id, func(ctx context.Context, tx pgx.Tx) error { return o.Store.DeleteCheckpointRequests(ctx, tx, id) })
-		if !fault.Is(err, fault.Conflict) { // the owner resumed it first
+		if !fault.Is(err, fault.Conflict) { // a conflict means that the owner resumed the job first
 			errs = append(errs, err)
 		}
 	}

@@ -47,7 +47,7 @@ func (s Store) Save(ctx context.Context, tx pgx.Tx, id, from string, o Order) er
 	return nil
 }
 
-// batch bounds the nodes and the jobs that one RunOnce handles.
+// batch is the maximum number of nodes to drain, and of jobs to resume, that one RunOnce handles.
 const batch = 500
 
 // Draining returns the nodes that are being drained.
@@ -126,7 +126,7 @@ const nodeRows = `SELECT f.pools, CASE WHEN n.state = 'ready' AND n.hold <> '' T
 		least(n.gpus, (SELECT coalesce(sum(w.gpus), 0) FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL))
 	FROM node n JOIN fleet f ON f.id = n.fleet_id`
 
-// Sum sums up the cluster.
+// Sum counts the fleets, nodes, pools and jobs of the cluster.
 func (s Store) Sum(ctx context.Context, q pg.Querier) (*Summary, error) {
 	sum := &Summary{States: map[string]int{}}
 	err := q.QueryRow(ctx, `SELECT (SELECT count(*) FROM fleet), count(*) FILTER (WHERE state = 'queued'),

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/audit"
 )
 
-// Recorder writes audit rows. The areas use it so that their tests can do without the table of audit rows.
+// Recorder writes audit rows. The packages use this interface so that their tests need no audit table.
 type Recorder interface {
 	// Record writes a row for an action of the caller in ctx. tx is the transaction of the change.
 	Record(ctx context.Context, tx pgx.Tx, action, kind, target string, after any) error

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-func TestTrail_Record_sameTransaction(t *testing.T) {
+func TestAuditTrail_Record_sameTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs"}).Pool("jobs")
 	log := &db.AuditTrail{Log: audit.NewLog(clock.Real(), id.NewSource(clock.Real(), rand.Reader), "jobs")}

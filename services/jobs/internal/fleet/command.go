@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// joinCommand returns the shell command that an operator pastes on the joining host. The token is passed in the
+// joinCommand returns the shell command that an operator runs on the host that joins. The token is passed in the
 // environment because every user of a host can read the arguments of its processes.
 func joinCommand(server, token string) string {
 	return fmt.Sprintf("SERVICE_AGENT_JOIN_TOKEN=%s signalbox-agent join --server %s", shellWord(token), shellWord(server))

@@ -1,8 +1,7 @@
-// Package fleet owns the executors: fleets, their nodes, the join tokens, and the liveness of nodes.
+// Package fleet owns the fleets, their nodes and join tokens, and the liveness of nodes.
 //
-// A node is ready while its stream or heartbeat was seen within the lease. After the lease it is lost and gets
-// no new work. It keeps its current work until it is fenced, so a node that returns before that continues
-// without interruption.
+// A node from which no message arrived for the time of the lease is lost and gets no new work. It keeps its current
+// work until it is fenced, so a node that returns before that continues without interruption.
 package fleet
 
 import "time"

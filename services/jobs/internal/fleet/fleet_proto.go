@@ -18,7 +18,7 @@ func fleetToProto(f *Fleet) *jobsv1.Fleet {
 	}
 }
 
-// NodeToProto converts a node to the form shown to users.
+// NodeToProto converts a node to its API message, whose state is DisplayState.
 func NodeToProto(n *Node) *jobsv1.Node {
 	m := &jobsv1.Node{
 		Id: n.ID, FleetId: n.FleetID, Name: n.Name, State: n.DisplayState(), Pools: n.Pools, Gpus: n32(n.GPUs),

@@ -93,7 +93,7 @@ func (g *joinBench) count(from string) (n int) {
 	return n
 }
 
-// request creates a certificate request with the given changes.
+// joinRequest creates a certificate request in PEM, with the given changes to its template.
 func joinRequest(t *testing.T, change ...func(*x509.CertificateRequest)) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -185,7 +185,8 @@ func TestRegistrar_Join_invalidTokensIndistinguishable(t *testing.T) {
 	require.Zero(t, g.count(`join_token WHERE encode(hash, 'escape') LIKE '%fjt%'`), "only the hash is stored")
 }
 
-// The certificate names only the assigned node id, for the key in the request. Other names in the request are ignored.
+// The certificate contains only the assigned node id and the key of the request. All names in the request are
+// ignored.
 func TestRegistrar_Join_certificateIgnoresRequestedNames(t *testing.T) {
 	t.Parallel()
 	for name, wish := range map[string]func(*x509.CertificateRequest){

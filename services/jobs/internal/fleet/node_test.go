@@ -24,8 +24,7 @@ func (b *bench) put(t *testing.T, node, state, fleetState string) {
 	require.NoError(t, err)
 }
 
-// For each combination of node and fleet state: whether the node gets work, whether a submission may rely on it,
-// and whether it is listed.
+// The last two columns state whether the node gets work, and whether a submission may count on it.
 func TestNodeAndFleetStates(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
@@ -38,7 +37,7 @@ func TestNodeAndFleetStates(t *testing.T) {
 		{fleet.NodeJoining, fleet.Active, false, true},
 		{fleet.NodeDraining, fleet.Active, false, true},
 		{fleet.NodeUnhealthy, fleet.Active, false, true},
-		{fleet.NodeLost, fleet.Active, false, true}, // it may come back
+		{fleet.NodeLost, fleet.Active, false, true}, // a lost node may come back
 		{fleet.NodeReady, fleet.Draining, false, true},
 		{fleet.NodeReady, "disabled", false, false},
 	} {
@@ -61,8 +60,8 @@ func TestNodeAndFleetStates(t *testing.T) {
 	}
 }
 
-// A silent node becomes lost from every state in which it had been heard. The columns are the states after
-// silence, after a heartbeat and after a new session.
+// A node that sends nothing becomes lost, unless it never connected. The columns are the states after silence, after
+// a heartbeat and after a new session.
 func TestNodeStateAfterSilenceAndHeartbeat(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ state, silent, beat, opened string }{
@@ -79,11 +78,11 @@ func TestNodeStateAfterSilenceAndHeartbeat(t *testing.T) {
 			for _, node := range b.nodes {
 				b.put(t, node, c.state, fleet.Active)
 			}
-			require.NoError(t, b.keeper.Expire(pg.WithOffset(t.Context(), 31*time.Second), 30*time.Second))
+			require.NoError(t, b.liveness.Expire(pg.WithOffset(t.Context(), 31*time.Second), 30*time.Second))
 			require.Equal(t, c.silent, b.state(t, b.nodes[0]))
 			b.put(t, b.nodes[1], c.state, fleet.Active)
-			b.keeper.Beat(fleet.Beat{NodeID: b.nodes[1], Session: session})
-			require.NoError(t, b.keeper.Flush(t.Context()))
+			b.liveness.Beat(fleet.Beat{NodeID: b.nodes[1], Session: session})
+			require.NoError(t, b.liveness.Flush(t.Context()))
 			require.Equal(t, c.beat, b.state(t, b.nodes[1]))
 			b.put(t, b.nodes[2], c.state, fleet.Active)
 			b.open(t, b.nodes[2])
@@ -97,7 +96,7 @@ func TestFreeCapacityExcludesUnreleasedWork(t *testing.T) {
 	b := newBench(t, 2)
 	store := fleet.Store{}
 	for _, n := range b.nodes {
-		_, err := b.keeper.Open(t.Context(), fleet.Hello{NodeID: n, Drivers: []string{}, Inventory: fleet.Inventory{CPUs: 4, GPUs: 4}})
+		_, err := b.liveness.Open(t.Context(), fleet.Hello{NodeID: n, Drivers: []string{}, Inventory: fleet.Inventory{CPUs: 4, GPUs: 4}})
 		require.NoError(t, err)
 	}
 	add := func(id, node string, gpus, slots int, released bool) {
@@ -149,8 +148,7 @@ func TestStore_Nodes_pagingOrder(t *testing.T) {
 	}
 }
 
-// Nodes are locked in the order of their ids, so two gangs that want the same nodes in different orders never
-// deadlock.
+// Nodes are locked in the order of their ids. Two gangs that need the same nodes therefore never deadlock.
 func TestStore_LockReady_noDeadlock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 6)

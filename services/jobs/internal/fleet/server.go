@@ -19,7 +19,8 @@ type Server struct {
 	jobsv1.UnimplementedFleetServiceServer
 	Registrar *Registrar
 	Once      *idempotency.Once
-	// PublicURL and AgentAddress are given to joining nodes. If AgentAddress is empty, other hosts cannot join.
+	// PublicURL is the server in the join command. AgentAddress is sent to joining nodes; if it is empty, other hosts
+	// cannot join.
 	PublicURL    func() string
 	AgentAddress func() string
 	Heartbeat    time.Duration

@@ -92,8 +92,8 @@ func (s Store) Update(ctx context.Context, tx pgx.Tx, id string, c Change) error
 	return nil
 }
 
-// Delete removes a fleet with its nodes and join tokens, and returns the removed nodes. It fails with a conflict if
-// work items hold capacity on its nodes. The nodes are locked first, so nothing is placed on them meanwhile.
+// Delete removes a fleet with its nodes and join tokens, and returns the ids of the nodes. It fails with a conflict
+// if work items hold capacity on its nodes. The nodes are locked first, so nothing is placed on them meanwhile.
 func (s Store) Delete(ctx context.Context, tx pgx.Tx, id string) (nodes []string, err error) {
 	if _, err := tx.Exec(ctx, `SELECT id FROM fleet WHERE id = $1 FOR UPDATE`, id); err != nil {
 		return nil, fmt.Errorf("lock fleet: %w", err)

@@ -20,8 +20,8 @@ const (
 
 func worse(a, b Exit) bool { return badness(a) > badness(b) }
 
-// badness orders exits: the higher, the better the exit explains why the gang ended. The exit of a node that was only
-// stopped because of another node has the lowest value.
+// badness orders exits: the higher, the better the exit explains why the gang ended. A success has the lowest value.
+// The next one is for a node that was stopped, usually because another node failed.
 func badness(e Exit) int {
 	switch {
 	case e.Reason == ExitStopped:

@@ -2,8 +2,8 @@
 // request by name. The configuration is always replaced as a whole.
 //
 // It promises:
-//   - A change that withdraws a profile or size that a live job was admitted with is stored only if the sender confirms
-//     the affected jobs, and only while they are still the same.
+//   - A change that would refuse a job that was admitted and has not ended is stored only if the caller confirms
+//     exactly the jobs that it affects.
 //   - Once a change has been acknowledged, no instance serves an older configuration, and the audit log has
 //     exactly one row for it.
 //   - A crash at any point delays a change but breaks neither promise.
@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Config is a whole configuration.
+// Config is a hardware configuration.
 type Config struct {
 	Series   []Series  `json:"series"`
 	Profiles []Profile `json:"profiles"`

@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Use is a live job that requests profiles.
+// Use is a job that requests profiles and has not ended.
 type Use struct {
 	JobID    string
 	Waiting  bool
@@ -19,7 +19,7 @@ type Use struct {
 	Pools    []job.Pool
 }
 
-// Effect describes how a change affects the live jobs that request one profile.
+// Effect describes how a change affects the jobs that request one profile and have not ended.
 type Effect struct {
 	Profile string   `json:"profile"`
 	Why     string   `json:"why"`
@@ -27,8 +27,8 @@ type Effect struct {
 	Placed  []string `json:"placed"`
 }
 
-// Impact returns the effects of a change on live jobs: requests for profiles that before admits and after refuses.
-// The effects are sorted by profile.
+// Impact returns the effects of a change on jobs that have not ended: requests for profiles that before admits and
+// after refuses. The effects are sorted by profile.
 func Impact(before, after *Config, uses []Use) []Effect {
 	found := map[[2]string]*Effect{}
 	var effects []*Effect

@@ -24,7 +24,7 @@ type Server struct {
 	Teams   Teams
 }
 
-// Teams looks up teams: an authpeerv1.AccountPeerServiceClient.
+// Teams looks up teams. authpeerv1.AccountPeerServiceClient implements it.
 type Teams interface {
 	GetTeam(ctx context.Context, in *authpeerv1.GetTeamRequest, opts ...grpc.CallOption) (*authpeerv1.Team, error)
 }

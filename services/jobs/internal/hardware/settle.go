@@ -26,7 +26,7 @@ type SettleArgs struct {
 	Version int64 `json:"version"`
 }
 
-// Kind returns the name of this kind of River job.
+// Kind implements river.JobArgs.
 func (SettleArgs) Kind() string { return "settle_hardware" }
 
 const (

@@ -43,7 +43,7 @@ func newBench(t *testing.T) *bench {
 	}
 }
 
-// instance is the part of one process of the service that this package covers.
+// instance has the parts of one service process that this package implements.
 type instance struct {
 	*hardware.Copy
 	*hardware.Changes

@@ -35,7 +35,8 @@ func (s Store) Lock(ctx context.Context, tx pgx.Tx) (*Version, error) {
 	return s.held(ctx, tx, "UPDATE")
 }
 
-// Share is Lock with a shared lock, for transactions that only rely on the configuration.
+// Share is like Lock, but several transactions can have its lock at once. It is for transactions that only read the
+// configuration.
 func (s Store) Share(ctx context.Context, tx pgx.Tx) (*Version, error) {
 	return s.held(ctx, tx, "SHARE")
 }
@@ -77,7 +78,7 @@ func (s Store) Insert(ctx context.Context, tx pgx.Tx, number int64, document []b
 	return nil
 }
 
-// Uses returns the live jobs that request profiles.
+// Uses returns the jobs that request profiles and have not ended.
 func (s Store) Uses(ctx context.Context, q pg.Querier) ([]Use, error) {
 	rows, err := q.Query(ctx, `SELECT id, state = 'queued', team_id, running_s, pools FROM job
 		WHERE ended_at IS NULL AND EXISTS (SELECT FROM jsonb_array_elements(pools) p WHERE coalesce(p ->> 'profile', '') <> '')

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Store stores the tokens' hashes.
+// Store reads and writes ingest tokens. Rand is the source of new ones.
 type Store struct{ Rand io.Reader }
 
 // Holder is the execution that a token is minted for.

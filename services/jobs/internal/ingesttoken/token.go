@@ -1,5 +1,6 @@
-// Package ingesttoken owns the ingest tokens of attempts. A token is minted while an attempt prepares. Each work item
-// has at most one live token. Only its SHA-256 hash is stored. It is valid for 30 days and for one run.
+// Package ingesttoken owns the ingest tokens of attempts. A token is minted while an attempt prepares. It is valid
+// for 30 days and for one run. Each work item has at most one valid token. Only the SHA-256 hash of a token is
+// stored.
 package ingesttoken
 
 import "time"
@@ -13,9 +14,9 @@ type Grant struct {
 	RunID     string
 	Attempt   int
 	Current   bool       // the attempt is the job's newest
-	Container bool       // it runs in a container or batch fleet
+	Container bool       // the attempt runs on a fleet of kind kubernetes or slurm
 	Withhold  bool       // the run reads a protected dataset
-	EndedAt   *time.Time // when the run ended, nil while it is live
+	EndedAt   *time.Time // when the run ended, nil if it has not ended
 	ExpiresAt time.Time
 	// The owner, project and visibility of the run.
 	OwnerID, ProjectID, Project, Visibility string

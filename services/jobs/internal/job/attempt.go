@@ -64,8 +64,8 @@ func (j *Job) Withdraw(now time.Time) {
 	j.Queue = Queue{Reason: WaitPoolCapacity, Detail: "the node became unavailable before the attempt started", Since: now}
 }
 
-// Observe applies the executor's state to the job and the attempt. It returns the type of the resulting event,
-// or an empty string if nothing changed that has an event.
+// Observe applies the executor's state to the job and the attempt. It returns the type of the resulting event, or an
+// empty string if the change has no event.
 func (j *Job) Observe(a *Attempt, g gang.Gang, now time.Time) (event string) {
 	if a.Over() {
 		return ""

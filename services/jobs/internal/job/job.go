@@ -45,8 +45,8 @@ func (s State) Placed() bool {
 	return s == Scheduled || s == Starting || s == Running || s == Pausing || s == Stopping
 }
 
-// Edges returns the allowed state changes. They may skip states, because an agent that was disconnected
-// reports late. An attempt never moves back, except that an abandoned pause returns the job to running.
+// Edges returns the allowed state changes. They may skip states, because an agent that was disconnected reports late.
+// Within an attempt a job never moves back, except that an abandoned pause returns it to running.
 func Edges() map[State][]State {
 	return map[State][]State{
 		Queued:    {Scheduled, Stopped, Failed},
@@ -94,7 +94,7 @@ type Pool struct {
 	Profile     string `json:"profile"` // hardware profile, or empty
 }
 
-// Room is what a node has for work, in total or free, or what work takes from it.
+// Room is an amount of a node's resources: all of them, the free ones, or those that a work takes.
 type Room struct {
 	GPUs, Slots, CPUs int
 	Memory            int64 // in bytes
@@ -107,7 +107,7 @@ func (p Pool) Need() Room {
 	return Room{GPUs: p.GPUsPerNode, Slots: SlotsOf(p.GPUsPerNode), CPUs: p.CPU, Memory: int64(p.MemoryGB) * gigabyte}
 }
 
-// SlotsOf returns how many slots work takes that uses the given number of GPUs: slots are for work without a GPU.
+// SlotsOf returns how many slots a work with the given number of GPUs takes: one if it has no GPU, otherwise none.
 func SlotsOf(gpus int) int {
 	if gpus > 0 {
 		return 0
@@ -115,7 +115,7 @@ func SlotsOf(gpus int) int {
 	return 1
 }
 
-// Holds reports whether there is room for need.
+// Holds reports whether r has at least as much of each resource as need.
 func (r Room) Holds(need Room) bool {
 	return r.GPUs >= need.GPUs && r.Slots >= need.Slots && r.CPUs >= need.CPUs && r.Memory >= need.Memory
 }

@@ -14,9 +14,9 @@ const (
 	ReportFailed    = "failed"
 )
 
-// Report applies a reported lifecycle event to the job's attempt. Events may be skipped but not reordered:
-// starting after running, and a different event after a terminal one, are conflicts. A repeated event
-// changes nothing. now is the billing clock: the first running event starts the billing.
+// Report applies a reported lifecycle event to the job's attempt. Events may be skipped but not reordered: starting
+// after running, and a different event after a terminal one, are conflicts. A repeated event changes nothing. The
+// billing starts at now if the event is the attempt's first running event.
 func (j *Job) Report(a *Attempt, event, message string, now time.Time) (applied bool, err error) {
 	terminal := event == ReportSucceeded || event == ReportFailed
 	switch {

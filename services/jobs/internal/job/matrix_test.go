@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// matrix is the complete state machine: the state that each event (row) leads to from each state (column).
-// `.` means no change, `!` a conflict, `-` that the case cannot occur because there is no live attempt.
-// Prefixes of exit events: last_ means no retries are left, never_ that the spec does not retry the reason,
-// code_ that it retries exit code 1, sent_x_ that the training reported x, saved_ that a checkpoint was
-// registered, acked_ that it was also acknowledged.
+// matrix is the complete state machine: the state that each event (row) leads to from each state (column). `.` means
+// no change, `!` a conflict, `-` that the case cannot occur because no attempt is active. Prefixes of exit events:
+// last_ means no retries are left, never_ that the spec does not retry the reason, code_ that it retries exit code 1,
+// sent_x_ that the training reported x, saved_ that a checkpoint was registered, acked_ that it was also
+// acknowledged.
 const matrix = `
                             queued     scheduled  starting   running    pausing    paused     stopping   succeeded  failed     stopped
 place                       scheduled  .          .          .          .          .          .          .          .          .
@@ -68,7 +68,7 @@ sent_failed_exit_0          -          failed     failed     failed     failed  
 sent_failed_exit_stopped    -          queued     queued     queued     paused     -          stopped    -          -          -
 `
 
-// jobIn returns a job in the given state and its attempt. It gets there through real events.
+// jobIn returns a job in the given state and its attempt. It applies the events that lead to the state.
 func jobIn(t *testing.T, state job.State, retryMax int) (*job.Job, *job.Attempt) {
 	t.Helper()
 	j := &job.Job{
@@ -123,7 +123,7 @@ func later() time.Time { return fixtures.Now().Add(200 * time.Second) }
 // applyEvent applies an event of the matrix to a job.
 func applyEvent(t *testing.T, event string, j *job.Job, a *job.Attempt) error {
 	t.Helper()
-	event = strings.TrimPrefix(event, "never_") // checkCell has disabled retries in the spec
+	event = strings.TrimPrefix(event, "never_") // checkCell has removed the reason from the spec's retries
 	if rest, ok := strings.CutPrefix(event, "code_"); ok {
 		j.RetryCodes, event = []int32{1}, rest
 	}

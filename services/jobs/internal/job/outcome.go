@@ -26,9 +26,9 @@ type Outcome struct {
 // Judge decides what an ended attempt means for its job. The training reports an end and the executor reports
 // an exit; neither is sufficient alone. The first rule that applies decides:
 //   - a job that is stopping ends as stopped, whatever the process reported;
-//   - a job that is pausing ends as paused, unless the training succeeded or failed first;
-//   - reported success stands, because a crash during teardown does not undo it;
-//   - an attempt that its agent stopped is retried, even if it reported its own failure;
+//   - judgePause decides about a job that is pausing;
+//   - a reported success counts, because a crash during teardown does not undo it;
+//   - an attempt that its agent stopped is retried, even if the training reported a failure;
 //   - a reported failure takes precedence over any exit code;
 //   - without a report the exit code decides.
 func Judge(j *Job, a *Attempt, exit gang.Exit) Outcome {

@@ -94,7 +94,7 @@ func TestBackoff_growsToCap(t *testing.T) {
 	require.Equal(t, time.Hour, job.Backoff(9, 3600))
 }
 
-func TestWords_storable(t *testing.T) {
+func TestStorableText(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "tail", job.StorableText("a long text with a tail", 4))
 	require.Equal(t, "ab", job.StorableText("a\x00b\xff", 10))

@@ -73,12 +73,12 @@ func (j *Job) Ack(signalID string, now time.Time) (changed bool, err error) {
 	return true, nil
 }
 
-// GraceEnd is what happens to a pause that is still waiting for its checkpoint.
+// GraceEnd is what happens to a pause that still waits for its checkpoint.
 type GraceEnd int
 
 // The values of GraceEnd.
 const (
-	GraceActive    GraceEnd = iota // the grace period is not over
+	GraceActive    GraceEnd = iota // nothing to do: the grace period is not over, or no checkpoint is awaited
 	GraceForced                    // stop the processes; the job later resumes from its last checkpoint, if any
 	GraceAbandoned                 // a checkpoint is required and there is none: the job keeps running
 )
@@ -94,13 +94,13 @@ func (j *Job) GraceOver(now time.Time) GraceEnd {
 	return GraceForced
 }
 
-// KeepRunning cancels a pause.
+// KeepRunning cancels a pause: the job and its attempt are running again.
 func (j *Job) KeepRunning(a *Attempt) {
 	j.State, a.State = Running, Running
 	j.Signal = Signal{}
 }
 
-// NoCheckpointWords is the message of an event that cancels a pause.
+// NoCheckpointWords returns the message of the event that cancels a pause.
 func (j *Job) NoCheckpointWords() string {
 	return fmt.Sprintf("no checkpoint was registered within %d seconds; the job keeps running", j.CheckpointGraceS)
 }
@@ -121,9 +121,9 @@ func (j *Job) forgetAttempt() {
 	j.ScheduledAt, j.StartingAt, j.ExecutorRunningAt, j.RunningAt = nil, nil, nil, nil
 }
 
-// judgePause decides the outcome of an attempt whose job is pausing. The job is paused if the attempt
-// acknowledged the checkpoint, was stopped or lost, or exited cleanly after saving. Otherwise the end counts as
-// it would without the pause. Reported success takes precedence.
+// judgePause decides the outcome of an attempt whose job is pausing. The job is paused if the training acknowledged
+// the checkpoint, the agent stopped or lost the attempt, or the attempt exited cleanly after it saved a checkpoint.
+// Otherwise the end counts as it would without the pause. Reported success takes precedence.
 func judgePause(j *Job, a *Attempt, exit gang.Exit) Outcome {
 	taken := exit.Reason == gang.ExitStopped || exit.Reason == gang.ExitLost
 	clean := a.ReportedEnd == "" && exit.Code == 0 && exit.Signal == 0 && exit.Reason == ""
@@ -152,7 +152,7 @@ type PendingSignal struct {
 	Deadline *time.Time
 }
 
-// The signals, a closed list.
+// The signals to the training.
 const (
 	SignalNone       = "none"
 	SignalCheckpoint = "checkpoint"

@@ -147,15 +147,15 @@ func TestNextAttemptResumePoint(t *testing.T) {
 	}
 }
 
-func TestFates_complete(t *testing.T) {
+func TestEndReasons_complete(t *testing.T) {
 	t.Parallel()
-	fates := job.EndReasons()
-	require.Len(t, fates, 22, "the list in areas-training 2.3 is closed")
-	for reason, fate := range fates {
-		require.True(t, fate.State.Terminal(), reason)
-		require.Contains(t, []string{"", job.RetryInfra, job.RetryPreempted}, fate.Class, reason)
-		if fate.Class != "" {
-			require.Equal(t, job.Failed, fate.State, "%s: a retried reason fails the job when no retries are left", reason)
+	reasons := job.EndReasons()
+	require.Len(t, reasons, 22, "the list of end reasons is closed")
+	for reason, end := range reasons {
+		require.True(t, end.State.Terminal(), reason)
+		require.Contains(t, []string{"", job.RetryInfra, job.RetryPreempted}, end.Class, reason)
+		if end.Class != "" {
+			require.Equal(t, job.Failed, end.State, "%s: a retried reason fails the job when no retries are left", reason)
 		}
 	}
 }

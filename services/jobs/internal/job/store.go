@@ -18,10 +18,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// SubjectKind names jobs in the event and audit tables.
+// SubjectKind is the subject kind of jobs in the event and audit tables.
 const SubjectKind = "job"
 
-// Store reads and writes jobs. Writes need a transaction.
+// Store reads and writes jobs. Every write except MarkListening needs a transaction.
 type Store struct {
 	Events *event.Log
 	Closer Closer
@@ -40,7 +40,7 @@ const jobColumns = `id, run_id, name, owner_id, owner_name, project_id, project,
 	retries, retry_on, retry_codes, retry_backoff_s, retry_resume, resumable, checkpoint_grace_s, checkpoint_needed,
 	checkpoint, signal_id, signal_deadline, signal_acked_at, paused_at`
 
-// row is a row of the table job: a Job, and the columns of its parts.
+// row is a row of the table job: a Job, with the columns of its queue status and its signal.
 type row struct {
 	Job
 
@@ -65,7 +65,7 @@ func one(rows pgx.Rows, err error) (*Job, error) {
 	return r.job(), nil
 }
 
-// Get returns a job that the scope may see. A job outside the scope is Absent, as if it did not exist.
+// Get returns a job that the scope may see. Any other job gives the error of one that does not exist.
 func (s *Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string) (*Job, error) {
 	j, err := one(q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE `+access.Visible+` AND id = $4`,
 		access.Args(scope, id)...))
@@ -109,7 +109,7 @@ func (s *Store) Look(ctx context.Context, q pg.Querier, id string) (*Job, error)
 	return s.Get(ctx, q, access.ServiceScope(), id)
 }
 
-// Signalled returns the current signal's ID of each run that is pausing or stopping, by run ID.
+// Signalled maps the ID of each run that is pausing or stopping to the ID of its current signal.
 func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string, error) {
 	rows, err := q.Query(ctx, `SELECT `+jobColumns+` FROM job WHERE state IN ('pausing', 'stopping') ORDER BY run_id LIMIT $1`, maxSignalled)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Store) Signalled(ctx context.Context, q pg.Querier) (map[string]string,
 	return signals, nil
 }
 
-// maxSignalled is the maximum number of runs in one list. Further runs get their signal when they poll.
+// maxSignalled is the maximum number of runs that Signalled returns. Other runs get their signal when they poll.
 const maxSignalled = 10_000
 
 // Lock loads a job for a change and blocks other changes until the transaction ends.

@@ -16,7 +16,7 @@ const attemptColumns = `id, job_id, number, state, node_id, held, end_reason, me
 	reported_end, reported_message, created_at, starting_at, reported_starting_at, executor_running_at,
 	running_at, ended_at, listens_at, resumed_from`
 
-// Attempt loads one attempt of a locked job.
+// Attempt returns one attempt of a job.
 func (s *Store) Attempt(ctx context.Context, q pg.Querier, jobID string, number int) (*Attempt, error) {
 	a, err := pg.One[Attempt](q.Query(ctx, `SELECT `+attemptColumns+` FROM attempt WHERE job_id = $1 AND number = $2`,
 		jobID, number))

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/db"
 )
 
-// Cause describes a change in its event.
+// Cause holds the fields of a change's event that do not follow from the job.
 type Cause struct {
 	Type      string // event type; job.<state> if empty
 	ActorKind string // if empty, the caller or the service itself

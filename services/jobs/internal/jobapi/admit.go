@@ -24,23 +24,25 @@ import (
 
 // Admission admits submissions.
 type Admission struct {
-	World *admission.Inputs
-	Jobs  *job.Store
-	Once  *idempotency.Once
-	IDs   *id.Source
-	Rand  io.Reader
-	Trail db.Recorder
+	Inputs *admission.Inputs
+	Jobs   *job.Store
+	Once   *idempotency.Once
+	IDs    *id.Source
+	Rand   io.Reader
+	Trail  db.Recorder
 	// Hardware holds the configuration of hardware profiles that is locked while a job is admitted.
 	Hardware hardware.Store
 }
 
-// origin describes the job from which a new job is made: its runs as parents, and its last checkpoint.
+// origin is what a new job takes from the job that it retries or clones: the parents of its run and, for a retry, the
+// last checkpoint.
 type origin struct {
 	parents    []job.Parent
 	checkpoint *job.Checkpoint
 }
 
-// submit builds a draft, runs it through the gates and admits it, with idempotency on method and req.
+// submit builds a draft, checks it with the gates and admits it. A repeated request with the same Idempotency-Key
+// gets the first response.
 func (a *Admission) submit(
 	ctx context.Context, method string, req proto.Message, draft func() (*admission.Draft, origin, error),
 ) (*jobsv1.Job, error) {
@@ -52,14 +54,14 @@ func (a *Admission) submit(
 	if err != nil {
 		return nil, err
 	}
-	if err := admission.Run(ctx, a.World.Gates(), d); err != nil {
+	if err := admission.Run(ctx, a.Inputs.Gates(), d); err != nil {
 		return nil, err
 	}
 	j, facts, err := a.job(d)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.World.Bind(ctx, d); err != nil {
+	if err := a.Inputs.Bind(ctx, d); err != nil {
 		return nil, err
 	}
 	if facts.Parents = from.parents; d.Recipe.Resumable {
@@ -86,7 +88,7 @@ func (a *Admission) job(d *admission.Draft) (*job.Job, job.RunFacts, error) {
 	}
 	spec, digest, err := d.Spec.Canonical()
 	if err != nil {
-		return nil, job.RunFacts{}, admission.Refuse(admission.Hparams, "no canonical form: a name occurs twice, or a number is not exact in JSON").Wrap(err)
+		return nil, job.RunFacts{}, admission.Refuse(admission.Hparams, "the spec has no canonical JSON: a name occurs twice, or a number is not exact in JSON").Wrap(err)
 	}
 	j := &job.Job{
 		ID: a.IDs.New(id.Job), RunID: a.IDs.New(id.Run), Name: d.Spec.Name, OwnerID: d.Caller.Subject,
@@ -146,7 +148,7 @@ const seeds = 1 << 31
 func drawSeed(r io.Reader) (int64, error) {
 	n, err := rand.Int(r, big.NewInt(seeds))
 	if err != nil {
-		return 0, fmt.Errorf("draw a seed: %w", err)
+		return 0, fmt.Errorf("create a seed: %w", err)
 	}
 	return n.Int64(), nil
 }

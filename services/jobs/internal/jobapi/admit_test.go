@@ -26,7 +26,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// failing is a trail that records nothing and returns err.
+// failing is a db.Recorder that records nothing and returns err.
 type failing struct{ err error }
 
 func (f failing) Record(context.Context, pgx.Tx, string, string, string, any) error { return f.err }
@@ -69,7 +69,7 @@ func newAdmission(t *testing.T) (*Admission, *pgxpool.Pool) {
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
 	return &Admission{
-		World: &admission.Inputs{Catalog: open{}, Projects: open{}, Pools: open{}, Accounts: open{}}, Jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs")}, IDs: ids, Rand: rand.Reader, Trail: failing{},
+		Inputs: &admission.Inputs{Catalog: open{}, Projects: open{}, Pools: open{}, Accounts: open{}}, Jobs: &job.Store{Events: event.NewLog(clock.Real(), ids, "jobs")}, IDs: ids, Rand: rand.Reader, Trail: failing{},
 		Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clock.Real())},
 	}, pool
 }

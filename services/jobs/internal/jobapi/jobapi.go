@@ -1,14 +1,18 @@
 // Package jobapi implements JobService: it admits submissions, returns and changes jobs, and streams their changes.
 //
-// It promises that a job that the caller may not see looks like one that does not exist, that a caller who may see but
-// not change a job is refused, and that every field of the API is filled. A submission that passes every gate is
-// stored as a job, a run, an event and an audit record in one transaction; one that is refused or fails leaves nothing
-// behind, and a repeated request with the same Idempotency-Key gets the first response. A watch that is resumed on any
-// replica sends the same changes under the same numbers, each once and in order, up to the change that ended the job.
+// It promises:
+//   - A job that the caller may not see looks like one that does not exist. A caller who may see a job but not change
+//     it is refused.
+//   - Every field of the API is filled.
+//   - A submission that passes every gate is stored as a job, a run, an event and an audit record in one transaction.
+//     A submission that is refused or fails leaves nothing behind.
+//   - A repeated request with the same Idempotency-Key gets the first response.
+//   - A watch that is resumed on any replica sends the same changes under the same numbers, each once and in order, up
+//     to the change that ended the job.
 //
-// admit.go runs the gates and writes; lookups_proto.go has what the gates look up; retry.go submits the spec
-// of an existing job; watch.go streams. jobapi.go is pure and defines what can be changed of a job. Only server*.go
-// and *_proto.go use proto.
+// admit.go runs the gates and stores the job; lookups_proto.go implements the lookups of the gates; retry.go submits the
+// spec of an existing job; watch.go streams. jobapi.go is pure and defines which fields of a job can be changed. Only
+// server*.go and *_proto.go use proto.
 package jobapi
 
 import (

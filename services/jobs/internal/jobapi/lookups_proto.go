@@ -33,7 +33,7 @@ func (p *AuthProjects) Project(ctx context.Context, key string) (*admission.Proj
 	}, nil
 }
 
-// Rows implements the gates' lookups that need only this service's own rows.
+// Rows implements the lookups of the gates that need only the tables of this service.
 type Rows struct {
 	DB     *pgxpool.Pool
 	Fleets fleet.Store

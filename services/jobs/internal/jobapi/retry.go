@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// RetryJob submits the spec of an ended job again. The new job resumes from the last checkpoint.
+// RetryJob submits the spec of an ended job again. If the recipe can resume, the new job starts from the last
+// checkpoint.
 func (s *Server) RetryJob(ctx context.Context, req *jobsv1.RetryJobRequest) (*jobsv1.Job, error) {
 	from, err := s.editable(ctx, req.GetJobId())
 	if err != nil {
@@ -30,7 +31,7 @@ func (s *Server) RetryJob(ctx context.Context, req *jobsv1.RetryJobRequest) (*jo
 		o := origin{}
 		if c := from.Checkpoint; c != nil {
 			held := *c
-			held.Attempt = 0 // checkpoints of the new job's own attempts are newer
+			held.Attempt = 0 // lower than any attempt of the new job, whose checkpoints are newer
 			o.checkpoint, parent.Step = &held, c.Step
 		}
 		o.parents = []job.Parent{parent}

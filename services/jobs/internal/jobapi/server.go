@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// Mover changes jobs.
+// Mover changes jobs. It calls also in the transaction of the change. *lifecycle.Driver implements it.
 type Mover interface {
 	Stop(ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
 	Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error)
@@ -41,7 +41,7 @@ type Server struct {
 	Clock     clock.Clock
 }
 
-// SubmitJob runs every gate and admits the job, or refuses it without a trace. A repeated request with the same
+// SubmitJob runs every gate and admits the job, or refuses it and stores nothing. A repeated request with the same
 // Idempotency-Key gets the first response, whatever the gates would decide now.
 func (s *Server) SubmitJob(ctx context.Context, req *jobsv1.SubmitJobRequest) (*jobsv1.Job, error) {
 	return s.Admission.submit(ctx, jobsv1.JobService_SubmitJob_FullMethodName, req, func() (*admission.Draft, origin, error) {
@@ -56,7 +56,7 @@ func (s *Server) PreflightJob(ctx context.Context, req *jobsv1.PreflightJobReque
 	if err != nil {
 		return nil, err
 	}
-	verdicts, err := admission.RunAll(ctx, s.Admission.World.Gates(), d)
+	verdicts, err := admission.RunAll(ctx, s.Admission.Inputs.Gates(), d)
 	if err != nil {
 		return nil, err
 	}

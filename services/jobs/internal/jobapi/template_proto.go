@@ -44,7 +44,8 @@ func template(d *admission.Draft, jobID, runID string) ([]byte, error) {
 	return raw, nil
 }
 
-// templateLimitsToProto returns the largest request of the pools. GPUs are set for each rank when it is placed.
+// templateLimitsToProto returns, for each resource, the largest request of any pool. GPUs are set for each rank when
+// it is placed.
 func templateLimitsToProto(pools []job.Pool) *jobsv1.ResourceLimits {
 	l := &jobsv1.ResourceLimits{Pids: maxPids}
 	for _, p := range pools {

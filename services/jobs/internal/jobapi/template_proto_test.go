@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/jobspec"
 )
 
-// unset returns the paths of the empty fields of a message and of the messages in it.
-func submitUnset(m protoreflect.Message, prefix string) (open []string) {
+// unsetPaths returns the paths of the empty fields of a message and of the messages in it.
+func unsetPaths(m protoreflect.Message, prefix string) (open []string) {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
 		path := prefix + string(f.Name())
@@ -25,9 +25,9 @@ func submitUnset(m protoreflect.Message, prefix string) (open []string) {
 			open = append(open, path)
 		case f.IsMap() || f.Kind() != protoreflect.MessageKind:
 		case f.IsList():
-			open = append(open, submitUnset(m.Get(f).List().Get(0).Message(), path+".0.")...)
+			open = append(open, unsetPaths(m.Get(f).List().Get(0).Message(), path+".0.")...)
 		default:
-			open = append(open, submitUnset(m.Get(f).Message(), path+".")...)
+			open = append(open, unsetPaths(m.Get(f).Message(), path+".")...)
 		}
 	}
 	return open
@@ -65,7 +65,7 @@ func TestTemplate_fillsAttemptSpec(t *testing.T) {
 		Limits:   &jobsv1.ResourceLimits{Cpus: 8, MemoryBytes: 16 << 30, Pids: 4096},
 	}
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
-	for _, path := range submitUnset(want.ProtoReflect(), "") {
+	for _, path := range unsetPaths(want.ProtoReflect(), "") {
 		require.Contains(t, []string{
 			"attempt", "ingest_endpoint", "limits.gpus", "datasets.0.files.0.unpack", "model.files.0.size_bytes",
 			"model.files.0.sha256", "model.files.0.unpack", "resume",

@@ -10,7 +10,7 @@ import (
 	authpeerv1 "github.com/signalbox-dev/signalbox/gen/signalbox/auth/peer/v1"
 )
 
-// auth returns projects whose visibility has been changed.
+// auth returns every project with version 5 of its visibility.
 type auth struct {
 	authpeerv1.ProjectServiceClient
 }
@@ -23,7 +23,7 @@ func (auth) GetProject(_ context.Context, in *authpeerv1.GetProjectRequest, _ ..
 func TestServer_SubmitJob_storesVisibilityVersion(t *testing.T) {
 	t.Parallel()
 	a, pool := newAdmission(t)
-	a.World.Projects = &AuthProjects{Client: auth{}}
+	a.Inputs.Projects = &AuthProjects{Client: auth{}}
 	got, err := (&Server{Admission: a}).SubmitJob(as(t.Context()), submission())
 	require.NoError(t, err)
 	for _, sql := range []string{`SELECT visibility_version FROM job WHERE id = $1`, `SELECT visibility_version FROM run WHERE job_id = $1`} {

@@ -28,9 +28,9 @@ const (
 // WatchJob sends the job as it was after each change with a number greater than after. It returns after the change
 // that ended the job.
 //
-// A lost wake-up delays a change but does not skip it. A start position past the last change is refused. If the caller
-// loses access to the job, because the job got another owner or its project was hidden, the watch ends as Absent
-// before it sends a later change, and at most lookAgain after the loss.
+// A lost wake-up delays a change but does not skip it. A start position past the last change is refused. If the
+// caller loses access to the job, because the job got another owner or its project was hidden, the watch ends with an
+// error of kind fault.Absent before it sends a later change, and at most lookAgain after the loss.
 func (s *Server) WatchJob(req *jobsv1.WatchJobRequest, stream grpc.ServerStreamingServer[jobsv1.WatchJobResponse]) error {
 	ctx := stream.Context()
 	j, err := s.find(ctx, req.GetId())

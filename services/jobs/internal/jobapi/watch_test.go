@@ -78,8 +78,8 @@ func (b *bench) schedule(jobID string) {
 	})
 }
 
-// wire is the client's side of a stream.
-type wire struct {
+// watchStream passes the messages of a watch to the test.
+type watchStream struct {
 	grpc.ServerStreamingServer[jobsv1.WatchJobResponse]
 
 	ctx   context.Context
@@ -87,18 +87,18 @@ type wire struct {
 	ended chan error
 }
 
-func (w *wire) Context() context.Context       { return w.ctx }
-func (w *wire) SendHeader(_ metadata.MD) error { return nil }
-func (w *wire) Send(m *jobsv1.WatchJobResponse) error {
+func (w *watchStream) Context() context.Context       { return w.ctx }
+func (w *watchStream) SendHeader(_ metadata.MD) error { return nil }
+func (w *watchStream) Send(m *jobsv1.WatchJobResponse) error {
 	w.sent <- m
 	return nil
 }
 
 // follow opens a watch as bob, who is a member of the given projects, and reads its first change.
-func (b *bench) follow(name string, projects ...authn.ProjectRole) *wire {
+func (b *bench) follow(name string, projects ...authn.ProjectRole) *watchStream {
 	b.t.Helper()
 	bob := &authn.Caller{Kind: authn.KindUser, Subject: "usr_bob", Role: authn.RoleOperator, Projects: projects}
-	w := &wire{
+	w := &watchStream{
 		ctx:  authn.WithNeed(authn.NewContext(b.t.Context(), bob), authn.NeedRead),
 		sent: make(chan *jobsv1.WatchJobResponse, 10), ended: make(chan error, 1),
 	}

@@ -8,7 +8,7 @@ type Recipe struct {
 	Inputs                       []Input
 	RequiredDatasets             []string
 	Entrypoint                   []string // empty for custom/custom
-	Resumable                    bool     // it saves a checkpoint on request and can resume from it
+	Resumable                    bool     // the recipe saves a checkpoint on request and can resume from it
 	Package                      *Object
 	Environment                  *Environment
 }

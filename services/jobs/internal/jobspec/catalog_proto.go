@@ -13,8 +13,9 @@ type Registry struct {
 	Client registrypeerv1.CatalogPeerServiceClient
 }
 
-// Resolve returns all that a submission refers to, in one call and with the permissions of the caller in ctx. packageID
-// is empty for none; a package that is not accepted is the refusal of its gate.
+// Resolve returns all that a submission refers to, in one call and with the permissions of the caller in ctx.
+// packageID is empty if the submission has no package. If the registry does not accept the package, Resolve returns
+// the refusal of the package's gate.
 func (c *Registry) Resolve(ctx context.Context, recipe, packageID string, b Bindings) (*Resolved, error) {
 	resp, err := c.Client.ResolveSubmission(ctx, &registrypeerv1.ResolveSubmissionRequest{
 		Recipe: recipe, PackageId: packageID, Bindings: bindingsToProto(b),

@@ -44,10 +44,11 @@ func CheckParams(rawSchema, rawParams []byte) error {
 	return nil
 }
 
-// schemaURL names the schema in errors. It is absolute, because a relative one would be resolved in the file system.
+// schemaURL identifies the schema in errors. It is absolute, because a relative URL would be resolved in the file
+// system.
 const schemaURL = "recipe:///params_schema"
 
-// compile compiles a schema. Without one, everything is valid.
+// compile compiles a schema. If raw is empty, the result accepts everything.
 func compile(raw []byte) (*jsonschema.Schema, error) {
 	if len(raw) == 0 {
 		raw = []byte("{}")
@@ -122,7 +123,7 @@ func withoutExtremes(v any) any {
 	return v
 }
 
-// maxDigits bounds the length and the exponent of a number.
+// maxDigits is the maximum length of a number, and the maximum absolute value of its exponent.
 const maxDigits = 400
 
 // extreme reports whether a number is outside the range of a double or has more digits than any use needs.

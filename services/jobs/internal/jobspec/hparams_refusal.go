@@ -32,11 +32,12 @@ func refusal(schema *jsonschema.Schema, params map[string]any, err error) error 
 	return &ParamError{first.text}
 }
 
-// mismatches returns at least one.
+// mismatches returns the mismatches that e describes, at least one.
 func mismatches(schema *jsonschema.Schema, params map[string]any, e *jsonschema.ValidationError) []mismatch {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
-		// All causes are mismatches. Those of other kinds are not, for example of anyOf: one alternative would be enough.
+		// Every cause is a mismatch. This does not hold for other kinds: of the alternatives of anyOf, for example, one
+		// would be enough.
 		all := make([]mismatch, 0, len(e.Causes))
 		for _, cause := range e.Causes {
 			all = append(all, mismatches(schema, params, cause)...)
@@ -65,7 +66,7 @@ func mismatches(schema *jsonschema.Schema, params map[string]any, e *jsonschema.
 	return []mismatch{{name, wrong(at, value, e.ErrorKind)}}
 }
 
-// wrong states what is wrong with a value. Keywords without a text of their own get the library's.
+// wrong states what is wrong with a value. For other keywords it uses the text of the library.
 func wrong(name string, value any, e jsonschema.ErrorKind) string {
 	switch k := e.(type) {
 	case *kind.Required:

@@ -145,7 +145,7 @@ func (s *Spec) Complete() {
 	}
 }
 
-// Canonical returns the stored form of a resolved spec and its digest.
+// Canonical returns the canonical JSON of a resolved spec, which is stored, and its digest.
 func (s *Spec) Canonical() (form []byte, digest string, err error) {
 	raw, err := json.Marshal(s)
 	if err != nil {

@@ -55,7 +55,7 @@ func names(m protoreflect.Message, prefix string) (all, unset []string) {
 	return all, unset
 }
 
-// paths lists the members of a JSON document in the same form.
+// paths lists the members of a JSON document as JSON paths, like names.
 func paths(v any, prefix string, stop map[string]bool) []string {
 	var out []string
 	switch v := v.(type) {
@@ -95,7 +95,8 @@ func TestFromProtoKeepsEveryField(t *testing.T) {
 	require.Equal(t, job.Pool{Pool: "gpu", Role: "r", Nodes: 2, GPUsPerNode: 4, CPU: 8, MemoryGB: 16, Profile: "big"}, spec.Resources.Pools[0])
 }
 
-// intersect fails the test above if fullSpec leaves a field unset, other than those that hold zero.
+// intersect returns zero, the fields that fullSpec sets to 0, if they are the only unset ones. Otherwise it returns a
+// message.
 func intersect(unset, zero, all []string) []string {
 	for _, u := range unset {
 		if !slices.Contains(zero, u) {

@@ -2,7 +2,7 @@ package jobspec
 
 import jobsv1 "github.com/signalbox-dev/signalbox/gen/signalbox/jobs/v1"
 
-// ObjectToProto converts an object to the form that agents receive.
+// ObjectToProto converts an object to the message that agents receive.
 func ObjectToProto(o *Object) *jobsv1.ObjectRef {
 	if o == nil {
 		return nil
@@ -34,7 +34,7 @@ func objectsFromProto(refs []*jobsv1.ObjectRef) []Object {
 	return objects
 }
 
-// EnvironmentToProto converts an environment to the form that agents receive.
+// EnvironmentToProto converts an environment to the message that agents receive.
 func EnvironmentToProto(e *Environment) *jobsv1.EnvironmentSpec {
 	if e == nil {
 		return nil

@@ -27,14 +27,14 @@ func (b *reconcileBench) waiting(n int) {
 			now(), now() - interval '1 hour', 1, 'queued' FROM generate_series(1, $1) n`, n)
 }
 
-// dying simulates a crash while a job ends. It lets a number of other jobs end first.
-type dying struct {
+// crashingCloser simulates a crash while a job ends. It lets a number of other jobs end first.
+type crashingCloser struct {
 	left *int
 }
 
 var errDied = errors.New("the process died")
 
-func (d dying) CloseRun(context.Context, pgx.Tx, string) error {
+func (d crashingCloser) CloseRun(context.Context, pgx.Tx, string) error {
 	if *d.left--; *d.left < 0 {
 		return errDied
 	}
@@ -51,11 +51,11 @@ func TestReconciler_RunOnce_completesAfterCrash(t *testing.T) {
 	for died := range 4 {
 		t.Run(fmt.Sprint(died), func(t *testing.T) {
 			t.Parallel()
-			b := reconcileNewBench(t)
+			b := newReconcileBench(t)
 			b.waiting(4)
 			left := died
 			healthy := b.r.Driver
-			jobs := &job.Store{Events: healthy.Jobs.Events, Closer: dying{&left}}
+			jobs := &job.Store{Events: healthy.Jobs.Events, Closer: crashingCloser{&left}}
 			b.r.Driver = &lifecycle.Driver{Pool: b.pool, Jobs: jobs, Works: healthy.Works}
 			require.ErrorIs(t, b.passErr(t.Context()), errDied)
 			require.Equal(t, died, b.count(`job WHERE state = 'failed'`), "each job must be its own transaction")
@@ -73,7 +73,7 @@ func TestReconciler_RunOnce_completesAfterCrash(t *testing.T) {
 // A job that cannot be ended does not stop the pass from handling other jobs and nodes.
 func TestReconciler_RunOnce_continuesAfterFailure(t *testing.T) {
 	t.Parallel()
-	b := reconcileNewBench(t)
+	b := newReconcileBench(t)
 	b.waiting(5)
 	b.exec(`UPDATE node SET last_seen_at = now() - interval '1 hour'`)
 	left := 2
@@ -100,7 +100,7 @@ func (o onlyOnce) CloseRun(context.Context, pgx.Tx, string) error {
 // A leader that lost its connection may run at the same time as the next leader.
 func TestReconciler_RunOnce_concurrentLeadersActOnce(t *testing.T) {
 	t.Parallel()
-	b := reconcileNewBench(t)
+	b := newReconcileBench(t)
 	b.waiting(6)
 	b.exec(`UPDATE node SET last_seen_at = now() - interval '1 hour'`)
 	var wg sync.WaitGroup
@@ -123,7 +123,7 @@ func TestReconciler_RunOnce_concurrentLeadersActOnce(t *testing.T) {
 // A pass handles at most batch jobs; the next pass continues.
 func TestReconciler_RunOnce_bounded(t *testing.T) {
 	t.Parallel()
-	b := reconcileNewBench(t)
+	b := newReconcileBench(t)
 	b.waiting(520)
 	require.NoError(t, b.passErr(t.Context()))
 	require.Equal(t, 500, b.count(`job WHERE state = 'failed'`))

@@ -1,9 +1,10 @@
 // Package lifecycle changes jobs when something happens to their works. It applies the pure rules of packages job and
 // assignment to the rows, the quota ledger and the closing of the run. Each step is one transaction. The Reconciler
-// periodically scans the rows and does what is due: it enforces the limits of jobs, declares silent nodes lost, and
-// releases the works of fenced nodes. The next pass does whatever a crash or a lost wake-up left undone.
+// periodically scans the rows and does what is due: it enforces the limits of jobs, marks nodes that sent nothing as
+// lost, and releases the works of fenced nodes. The next pass does whatever a crash or a lost wake-up left undone.
 //
-// Rows are always locked in this order: job, account, team, nodes by ID, works.
+// Rows are always locked in this order: job, works of its current attempt, account, team, nodes by ID. The work of an
+// engine is locked after its node.
 package lifecycle
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// Driver runs the steps.
+// Driver changes jobs in steps. Each step is one transaction on a locked job.
 type Driver struct {
 	Pool   *pgxpool.Pool
 	Jobs   *job.Store
@@ -40,7 +41,7 @@ type scene struct {
 	now     time.Time
 }
 
-// open locks a job with its current attempt. The attempt is nil if the job was never placed.
+// open locks a job and the works of its current attempt. The attempt is nil if the job was never placed.
 func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*scene, error) {
 	j, err := d.Jobs.Lock(ctx, tx, jobID)
 	if err != nil {
@@ -133,7 +134,7 @@ func (d *Driver) halt(ctx context.Context, tx pgx.Tx, s *scene, force bool) erro
 		}
 		w.Desired, w.DesiredAt, w.Force = want, s.now, w.Force || force
 		if err := d.Works.Save(ctx, tx, w, w.Key, w.NodeID, s.now); err != nil {
-			return fmt.Errorf("set a work to %s: %w", want, err)
+			return fmt.Errorf("stop work %s: %w", w.ID, err)
 		}
 	}
 	return nil

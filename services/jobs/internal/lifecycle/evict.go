@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/gang"
 )
 
-// Evict moves all work off a healthy node. It stops attempts, which are judged by what the node then reports,
-// like those that an agent stopped. It unplaces engines, and withdraws placements that the node has not
-// acknowledged. A repeated call changes nothing.
+// Evict moves all work off a healthy node. It stops attempts; the exits that the node then reports decide about their
+// jobs. It unplaces engines, and withdraws placements that the node has not acknowledged. A repeated call changes
+// nothing.
 func (d *Driver) Evict(ctx context.Context, nodeID string) error {
 	works, err := d.Works.OnNode(ctx, d.Pool, nodeID)
 	if err != nil {

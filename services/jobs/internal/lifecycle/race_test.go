@@ -220,7 +220,7 @@ func TestInterruptedStepIsCompletedByNextReport(t *testing.T) {
 	w := b.works(j)[0]
 	b.observe("nod_1", seen(w, gang.PhaseRunning, nil))
 	cut := *b.driver
-	cut.Jobs = &job.Store{Events: b.driver.Jobs.Events, Closer: cutter{b.pool}}
+	cut.Jobs = &job.Store{Events: b.driver.Jobs.Events, Closer: disconnectingCloser{b.pool}}
 	ended := []assignment.Observed{seen(w, gang.PhaseExited, &gang.Exit{})}
 	require.Error(t, cut.Observe(t.Context(), "nod_1", ended))
 	require.Equal(t, job.Starting, b.job(j).State)
@@ -234,10 +234,10 @@ func TestInterruptedStepIsCompletedByNextReport(t *testing.T) {
 	b.balance()
 }
 
-// cutter terminates the database connection within the transaction that ends a job.
-type cutter struct{ pool *pgxpool.Pool }
+// disconnectingCloser terminates the database connection within the transaction that ends a job.
+type disconnectingCloser struct{ pool *pgxpool.Pool }
 
-func (c cutter) CloseRun(ctx context.Context, tx pgx.Tx, _ string) error {
+func (c disconnectingCloser) CloseRun(ctx context.Context, tx pgx.Tx, _ string) error {
 	var pid int
 	if err := tx.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/fleet"
 )
 
-// Reconciler runs the passes.
+// Reconciler does periodically what is due. RunOnce is one pass.
 type Reconciler struct {
 	Pool   *pgxpool.Pool
 	Driver *Driver
@@ -54,7 +54,7 @@ func (r *Reconciler) fence(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// batch bounds how many jobs one pass handles.
+// batch is the maximum number of jobs that one pass handles.
 const batch = 500
 
 // enforce handles jobs that have passed a limit. The driver checks each again under its lock.

@@ -33,14 +33,14 @@ type reconcileBench struct {
 	r    *lifecycle.Reconciler
 }
 
-// reconcileNewBench creates the ready node nod_1, which was seen just now and runs the engine wrk_1.
-func reconcileNewBench(t *testing.T) *reconcileBench {
+// newReconcileBench creates the ready node nod_1, which was seen just now and runs the engine wrk_1.
+func newReconcileBench(t *testing.T) *reconcileBench {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
 	events, works := event.NewLog(clock.Real(), ids, "jobs"), &assignment.Store{}
 	b := &reconcileBench{t: t, pool: pool, r: &lifecycle.Reconciler{
-		Pool: pool, Nodes: fleet.NewKeeper(pool, events, 0), Works: works, Clock: clock.Real(),
+		Pool: pool, Nodes: fleet.NewLiveness(pool, events, 0), Works: works, Clock: clock.Real(),
 		Driver: &lifecycle.Driver{Pool: pool, Jobs: &job.Store{Events: events, Closer: closer{}}, Works: works},
 		Lease:  30 * time.Second, Fence: 90 * time.Second,
 	}}
@@ -73,7 +73,7 @@ func (b *reconcileBench) pass(after, led time.Duration) {
 
 func TestReconciler_RunOnce_silentNodeLostThenFenced(t *testing.T) {
 	t.Parallel()
-	b := reconcileNewBench(t)
+	b := newReconcileBench(t)
 	for _, step := range []struct {
 		after, led    time.Duration
 		lost, unplace int
@@ -94,7 +94,7 @@ func TestReconciler_RunOnce_silentNodeLostThenFenced(t *testing.T) {
 
 func TestReconciler_RunOnce_fenceNotShorterThanLease(t *testing.T) {
 	t.Parallel()
-	b := reconcileNewBench(t)
+	b := newReconcileBench(t)
 	b.r.Fence = time.Second
 	b.pass(20*time.Second, time.Hour)
 	require.Equal(t, 1, b.count(`work WHERE node_id = 'nod_1'`))
@@ -104,7 +104,7 @@ func TestReconciler_RunOnce_fenceNotShorterThanLease(t *testing.T) {
 
 func TestReconciler_RunOnce_enforcesPassedLimitsOnly(t *testing.T) {
 	t.Parallel()
-	b := reconcileNewBench(t)
+	b := newReconcileBench(t)
 	add := func(name, state, marks string) {
 		b.exec(`INSERT INTO job (id, run_id, name, owner_id, owner_name, project_id, project, visibility, labels, priority, spec,
 				spec_digest, template, pools, gpus, retry_max, running_s, starting_s, queued_s, created_at, queued_at, seq, state,
@@ -144,7 +144,7 @@ func TestReconciler_RunOnce_enforcesPassedLimitsOnly(t *testing.T) {
 
 func TestReconciler_RunOnce_purgesGoneEngines(t *testing.T) {
 	t.Parallel()
-	b := reconcileNewBench(t)
+	b := newReconcileBench(t)
 	b.exec(`UPDATE work SET phase = 'gone', released_at = now(), updated_at = now() - interval '23 hours'`)
 	b.pass(0, 0)
 	require.Equal(t, 1, b.count("work"))

@@ -24,12 +24,12 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/quota"
 )
 
-// people is a fake of auth: ann is usr_1, bob is usr_2, crew is team_1.
-type people struct {
+// fakeAuth knows two users and one team: ann is usr_1, bob is usr_2, crew is team_1.
+type fakeAuth struct {
 	authpeerv1.AccountPeerServiceClient
 }
 
-func (people) GetAccount(_ context.Context, in *authpeerv1.GetAccountRequest, _ ...grpc.CallOption) (*authpeerv1.Account, error) {
+func (fakeAuth) GetAccount(_ context.Context, in *authpeerv1.GetAccountRequest, _ ...grpc.CallOption) (*authpeerv1.Account, error) {
 	switch in.GetAccount() {
 	case "ann", "usr_1":
 		return &authpeerv1.Account{Id: "usr_1", Username: "ann"}, nil
@@ -39,19 +39,19 @@ func (people) GetAccount(_ context.Context, in *authpeerv1.GetAccountRequest, _ 
 	return nil, fault.Absentf("user", in.GetAccount())
 }
 
-func (people) GetTeam(_ context.Context, in *authpeerv1.GetTeamRequest, _ ...grpc.CallOption) (*authpeerv1.Team, error) {
+func (fakeAuth) GetTeam(_ context.Context, in *authpeerv1.GetTeamRequest, _ ...grpc.CallOption) (*authpeerv1.Team, error) {
 	if in.GetTeam() != "crew" {
 		return nil, fault.Absentf("team", in.GetTeam())
 	}
 	return &authpeerv1.Team{Id: "team_1", Key: "crew"}, nil
 }
 
-func (people) ListAccounts(_ context.Context, in *authpeerv1.ListAccountsRequest, _ ...grpc.CallOption) (*authpeerv1.ListAccountsResponse, error) {
+func (fakeAuth) ListAccounts(_ context.Context, in *authpeerv1.ListAccountsRequest, _ ...grpc.CallOption) (*authpeerv1.ListAccountsResponse, error) {
 	all := []*authpeerv1.Account{{Id: "usr_1", Username: "ann"}, {Id: "usr_2", Username: "bob"}}
 	return &authpeerv1.ListAccountsResponse{Accounts: all[min(int(in.GetOffset()), 2):]}, nil
 }
 
-func (people) ListTeams(context.Context, *authpeerv1.ListTeamsRequest, ...grpc.CallOption) (*authpeerv1.ListTeamsResponse, error) {
+func (fakeAuth) ListTeams(context.Context, *authpeerv1.ListTeamsRequest, ...grpc.CallOption) (*authpeerv1.ListTeamsResponse, error) {
 	return &authpeerv1.ListTeamsResponse{Teams: []*authpeerv1.Team{{Id: "team_1", Key: "crew"}}}, nil
 }
 
@@ -59,7 +59,7 @@ func newServer(t *testing.T) (*quota.Server, *pgxpool.Pool) {
 	t.Helper()
 	pool := newPool(t)
 	return &quota.Server{
-		Pool: pool, Ledger: quota.Ledger{Default: 8, TeamDefault: 64}, People: &quota.AuthPeople{Client: people{}},
+		Pool: pool, Ledger: quota.Ledger{Default: 8, TeamDefault: 64}, People: &quota.AuthPeople{Client: fakeAuth{}},
 		Audit: audit.NewLog(clock.Real(), id.NewSource(clock.Real(), rand.Reader), "jobs"),
 	}, pool
 }

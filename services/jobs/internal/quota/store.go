@@ -56,8 +56,8 @@ func (l Ledger) read(ctx context.Context, q pg.Querier, k Kind, ids []string, wa
 }
 
 // Reserve adds GPUs to the holdings of the account and the team if both limits allow it, and keeps their rows locked
-// until the transaction ends. If it returns false, the caller must roll back. While more is held than a lowered limit,
-// every reservation fails.
+// until the transaction ends. If it returns false, the caller must roll back. While an account holds more GPUs than
+// its lowered limit, it cannot reserve more.
 func (l Ledger) Reserve(ctx context.Context, tx pgx.Tx, h Holder, gpus int) (bool, error) {
 	if gpus == 0 {
 		return true, nil

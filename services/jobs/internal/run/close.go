@@ -21,7 +21,7 @@ type CloseArgs struct {
 	RunID string `json:"run_id"`
 }
 
-// Kind returns the job's name in the queue.
+// Kind implements river.JobArgs.
 func (CloseArgs) Kind() string { return "close_run" }
 
 // Inserter inserts River jobs in a transaction.
@@ -32,7 +32,7 @@ type Inserter interface {
 // Closing queues the closing of runs.
 type Closing struct{ Queue Inserter }
 
-// closeTries is the maximum number of tries, enough for several days: without eof, readers of the run would wait
+// closeTries is the maximum number of tries. They last for days, because readers of a run without eof would wait
 // forever.
 const closeTries = 20_000
 
@@ -66,7 +66,7 @@ func (c *Closer) Work(ctx context.Context, j *river.Job[CloseArgs]) error {
 	return nil
 }
 
-// CloseTimeout bounds one try. A try that was interrupted by a crash is repeated soon after it.
+// CloseTimeout is the time limit of one try. A try that a crash interrupted is repeated soon after it.
 const CloseTimeout = 10 * time.Second
 
 const maxClosePause = 15 * time.Second

@@ -25,7 +25,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// A run is complete without its job: nothing of it is read from the job's row.
+// A run is read only from its own row, so it outlives its job.
 func TestRunReadableWithoutJob(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -115,7 +115,8 @@ func grants(t *testing.T, pool *pgxpool.Pool, tokens *ingesttoken.Store) (tok [2
 	return tok
 }
 
-// The grant of a token contains everything that ingest checks a report against, and follows the rows immediately.
+// The grant of a token contains everything that ingest checks a report against, and reflects every change of the rows
+// at once.
 func TestResolveIngestTokenFollowsRows(t *testing.T) {
 	t.Parallel()
 	pool, tokens := newPool(t), &ingesttoken.Store{Rand: rand.Reader}

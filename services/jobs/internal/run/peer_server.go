@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Reporter applies what a training process reports, and returns its pending signals.
+// Reporter applies what a training process reports, and returns its pending signals. *lifecycle.Driver implements it.
 type Reporter interface {
 	Report(ctx context.Context, runID string, attempt int, event, message string) (applied bool, err error)
 	Register(ctx context.Context, runID string, c job.Checkpoint) error
@@ -62,7 +62,7 @@ func (s *PeerServer) ResolveIngestToken(
 	}, nil
 }
 
-// ReportLifecycle applies a reported lifecycle event to its attempt, once.
+// ReportLifecycle applies a reported lifecycle event to its attempt. A repeated event changes nothing.
 func (s *PeerServer) ReportLifecycle(
 	ctx context.Context, req *jobspeerv1.ReportLifecycleRequest,
 ) (*jobspeerv1.ReportLifecycleResponse, error) {
@@ -73,8 +73,8 @@ func (s *PeerServer) ReportLifecycle(
 	return &jobspeerv1.ReportLifecycleResponse{Applied: applied}, nil
 }
 
-// GetRunOwner returns the owner and project of a run, found by its own or its job's id. The calling service checks
-// its own caller's access with them.
+// GetRunOwner returns the owner and project of a run, which is found by its own or its job's id. The calling service
+// needs them to check the access of its own caller.
 func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwnerRequest) (*jobspeerv1.RunOwner, error) {
 	r, err := s.Runs.Get(ctx, s.Pool, authn.Scope{Admin: true, Projects: []string{}}, req.GetId())
 	if err != nil {
@@ -90,11 +90,11 @@ func (s *PeerServer) GetRunOwner(ctx context.Context, req *jobspeerv1.GetRunOwne
 	return m, nil
 }
 
-// maxUsers bounds the number of jobs in a response of ListModelUsers.
+// maxUsers is the maximum number of jobs in a response of ListModelUsers.
 const maxUsers = 20
 
-// ListModelUsers lists the live jobs that start from a model or from one version of it. The version that was resolved
-// at submission counts, not the alias in the spec.
+// ListModelUsers lists up to maxUsers jobs that have not ended and start from a model, or from one version of it. The
+// version that was resolved at submission counts, not the alias in the spec.
 func (s *PeerServer) ListModelUsers(ctx context.Context, req *jobspeerv1.ListModelUsersRequest) (*jobspeerv1.ListModelUsersResponse, error) {
 	model, _, one := strings.Cut(req.GetRef(), "@")
 	found, err := s.Runs.StartingFrom(ctx, s.Pool, model)
@@ -117,5 +117,5 @@ func (s *PeerServer) ListModelUsers(ctx context.Context, req *jobspeerv1.ListMod
 	return out, nil
 }
 
-// maxMessage bounds a reported failure message, in bytes.
+// maxMessage is the maximum size of a reported message, in bytes.
 const maxMessage = 4096

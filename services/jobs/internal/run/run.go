@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/job"
 )
 
-// Run is what a job produced, or is producing.
+// Run is the record of all attempts of a job.
 type Run struct {
 	ID                             string
 	JobID                          *string

@@ -33,8 +33,8 @@ const (
 	fourth = "run_01jd000000000000000000000d"
 )
 
-// newPool creates four runs, oldest first: alice's in prj_1, bob's in prj_2, bob's visible to all, and alice's live
-// one.
+// newPool creates four runs, oldest first: alice's in prj_1, bob's in prj_2, bob's visible to all, and alice's, which
+// has not ended.
 func newPool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")

@@ -21,7 +21,7 @@ type Server struct {
 	Runs Store
 }
 
-// ListRuns lists finished runs, newest first. With state=all it also lists live runs.
+// ListRuns lists finished runs, newest first. With state=all it also lists runs that have not ended.
 func (s *Server) ListRuns(ctx context.Context, req *jobsv1.ListRunsRequest) (*jobsv1.ListRunsResponse, error) {
 	p, err := request.ReadPage(req.Limit, req.Offset)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// Store reads runs. The transactions of jobs write them.
+// Store reads runs. Package job writes them together with their jobs.
 type Store struct{}
 
 const runSelect = `SELECT id, job_id, name, owner_id, owner_name, project_id, project, visibility, visibility_version, state, attempts,
@@ -32,7 +32,7 @@ func (s Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id stri
 	return r, nil
 }
 
-// List returns the runs within the scope, newest first, and live ones only if live is set.
+// List returns the runs within the scope, newest first. Runs that have not ended are included only if live is set.
 func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live bool, p request.Page) ([]*Run, error) {
 	runs, err := pg.All[Run](q.Query(ctx, runSelect+` WHERE `+access.Visible+` AND ($4 OR ended_at IS NOT NULL)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, live, p.FetchLimit(), p.Offset)...))
@@ -42,13 +42,13 @@ func (s Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, live b
 	return runs, nil
 }
 
-// Template is the serialized AttemptSpec shared by a job's attempts; opaque here.
+// Template is a job with the serialized AttemptSpec that its attempts share.
 type Template struct {
 	JobID string
 	Spec  []byte
 }
 
-// StartingFrom returns the live jobs whose spec starts from any version of a model, oldest first.
+// StartingFrom returns the jobs that have not ended and whose spec starts from any version of a model, oldest first.
 func (Store) StartingFrom(ctx context.Context, q pg.Querier, model string) ([]Template, error) {
 	rows, err := q.Query(ctx, `SELECT id, template FROM job WHERE ended_at IS NULL AND starts_with(spec->'bindings'->>'model', $1 || '@')
 		ORDER BY created_at, id`, model)

@@ -28,8 +28,8 @@ type Scheduler struct {
 	Ledger quota.Ledger
 }
 
-// RunOnce runs one pass over everything that waits. It returns when the first backoff of a job ends, so that the
-// caller can run the next pass then, or the zero time if no job is in backoff.
+// RunOnce runs one pass over everything that waits. It returns the time at which the first backoff of a job ends, so
+// that the caller can run the next pass then. The time is zero if no job is in backoff.
 func (s *Scheduler) RunOnce(ctx context.Context) (next time.Time, err error) {
 	decisions, next, err := s.decide(ctx)
 	if err != nil {

@@ -98,8 +98,8 @@ func TestPlan_ranksGetSeparateNodes(t *testing.T) {
 	require.Equal(t, "rollout", places[2].Pool.Role)
 }
 
-// world returns random nodes, waiting jobs and accounts.
-func world(r *rand.Rand) ([]scheduler.Node, []scheduler.Waiting, map[string]scheduler.Account) {
+// randomCluster returns random nodes, waiting jobs and accounts.
+func randomCluster(r *rand.Rand) ([]scheduler.Node, []scheduler.Waiting, map[string]scheduler.Account) {
 	var nodes []scheduler.Node
 	for i := range 1 + r.IntN(5) {
 		n := gpuNode(fmt.Sprintf("nod_%d", i), r.IntN(9))
@@ -136,7 +136,7 @@ func TestPlan_invariantsOnRandomClusters(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		nodes, jobs, accounts := world(r)
+		nodes, jobs, accounts := randomCluster(r)
 		before := slices.Clone(nodes)
 		decisions := scheduler.Plan(fixtures.Now(), nodes, nil, jobs, accounts)
 		require.Empty(t, cmp.Diff(before, nodes), "Plan must not modify its arguments")

@@ -19,19 +19,19 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
-// Reports reads the data that a run reported to ingest: an ingestpeerv1.RunDataPeerServiceClient.
+// Reports reads the data that a run reported to ingest. ingestpeerv1.RunDataPeerServiceClient implements it.
 type Reports interface {
 	GetRunMetrics(ctx context.Context, in *ingestpeerv1.GetRunMetricsRequest, opts ...grpc.CallOption) (*ingestpeerv1.GetRunMetricsResponse, error)
 	GetRunHparams(ctx context.Context, in *ingestpeerv1.GetRunHparamsRequest, opts ...grpc.CallOption) (*ingestpeerv1.GetRunHparamsResponse, error)
 	GetRunSamples(ctx context.Context, in *ingestpeerv1.GetRunSamplesRequest, opts ...grpc.CallOption) (*ingestpeerv1.GetRunSamplesResponse, error)
 }
 
-// Catalog finds protected datasets: a registrypeerv1.CatalogPeerServiceClient.
+// Catalog finds protected datasets. registrypeerv1.CatalogPeerServiceClient implements it.
 type Catalog interface {
 	FindProtected(ctx context.Context, in *registrypeerv1.FindProtectedRequest, opts ...grpc.CallOption) (*registrypeerv1.FindProtectedResponse, error)
 }
 
-// People looks up accounts and their roles: an authpeerv1.AccountPeerServiceClient.
+// People looks up accounts and their roles. authpeerv1.AccountPeerServiceClient implements it.
 type People interface {
 	GetAccount(ctx context.Context, in *authpeerv1.GetAccountRequest, opts ...grpc.CallOption) (*authpeerv1.Account, error)
 	ListProjectRoles(

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/jobs/internal/run"
 )
 
-// MaxPin bounds the bytes that one pinned link stores.
+// MaxPin is the maximum size, in bytes, of the content of one pinned link.
 const MaxPin = 32 << 20
 
 // partRun is the part of a pin that holds the run itself. The other parts have the name of their field.

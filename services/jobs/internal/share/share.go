@@ -1,8 +1,8 @@
 // Package share owns public links: read-only, revocable links to one run or a comparison of several.
 //
 // It promises:
-//   - A link shows only a separate projection of named fields. It contains no id that opens another route, and no
-//     address, environment variable, log line or dataset record.
+//   - A link shows only copies of selected fields. They contain no id that opens another route, and no address,
+//     environment variable, log line or dataset record.
 //   - Samples of a run that is bound to a protected dataset are never shared.
 //   - All links that show nothing give the same 404, whatever the reason.
 //   - A link ends with the first request after its revocation or expiry, or after its owner loses the right to
@@ -40,7 +40,7 @@ const (
 )
 
 const (
-	// MaxLive is the maximum number of live links per user.
+	// MaxLive is the maximum number of links per user that are neither revoked nor expired.
 	MaxLive = 1000
 	// prefixLength is the length of the token prefix that its owner can see later.
 	prefixLength = 8

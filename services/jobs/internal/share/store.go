@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// SubjectShare names links in the event and audit tables.
+// SubjectShare is the subject kind of links in the event and audit tables.
 const SubjectShare = "share"
 
 // Store reads links; with a transaction it also writes them.
@@ -22,8 +22,9 @@ type Store struct{}
 const columns = `id, kind, title, owner_id, owner_name, prefix, targets, runs, fields, pinned, created_at, expires_at, revoked_at,
 	views, last_viewed_at`
 
-// Insert stores a new link under the hash of its token. It fails if the owner already has MaxLive live links. The
-// links are counted under an advisory lock per owner, so that concurrent inserts cannot exceed the limit.
+// Insert stores a new link under the hash of its token. It fails if the owner already has MaxLive links that are
+// neither revoked nor expired. The links are counted under an advisory lock per owner, so that concurrent inserts
+// cannot exceed the limit.
 func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Share, hash []byte) error {
 	var live int
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('jobs shares ' || $1, 0))`, s.OwnerID); err != nil {
@@ -35,7 +36,7 @@ func (Store) Insert(ctx context.Context, tx pgx.Tx, s *Share, hash []byte) error
 		return fmt.Errorf("count links: %w", err)
 	}
 	if live >= MaxLive {
-		return fault.New(fault.Conflict, "share_limit", "you already have %d live links; revoke some", live)
+		return fault.New(fault.Conflict, "share_limit", "you already have %d valid links, the maximum; revoke one first", live)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO share (id, kind, title, owner_id, owner_name, hash, prefix, targets, runs, fields, pinned,
 		created_at, expires_at) VALUES (@id, @kind, @title, @owner_id, @owner_name, @hash, @prefix, @targets, @runs, @fields,
@@ -71,7 +72,7 @@ func (Store) Pin(ctx context.Context, q pg.Querier, shareID string, run int, par
 	return data, nil
 }
 
-// Live returns the link with a token's hash if it is neither revoked nor expired.
+// Live returns the link with a token's hash, or errGone if the link is revoked or expired.
 func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error) {
 	s, err := pg.One[Share](q.Query(ctx, `SELECT `+columns+` FROM share WHERE hash = $1 AND revoked_at IS NULL
 		AND (expires_at IS NULL OR expires_at > clock_timestamp())`, hash))
@@ -84,7 +85,7 @@ func (Store) Live(ctx context.Context, q pg.Querier, hash []byte) (*Share, error
 	return s, nil
 }
 
-// CountView counts a view.
+// CountView adds one to the views of a link and sets the time of the last view.
 func (Store) CountView(ctx context.Context, q pg.Querier, id string) error {
 	if _, err := q.Exec(ctx, `UPDATE share SET views = views + 1, last_viewed_at = clock_timestamp() WHERE id = $1`, id); err != nil {
 		return fmt.Errorf("count a view: %w", err)

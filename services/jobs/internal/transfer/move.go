@@ -20,8 +20,8 @@ type Owners struct {
 	Trail  db.Recorder
 }
 
-// Transfer transfers the resources of the user from to another user, and returns the counts. It locks rows in the order
-// of package lifecycle: jobs, accounts, works.
+// Transfer transfers the resources of the user from to another user, and returns the counts. It locks the jobs first,
+// as package lifecycle does, then the accounts and the works.
 func (o *Owners) Transfer(ctx context.Context, from string, to Person) (Counts, error) {
 	var moved Counts
 	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -42,7 +42,7 @@ func TestTransferOwned_movesEverythingOfUser(t *testing.T) {
 	require.Equal(t, []int{0, 0}, []int{b.held("usr_1"), b.held("usr_2")}, "an ended job releases its GPUs to the account that holds them")
 }
 
-func TestTransferEventsOnlyForLiveJobs(t *testing.T) {
+func TestTransferAppendsNoEventToEndedJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8)
 	ended := b.submit("usr_1", 1)
@@ -118,7 +118,7 @@ func TestTransferKeepsLedgerBalanced(t *testing.T) {
 		WHERE j.owner_id = c.user_id)`))
 }
 
-// GPUs that an attempt releases while the transfer waits for its job are not moved too.
+// GPUs that an attempt releases while the transfer waits for the lock on its job are not moved.
 func TestTransferCountsHeldAfterLockingJobs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 100)

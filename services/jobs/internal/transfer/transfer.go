@@ -1,7 +1,7 @@
 // Package transfer transfers what a user owns in this service to another user: jobs and runs, the GPUs that they hold
-// and their work items. It promises that everything moves in one transaction, with an audit row for each job and
-// run and an event for each live job. Nothing that runs is ended. From then on, queued jobs count against the new
-// owner's quota.
+// and their work items. It promises that everything moves in one transaction, with an audit row for each job and run
+// and an event for each job that has not ended. Running jobs and engines continue. From then on, queued jobs count
+// against the new owner's quota.
 //
 // It also applies a project's visibility to the project's jobs and runs.
 package transfer
@@ -12,7 +12,7 @@ const (
 	kindRun = "run"
 )
 
-// EventTransferred is the event of a live job that gets a new owner.
+// EventTransferred is the type of the event of a job that gets a new owner before it has ended.
 const EventTransferred = "job.transferred"
 
 // Counts is the number of resources of each kind.

@@ -42,7 +42,7 @@ func (b *bench) begin() pgx.Tx {
 	return tx
 }
 
-func (b *bench) keep(j *job.Job) *job.Job {
+func (b *bench) add(j *job.Job) *job.Job {
 	b.t.Helper()
 	tx := b.begin()
 	b.insert(tx, j)
@@ -50,7 +50,7 @@ func (b *bench) keep(j *job.Job) *job.Job {
 	return j
 }
 
-func (b *bench) show(project, to string, version int64) (int64, error) {
+func (b *bench) setVisibility(project, to string, version int64) (int64, error) {
 	got, err := b.server.SetProjectVisibility(b.t.Context(),
 		&commonpeerv1.SetProjectVisibilityRequest{ProjectId: project, Visibility: to, Version: version})
 	return got.GetVersion(), err
@@ -69,20 +69,20 @@ func (b *bench) seen(j *job.Job) (found []bool) {
 func TestSetProjectVisibility(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8)
-	ended := b.keep(b.draft("prj_1", 0))
+	ended := b.add(b.draft("prj_1", 0))
 	b.schedule()
 	b.end(ended)
-	queued, other := b.keep(b.draft("prj_1", 0)), b.keep(b.draft("prj_2", 0))
+	queued, other := b.add(b.draft("prj_1", 0)), b.add(b.draft("prj_2", 0))
 	require.Equal(t, []bool{true, true}, b.seen(queued))
-	version, err := b.show("prj_1", "team", 1)
+	version, err := b.setVisibility("prj_1", "team", 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, version)
-	late := b.keep(b.draft("prj_1", 0))
+	late := b.add(b.draft("prj_1", 0))
 	for _, j := range []*job.Job{ended, queued, late} {
 		require.Equal(t, []bool{false, false}, b.seen(j))
 	}
 	require.Equal(t, []bool{true, true}, b.seen(other))
-	version, err = b.show("prj_1", "all", 1)
+	version, err = b.setVisibility("prj_1", "all", 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, version)
 	require.Equal(t, []bool{false, false}, b.seen(queued), "a version that was already applied changes nothing")
@@ -92,7 +92,7 @@ func TestSetProjectVisibility(t *testing.T) {
 	got, err := run.Store{}.Get(t.Context(), b.pool, authn.Scope{Admin: true, Projects: []string{}}, queued.RunID)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.VisibilityVersion, "peers receive the version")
-	_, err = b.show("prj_1", "all", 2)
+	_, err = b.setVisibility("prj_1", "all", 2)
 	require.NoError(t, err)
 	for _, j := range []*job.Job{ended, queued, late} {
 		require.Equal(t, []bool{true, true}, b.seen(j))
@@ -108,7 +108,7 @@ func TestJobVisibilityChangeDuringSubmission(t *testing.T) {
 	j := b.insert(tx, b.draft("prj_1", 0))
 	done := make(chan error, 1)
 	go func() {
-		_, err := b.show("prj_1", "team", 1)
+		_, err := b.setVisibility("prj_1", "team", 1)
 		done <- err
 	}()
 	require.Eventually(t, func() bool {
@@ -117,5 +117,5 @@ func TestJobVisibilityChangeDuringSubmission(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-done)
 	require.Equal(t, []bool{false, false}, b.seen(j))
-	require.Equal(t, []bool{true, true}, b.seen(b.keep(b.draft("prj_1", 2))), "the job was resolved at a newer version than the stored one")
+	require.Equal(t, []bool{true, true}, b.seen(b.add(b.draft("prj_1", 2))), "the job was resolved at a newer version than the stored one")
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/ref"
 )
 
-// open reports whether a reference names an existing dataset that is not protected, regardless of the caller.
+// open reports whether a reference refers to an existing dataset that is not protected. The caller's rights do not
+// matter.
 func open(ctx context.Context, q pg.Querier, r ref.Ref) (bool, error) {
 	var protected bool
 	err := q.QueryRow(ctx, `SELECT protected FROM dataset WHERE project = $1 AND name = $2`, r.Project, r.Name).Scan(&protected)

@@ -48,7 +48,7 @@ func (o *others) GetArtifact(_ context.Context, in *ingestpeerv1.GetArtifactRequ
 	}, o.err
 }
 
-func TestPeer_copiesAllFields(t *testing.T) {
+func TestClients_copyAllFields(t *testing.T) {
 	t.Parallel()
 	o := &others{}
 	project, err := (&clients.Projects{Client: o}).Project(t.Context(), "team")
@@ -66,7 +66,7 @@ func TestPeer_copiesAllFields(t *testing.T) {
 	require.Equal(t, []string{"team", "run_1", "run_1", "art_1"}, o.requested)
 }
 
-func TestPeer_unknownProjectIsNilOtherErrorsPassThrough(t *testing.T) {
+func TestClients_unknownProjectIsNilOtherErrorsPassThrough(t *testing.T) {
 	t.Parallel()
 	o := &others{err: fault.Absentf("project", "team")}
 	project, err := (&clients.Projects{Client: o}).Project(t.Context(), "team")

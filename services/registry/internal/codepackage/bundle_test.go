@@ -237,21 +237,21 @@ func TestCommitPackage_requiresUploadedBytes(t *testing.T) {
 	_, err = d.commit(p)
 	require.True(t, fault.Is(err, fault.Refused) && fault.HasCode(err, "package"), "%v", err)
 	d.put(p, data)
-	d.Blobs = away{d.Blobs}
+	d.Blobs = unavailableStore{d.Blobs}
 	_, err = d.commit(p)
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 	require.Equal(t, 1, d.count(`package WHERE state = 'uploading'`), "the state is unchanged while the object store is unavailable")
-	d.Blobs = d.Blobs.(away).Store
+	d.Blobs = d.Blobs.(unavailableStore).Store
 	_, err = d.commit(p)
 	require.NoError(t, err)
 	_, err = d.CreatePackage(ctx, &registryv1.CreatePackageRequest{Project: "team", SizeBytes: limit + 1, Sha256: strings.Repeat("0", 64)})
 	require.True(t, fault.Is(err, fault.TooLarge), "%v", err)
 }
 
-// away is an object store that is unavailable.
-type away struct{ blob.Store }
+// unavailableStore is an object store that is unavailable.
+type unavailableStore struct{ blob.Store }
 
-func (away) Get(context.Context, string) (io.ReadCloser, blob.Info, error) {
+func (unavailableStore) Get(context.Context, string) (io.ReadCloser, blob.Info, error) {
 	return nil, blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is unavailable")
 }
 

@@ -97,15 +97,15 @@ func TestAbandonedUpload_concurrentTakeoverHasOneWinner(t *testing.T) {
 	require.Equal(t, 1, won)
 }
 
-// meanwhile is an object store that calls do at the first Stat.
-type meanwhile struct {
+// storeWithHook is an object store that calls do at the first Stat.
+type storeWithHook struct {
 	blob.Store
 
 	seen atomic.Bool
 	do   func()
 }
 
-func (m *meanwhile) Stat(ctx context.Context, key string) (blob.Info, error) {
+func (m *storeWithHook) Stat(ctx context.Context, key string) (blob.Info, error) {
 	if m.seen.CompareAndSwap(false, true) {
 		m.do()
 	}
@@ -135,7 +135,7 @@ func TestCommitDatasetVersion_conflictsIfNameTakenMeanwhile(t *testing.T) {
 			require.NoError(t, err)
 			require.Less(t, d.put(made.GetUploads()[0], "hello"), 300)
 			d.clock.Advance(blob.MaxExpires)
-			d.Blobs = &meanwhile{Store: d.blobs, do: func() {
+			d.Blobs = &storeWithHook{Store: d.blobs, do: func() {
 				if err := after.do(d, s); err != nil {
 					t.Error(err)
 				}

@@ -160,9 +160,9 @@ func (d *fixture) push(s *registryv1.Dataset, version, data string) *registryv1.
 	return v
 }
 
-// gone is an object store whose Stat fails.
-type gone struct{ blob.Store }
+// unavailableStore is an object store whose Stat fails.
+type unavailableStore struct{ blob.Store }
 
-func (gone) Stat(context.Context, string) (blob.Info, error) {
+func (unavailableStore) Stat(context.Context, string) (blob.Info, error) {
 	return blob.Info{}, fault.New(fault.Dependency, blob.CodeStore, "the object store is unavailable")
 }

@@ -54,8 +54,8 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return d, nil
 }
 
-// List returns the datasets visible to the scope, newest first. If name is not empty, it returns only objects of that
-// name.
+// List returns the datasets visible to the scope, newest first. If name is not empty, it returns only datasets of
+// that name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Dataset, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dataset WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)

@@ -57,7 +57,7 @@ func (s *Server) objects(ctx context.Context, d *Dataset, v *Version) (map[strin
 	return found, nil
 }
 
-// targets returns one signed upload URL for each digest whose object is missing.
+// targets returns one signed upload URL for each digest whose object is missing, for at most maxTargets digests.
 func (s *Server) targets(ctx context.Context, d *Dataset, v *Version) ([]Target, error) {
 	found, err := s.objects(ctx, d, v)
 	if err != nil {

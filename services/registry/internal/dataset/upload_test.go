@@ -285,7 +285,7 @@ func TestDatasetVersion_objectStoreFailureIsNotMissingObject(t *testing.T) {
 	made, err := d.begin("usr_1", s, "v1", of("a", "hello"))
 	require.NoError(t, err)
 	require.Less(t, d.put(made.GetUploads()[0], "hello"), 300)
-	d.Blobs = gone{d.blobs}
+	d.Blobs = unavailableStore{d.blobs}
 	_, err = d.commit("usr_1", s, "v1")
 	require.True(t, fault.Is(err, fault.Dependency), "%v", err)
 	_, err = d.begin("usr_1", s, "v2", of("a", "hello"))

@@ -45,7 +45,7 @@ func (o *orders) Order(ctx context.Context, tx pgx.Tx, revisionID string) error 
 	return nil
 }
 
-// bench is a test fixture: a book with one deployment.
+// bench is a Book with one deployment.
 type bench struct {
 	*Book
 

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// toProto returns the API form of a deployment.
+// toProto converts a deployment for the API.
 func (s *Server) toProto(d *Deployment) *registryv1.Deployment {
 	out := &registryv1.Deployment{
 		Id: d.ID, Name: d.Name, Project: d.Project, Owner: d.UserName, State: d.State,

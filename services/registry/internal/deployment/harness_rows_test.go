@@ -15,18 +15,18 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// serve creates a revision and makes it ready.
-func (b *bench) serve() *revision.Revision {
+// readyRevision creates a revision and makes it ready.
+func (b *bench) readyRevision() *revision.Revision {
 	b.t.Helper()
 	r, _ := b.see(b.candidate(), 1, 1, serving())
 	require.Equal(b.t, revision.Ready, r.State)
 	return r
 }
 
-// serves creates a revision and promotes it.
-func (b *bench) serves() *revision.Revision {
+// promotedRevision creates a revision and promotes it.
+func (b *bench) promotedRevision() *revision.Revision {
 	b.t.Helper()
-	r := b.serve()
+	r := b.readyRevision()
 	_, err := b.Promote(b.ctx, b.d.ID, r.Number)
 	require.NoError(b.t, err)
 	return r
@@ -109,7 +109,7 @@ func atOnce(fns ...func() error) []error {
 	return errs
 }
 
-// exec changes rows directly, bypassing the book.
+// exec changes rows directly, without the Book.
 func (b *bench) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.Pool.Exec(b.t.Context(), sql, args...)

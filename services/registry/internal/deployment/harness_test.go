@@ -46,8 +46,8 @@ func (r *replicas) Await(_ context.Context, epoch int64) error {
 
 func (r *replicas) Settle(context.Context) error { r.settled++; return r.err }
 
-// desk is a test fixture: a server over a bench, with a model of one version that llama.cpp can serve.
-type desk struct {
+// fixture is a server with a Book and a model. The model has one version, which llama.cpp can serve.
+type fixture struct {
 	*bench
 	*Server
 
@@ -55,21 +55,21 @@ type desk struct {
 	model    string
 }
 
-func openDesk(t *testing.T) *desk {
+func openFixture(t *testing.T) *fixture {
 	t.Helper()
 	b := open(t)
-	d := &desk{bench: b, replicas: &replicas{}}
+	d := &fixture{bench: b, replicas: &replicas{}}
 	d.Server = &Server{
 		Pool: b.Pool, Book: b.Book, Store: b.Store, Revisions: b.Revisions, Projects: projects{}, Replicas: d.replicas,
 		Once: &idempotency.Once{Pool: b.Pool, Keys: idempotency.New(b.clock)}, Clock: b.clock, IDs: b.ids, Rand: rand.Reader,
 		Probe: 2 * time.Minute, PublicURL: func() string { return "https://box.example/" },
 	}
-	d.model = d.keepModel("prj_1", "team")
+	d.model = d.addModel("prj_1", "team")
 	return d
 }
 
-// keepModel inserts a model with one ready version.
-func (d *desk) keepModel(project, visibility string) string {
+// addModel inserts a model with one ready version.
+func (d *fixture) addModel(project, visibility string) string {
 	d.t.Helper()
 	m := &model.Model{
 		Owner: access.Owner{UserID: "usr_1", ProjectID: project, Project: project, Visibility: visibility},
@@ -87,7 +87,7 @@ func (d *desk) keepModel(project, visibility string) string {
 	return m.ID
 }
 
-func (d *desk) create() *registryv1.CreateRevisionRequest {
+func (d *fixture) create() *registryv1.CreateRevisionRequest {
 	return &registryv1.CreateRevisionRequest{
 		DeploymentId: d.d.ID, Source: &registryv1.RevisionSource{ModelId: d.model, Version: 1},
 	}
@@ -116,7 +116,8 @@ func as(t *testing.T, c *authn.Caller, key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-// The callers: the deployment's owner, an editor and a viewer of the team's project, one without a role in it, an admin.
+// person returns a caller. The functions below return the owner of the deployment, an editor and a viewer of the
+// team's project, a user without a role in it, and an admin.
 func person(subject, role string, in ...authn.ProjectRole) *authn.Caller {
 	return &authn.Caller{Kind: authn.KindUser, Subject: subject, Username: subject, Role: role, Projects: in}
 }

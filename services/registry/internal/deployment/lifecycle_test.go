@@ -61,7 +61,7 @@ func TestBook_Observe_stateSequence(t *testing.T) {
 func TestBook_Observe_readinessIsNotSticky(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	r := b.serve()
+	r := b.readyRevision()
 	first := *r.ReadyAt
 	require.True(t, first.Equal(b.clock.Now()))
 	b.clock.Advance(time.Hour)
@@ -80,7 +80,7 @@ func TestBook_Observe_readinessIsNotSticky(t *testing.T) {
 func TestBook_Observe_failingCandidateLeavesTraffic(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.serves()
+	b.promotedRevision()
 	before, routed := b.epoch(), b.now()
 	for _, end := range []revision.Observation{
 		died(), placed(revision.PhaseRunning, &revision.Report{Phase: "failed", Code: "generate_failed"}),
@@ -122,7 +122,7 @@ func TestBook_Observe_ignoresStaleExecution(t *testing.T) {
 func TestBook_Observe_exitedEngineOrderedOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	r := b.serves()
+	r := b.promotedRevision()
 	ordered := len(b.orders.of)
 	for range 5 {
 		r, _ = b.see(r, 1, 1, died())
@@ -142,7 +142,7 @@ func TestBook_Observe_exitedEngineOrderedOnce(t *testing.T) {
 func TestBook_Observe_ignoresFinishedRevision(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	stopped, failed := b.serve(), b.candidate()
+	stopped, failed := b.readyRevision(), b.candidate()
 	_, err := b.Stop(b.ctx, b.d.ID, stopped.Number)
 	require.NoError(t, err)
 	b.see(failed, 1, 1, died())
@@ -169,7 +169,7 @@ func TestBook_Observe_storesArbitraryEngineText(t *testing.T) {
 func TestRevisionStore_apiKeyBoundToRow(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	one, two := b.serve(), b.serve()
+	one, two := b.readyRevision(), b.readyRevision()
 	require.Equal(t, "engine-key", b.revision(one.Number).Engine.Key.Reveal())
 	_, err := b.Pool.Exec(t.Context(), `UPDATE revision SET api_key = (SELECT api_key FROM revision WHERE id = $1) WHERE id = $2`, one.ID, two.ID)
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestRevisionStore_Save_roundTrip(t *testing.T) {
 func TestBook_Observe_resumesInNewProcess(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	r := b.serves()
+	r := b.promotedRevision()
 	b.see(r, 1, 1, died())
 	next := *b.Book
 	next.Revisions = &revision.Store{Keys: b.Revisions.Keys}
@@ -228,7 +228,7 @@ func TestBook_Observe_resumesInNewProcess(t *testing.T) {
 func TestBook_Promote_earlierRevisionAgain(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	one, two := b.serves(), b.serves()
+	one, two := b.promotedRevision(), b.promotedRevision()
 	b.clock.Advance(time.Minute)
 	before := b.epoch()
 	d, err := b.Promote(b.ctx, b.d.ID, one.Number)
@@ -248,7 +248,7 @@ func TestBook_Promote_earlierRevisionAgain(t *testing.T) {
 func TestBook_Promote_keepsDeploymentSuspended(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	r := b.serve()
+	r := b.readyRevision()
 	_, err := b.Pool.Exec(t.Context(), `UPDATE deployment SET state = 'suspended'`)
 	require.NoError(t, err)
 	_, err = b.Promote(b.ctx, b.d.ID, r.Number)

@@ -19,7 +19,7 @@ import (
 // list calls a list method of the service and returns the identifying field of its rows.
 type list func(ctx context.Context, limit, offset *int32) ([]string, error)
 
-func (d *desk) lists() map[string]list {
+func (d *fixture) lists() map[string]list {
 	return map[string]list{
 		"deployments": func(ctx context.Context, limit, offset *int32) (out []string, err error) {
 			got, err := d.ListDeployments(ctx, &registryv1.ListDeploymentsRequest{Limit: limit, Offset: offset})
@@ -53,7 +53,7 @@ func (d *desk) lists() map[string]list {
 }
 
 // five makes five rows of each list, all created at the same time.
-func (d *desk) five() {
+func (d *fixture) five() {
 	d.t.Helper()
 	for n := range 5 {
 		d.candidate()
@@ -69,7 +69,7 @@ func (d *desk) five() {
 
 func TestServer_lists_pagesAreComplete(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	d.five()
 	n := func(v int) *int32 { return new(int32(v)) }
 	for name, read := range d.lists() {
@@ -99,7 +99,7 @@ func TestServer_lists_pagesAreComplete(t *testing.T) {
 
 func TestServer_lists_limitAndOffsetBounds(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	ctx, _ := as(t, owner(), "")
 	n := func(v int32) *int32 { return &v }
 	for name, read := range d.lists() {
@@ -117,7 +117,7 @@ func TestServer_lists_limitAndOffsetBounds(t *testing.T) {
 
 func TestServer_lists_order(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	first, _ := d.mint("first")
 	d.candidate()
 	d.clock.Advance(time.Hour)
@@ -144,7 +144,7 @@ func TestServer_lists_order(t *testing.T) {
 
 func TestServer_ListDeployments_visibility(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	put := func(name, user, project, visibility string) string {
 		row := &Deployment{
 			Owner: access.Owner{UserID: user, ProjectID: project, Project: project, Visibility: visibility},

@@ -20,7 +20,7 @@ const rounds = 8
 func TestBook_Promote_concurrentPromotionsSerialize(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	one, two := b.serve(), b.serve()
+	one, two := b.readyRevision(), b.readyRevision()
 	before := b.epoch()
 	var all []func() error
 	for n := range 2 * rounds {
@@ -59,7 +59,7 @@ func TestBook_concurrentStopAndPromote(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range rounds {
-		r := b.serve()
+		r := b.readyRevision()
 		errs := atOnce(
 			func() error { _, err := b.Promote(b.ctx, b.d.ID, r.Number); return err },
 			func() error { _, err := b.Stop(b.ctx, b.d.ID, r.Number); return err },
@@ -83,7 +83,7 @@ func TestBook_Promote_concurrentEngineLoss(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	for range rounds {
-		r := b.serve()
+		r := b.readyRevision()
 		before := b.epoch()
 		errs := atOnce(
 			func() error { _, err := b.Promote(b.ctx, b.d.ID, r.Number); return err },
@@ -187,7 +187,7 @@ func TestBook_CreateRevision_concurrentNumbersHaveNoGaps(t *testing.T) {
 func TestStores_staleWriterConflicts(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	r := b.serves()
+	r := b.promotedRevision()
 	token, _ := b.mint("ci")
 	_, err := b.Revoke(b.ctx, b.d.ID, token.ID)
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 
 func TestServer_CreateDeployment_projectRights(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	make := func(who *authn.Caller, name, project string) (*registryv1.Deployment, error) {
 		ctx, _ := as(t, who, "")
 		return d.CreateDeployment(ctx, &registryv1.CreateDeploymentRequest{Name: name, Project: project})
@@ -47,7 +47,7 @@ func TestServer_CreateDeployment_projectRights(t *testing.T) {
 
 func TestServer_repeatWithIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	cases := map[string]struct {
 		make  func(ctx context.Context, other bool) (proto.Message, error)
 		table string
@@ -101,7 +101,7 @@ func TestServer_repeatWithIdempotencyKey(t *testing.T) {
 
 func TestServer_CreateRevision_keepsRequest(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	ctx, _ := as(t, editor(), "")
 	in := d.create()
 	in.Serving = &registryv1.Serving{Engine: "command", Command: []string{"serve", "--all"}, Requirements: "vllm==1\n", Args: []string{"-v"}, Pool: "gpu", Gpus: 2}
@@ -128,7 +128,7 @@ func TestServer_CreateRevision_keepsRequest(t *testing.T) {
 
 func TestServer_RevokeDeploymentToken_waitsForReplicas(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	token, text := d.mint("ci")
 	other, _ := d.mint("other")
 	ctx, _ := as(t, editor(), "")
@@ -161,8 +161,8 @@ func TestServer_RevokeDeploymentToken_waitsForReplicas(t *testing.T) {
 
 func TestServer_grantsSettleBeforeResponse(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
-	r := d.serve()
+	d := openFixture(t)
+	r := d.readyRevision()
 	ctx, _ := as(t, owner(), "")
 	_, err := d.PromoteRevision(ctx, &registryv1.PromoteRevisionRequest{DeploymentId: d.d.ID, Number: r.Number})
 	require.NoError(t, err)

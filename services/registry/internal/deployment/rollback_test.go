@@ -12,14 +12,14 @@ import (
 
 func TestServer_RollbackDeployment_previousRevision(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	ctx, _ := as(t, owner(), "")
 	back := func(to *int32) (*registryv1.Deployment, error) {
 		return d.RollbackDeployment(ctx, &registryv1.RollbackDeploymentRequest{DeploymentId: d.d.ID, ToRevision: to})
 	}
 	_, err := back(nil)
 	require.True(t, fault.HasCode(err, "no_previous_revision") && fault.Is(err, fault.Conflict), "%v", err)
-	one, two, never := d.serves(), d.serves(), d.serve()
+	one, two, never := d.promotedRevision(), d.promotedRevision(), d.readyRevision()
 	out, err := back(nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{one.ID, two.ID}, []string{out.GetPromotedRevisionId(), out.GetPreviousRevisionId()})
@@ -44,8 +44,8 @@ func TestServer_RollbackDeployment_previousRevision(t *testing.T) {
 
 func TestServer_RollbackDeployment_startsStoppedRevision(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
-	one, two := d.serves(), d.serves()
+	d := openFixture(t)
+	one, two := d.promotedRevision(), d.promotedRevision()
 	_, err := d.Stop(d.ctx, d.d.ID, one.Number)
 	require.NoError(t, err)
 	ctx, sent := as(t, owner(), "")
@@ -78,24 +78,24 @@ func TestServer_RollbackDeployment_startsStoppedRevision(t *testing.T) {
 func TestBook_Rollback_pendingEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {
-		by    func(d *desk, r *revision.Revision)
+		by    func(d *fixture, r *revision.Revision)
 		event string
 	}{
-		"pending revision fails": {func(d *desk, r *revision.Revision) { d.see(r, 2, 1, died()) }, "rollback_failed"},
-		"pending revision is stopped": {func(d *desk, r *revision.Revision) {
+		"pending revision fails": {func(d *fixture, r *revision.Revision) { d.see(r, 2, 1, died()) }, "rollback_failed"},
+		"pending revision is stopped": {func(d *fixture, r *revision.Revision) {
 			_, err := d.Stop(d.ctx, d.d.ID, r.Number)
 			require.NoError(d.t, err)
 		}, "rollback_failed"},
-		"another revision is promoted": {func(d *desk, r *revision.Revision) {
-			_, err := d.Promote(d.ctx, d.d.ID, d.serve().Number)
+		"another revision is promoted": {func(d *fixture, r *revision.Revision) {
+			_, err := d.Promote(d.ctx, d.d.ID, d.readyRevision().Number)
 			require.NoError(d.t, err)
 			d.see(r, 2, 1, serving())
 		}, "promoted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := openDesk(t)
-			one, two := d.serves(), d.serves()
+			d := openFixture(t)
+			one, two := d.promotedRevision(), d.promotedRevision()
 			_, err := d.Stop(d.ctx, d.d.ID, one.Number)
 			require.NoError(t, err)
 			_, err = d.Rollback(d.ctx, d.d.ID, &one.Number, true)
@@ -114,8 +114,8 @@ func TestBook_Rollback_pendingEnds(t *testing.T) {
 // After a crash between readiness and promotion, the next observation of the engine promotes the pending revision.
 func TestBook_Observe_settlesMissedRollback(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
-	one, _ := d.serves(), d.serves()
+	d := openFixture(t)
+	one, _ := d.promotedRevision(), d.promotedRevision()
 	d.exec(`UPDATE deployment SET pending_revision_id = $1`, one.ID)
 	d.see(one, 1, 1, serving())
 	require.True(t, d.now().promoted(one.ID))
@@ -123,7 +123,7 @@ func TestBook_Observe_settlesMissedRollback(t *testing.T) {
 
 func TestServer_StartRevision_once(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	ctx, _ := as(t, owner(), "")
 	start := func(number int32) (*registryv1.Revision, error) {
 		return d.StartRevision(ctx, &registryv1.StartRevisionRequest{DeploymentId: d.d.ID, Number: number})

@@ -99,7 +99,7 @@ func (s *Server) GetDeployment(ctx context.Context, in *registryv1.GetDeployment
 	return s.withETag(ctx, d)
 }
 
-// withETag returns the API form of a deployment and sets its version as ETag for If-Match.
+// withETag converts a deployment for the API and sets its version as the ETag, for use with If-Match.
 func (s *Server) withETag(ctx context.Context, d *Deployment) (*registryv1.Deployment, error) {
 	return s.toProto(d), request.SetETag(ctx, d.Version)
 }
@@ -160,7 +160,7 @@ func (s *Server) UpdateDeployment(ctx context.Context, in *registryv1.UpdateDepl
 	return s.withETag(ctx, d)
 }
 
-// DeleteDeployment returns once no live replica of inference knows the deployment.
+// DeleteDeployment returns once no replica of inference that may still serve knows the deployment.
 func (s *Server) DeleteDeployment(ctx context.Context, in *registryv1.DeleteDeploymentRequest) (*emptypb.Empty, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Server) DeleteDeployment(ctx context.Context, in *registryv1.DeleteDepl
 	return &emptypb.Empty{}, s.Replicas.Await(ctx, from)
 }
 
-// SuspendDeployment returns once every live replica of inference rejects the deployment's calls.
+// SuspendDeployment returns once every replica of inference that may still serve rejects the deployment's calls.
 func (s *Server) SuspendDeployment(ctx context.Context, in *registryv1.SuspendDeploymentRequest) (*registryv1.Deployment, error) {
 	d, err := s.editable(ctx, in.GetDeploymentId())
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// CreateRevision creates a candidate.
+// CreateRevision creates a candidate, which is a revision that is not promoted, and orders its engine.
 func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisionRequest) (*registryv1.Revision, error) {
 	out := &registryv1.Revision{}
 	if done, err := s.Once.Replay(ctx, registryv1.DeploymentService_CreateRevision_FullMethodName, in, out); done || err != nil {

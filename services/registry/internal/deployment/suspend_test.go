@@ -15,8 +15,8 @@ import (
 
 func TestServer_SuspendDeployment_waitsForReplicas(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
-	r := d.serves()
+	d := openFixture(t)
+	r := d.promotedRevision()
 	ctx, sent := as(t, owner(), "")
 	before := d.epoch()
 	out, err := d.SuspendDeployment(ctx, &registryv1.SuspendDeploymentRequest{DeploymentId: d.d.ID})
@@ -60,8 +60,8 @@ func TestServer_SuspendDeployment_waitsForReplicas(t *testing.T) {
 
 func TestBook_Suspend_leavesRevisionsUnchanged(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
-	one, two := d.serves(), d.serve()
+	d := openFixture(t)
+	one, two := d.promotedRevision(), d.readyRevision()
 	_, _, err := d.Suspend(d.ctx, d.d.ID, ModeDrain)
 	require.NoError(t, err)
 	now, err := d.Promote(d.ctx, d.d.ID, two.Number)
@@ -88,7 +88,7 @@ func TestBook_Suspend_leavesRevisionsUnchanged(t *testing.T) {
 
 func TestServer_ifMatchStaleVersion(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
+	d := openFixture(t)
 	text := "what it is for"
 	with := func(tag string) error {
 		ctx, _ := as(t, owner(), "")
@@ -122,14 +122,14 @@ func TestServer_ifMatchStaleVersion(t *testing.T) {
 }
 
 // stale returns the context of a caller who has read an older version.
-func stale(d *desk) context.Context {
+func stale(d *fixture) context.Context {
 	return metadata.NewIncomingContext(d.ctx, metadata.Pairs("if-match", `"1"`))
 }
 
 func TestServer_DeleteDeployment(t *testing.T) {
 	t.Parallel()
-	d := openDesk(t)
-	one, two := d.serves(), d.serve()
+	d := openFixture(t)
+	one, two := d.promotedRevision(), d.readyRevision()
 	token, _ := d.mint("ci")
 	ctx, _ := as(t, owner(), "")
 	ask := &registryv1.DeleteDeploymentRequest{DeploymentId: d.d.ID}

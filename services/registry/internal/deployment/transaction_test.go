@@ -63,18 +63,18 @@ func changes() map[string]change {
 			}
 		}, []string{"revision", "event", "audit"}, "deployment.revision.create", false, 1},
 		"promote": {func(b *bench) func() error {
-			r := b.serve()
+			r := b.readyRevision()
 			return func() error { _, err := b.Promote(b.ctx, b.d.ID, r.Number); return err }
 		}, append([]string{"deployment", "revision"}, every...), "deployment.promote", true, 0},
 		"stop": {func(b *bench) func() error {
-			r := b.serve()
+			r := b.readyRevision()
 			return func() error { _, err := b.Stop(b.ctx, b.d.ID, r.Number); return err }
 		}, []string{"revision", "event", "audit"}, "deployment.revision.stop", false, 1},
 		"describe": {func(b *bench) func() error {
 			return func() error { _, err := b.Describe(b.ctx, b.d.ID, "what it is for"); return err }
 		}, []string{"deployment", "event", "audit"}, "deployment.update", false, 0},
 		"suspend": {func(b *bench) func() error {
-			b.serves()
+			b.promotedRevision()
 			return func() error { _, _, err := b.Suspend(b.ctx, b.d.ID, ModeCut); return err }
 		}, append([]string{"deployment"}, every...), "deployment.suspend", true, 0},
 		"resume": {func(b *bench) func() error {
@@ -83,12 +83,12 @@ func changes() map[string]change {
 			return func() error { _, err := b.Resume(b.ctx, b.d.ID); return err }
 		}, append([]string{"deployment"}, every...), "deployment.resume", true, 0},
 		"roll back": {func(b *bench) func() error {
-			b.serves()
-			b.serves()
+			b.promotedRevision()
+			b.promotedRevision()
 			return func() error { _, err := b.Rollback(b.ctx, b.d.ID, nil, false); return err }
 		}, append([]string{"deployment", "revision"}, every...), "deployment.rollback", true, 0},
 		"start": {func(b *bench) func() error {
-			r := b.serve()
+			r := b.readyRevision()
 			_, err := b.Stop(b.ctx, b.d.ID, r.Number)
 			require.NoError(b.t, err)
 			return func() error { _, err := b.Start(b.ctx, b.d.ID, r.Number); return err }
@@ -99,7 +99,7 @@ func changes() map[string]change {
 		}, append([]string{"deployment", "deployment_token"}, every...), "deployment.delete", true, 0},
 		"lose the promoted engine": {func(b *bench) func() error {
 			o := died()
-			o.WorkID, o.Generation, o.Fence = b.serves().WorkID, 1, 1
+			o.WorkID, o.Generation, o.Fence = b.promotedRevision().WorkID, 1, 1
 			return func() error { _, err := b.Observe(b.ctx, o); return err }
 		}, []string{"revision", "event", "snapshot_epoch"}, "", true, 1},
 		"mint": {func(b *bench) func() error {
@@ -213,7 +213,7 @@ func TestBook_brokenConnectionRollsBack(t *testing.T) {
 func TestBook_Stop_cancelledRollsBack(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	r := b.serve()
+	r := b.readyRevision()
 	before := b.everything()
 	ctx, cancel := context.WithCancel(b.ctx)
 	b.orders.fail = func(context.Context, pgx.Tx) error { cancel(); return nil }

@@ -39,7 +39,7 @@ func (Store) List(ctx context.Context, q pg.Querier, deploymentID string, p requ
 	return many(ctx, q, `deployment_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, deploymentID, p.FetchLimit(), p.Offset)
 }
 
-// Live returns the tokens of all deployments that are not revoked.
+// Live returns all tokens that are not revoked, of every deployment.
 func (Store) Live(ctx context.Context, q pg.Querier) ([]*Token, error) {
 	return many(ctx, q, `revoked_at IS NULL ORDER BY id`)
 }
@@ -82,7 +82,7 @@ func (Store) Revoke(ctx context.Context, tx pgx.Tx, tokenID string, at time.Time
 	return nil
 }
 
-// RevokeAll marks all live tokens of a deployment as revoked from an epoch on.
+// RevokeAll marks the tokens of a deployment that are not revoked yet as revoked from an epoch on.
 func (Store) RevokeAll(ctx context.Context, tx pgx.Tx, deploymentID string, at time.Time, epoch int64) error {
 	_, err := tx.Exec(ctx, `UPDATE deployment_token SET revoked_at = $2, revoked_epoch = $3
 		WHERE deployment_id = $1 AND revoked_at IS NULL`, deploymentID, at, epoch)

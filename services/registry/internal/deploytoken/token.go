@@ -1,4 +1,4 @@
-// Package deploytoken owns the rows of deployment tokens, never their text.
+// Package deploytoken owns the rows of deployment tokens. A row has the hash of a token, never its text.
 //
 // A token is revoked at most once. The row keeps the epoch from which the token is revoked. Package deployment decides
 // what a new or a revoked token means for inference. Only store.go contains SQL, and only token_proto.go uses protobuf

@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// ToProto returns the API form of a token, without its secret.
+// ToProto converts a token for the API, without its secret.
 func ToProto(t *Token) *registryv1.DeploymentToken {
 	return &registryv1.DeploymentToken{
 		Id: t.ID, DeploymentId: t.DeploymentID, Name: t.Name, Prefix: t.Prefix,

@@ -31,7 +31,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// guard bounds every wait for something that must happen. Its length has no meaning of its own.
+// guard is the time limit of every wait. No test depends on its length.
 const guard = 2 * time.Minute
 
 // jobs is a fake of the jobs service: it returns the streams that a test prepares and records orders.
@@ -105,7 +105,7 @@ func (s *stream) Recv() (*jobspeerv1.WorkStatus, error) {
 
 func synced() *jobspeerv1.WorkStatus { return &jobspeerv1.WorkStatus{Synced: true} }
 
-// bench is a test fixture: a watcher over its own database with one deployment.
+// bench is a watcher with its own database, which has one deployment.
 type bench struct {
 	*Watcher
 
@@ -117,10 +117,10 @@ type bench struct {
 	d     *deployment.Deployment
 }
 
-// quiet queues no orders, so that tests see only the orders of the watcher itself.
-type quiet struct{}
+// noOrders queues no orders, so that tests see only the orders of the watcher itself.
+type noOrders struct{}
 
-func (quiet) Order(context.Context, pgx.Tx, string) error { return nil }
+func (noOrders) Order(context.Context, pgx.Tx, string) error { return nil }
 
 func open(t *testing.T) *bench {
 	t.Helper()
@@ -137,7 +137,7 @@ func open(t *testing.T) *bench {
 	b.Watcher = &Watcher{
 		Works: b.jobs, Clock: clk, Log: slog.New(slog.DiscardHandler), Orderer: &Orderer{Pool: b.pool, Revisions: revisions, Works: b.jobs},
 		Book: &deployment.Book{
-			Pool: b.pool, Store: &deployment.Store{}, Revisions: revisions, Orders: quiet{}, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
+			Pool: b.pool, Store: &deployment.Store{}, Revisions: revisions, Orders: noOrders{}, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 		},
 	}
 	b.d = &deployment.Deployment{

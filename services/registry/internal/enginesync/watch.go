@@ -52,13 +52,13 @@ func (w *Watcher) once(ctx context.Context) (synced bool, err error) {
 	defer cancel()
 	stream, err := w.Works.WatchWorks(ctx, &jobspeerv1.WatchWorksRequest{})
 	if err != nil {
-		return false, fmt.Errorf("open: %w", err)
+		return false, fmt.Errorf("open the stream: %w", err)
 	}
 	known := map[string]int64{}
 	for {
 		status, err := stream.Recv()
 		if err != nil {
-			return synced, fmt.Errorf("receive: %w", err)
+			return synced, fmt.Errorf("receive from the stream: %w", err)
 		}
 		if status.GetSynced() {
 			synced = true

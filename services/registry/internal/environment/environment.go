@@ -124,7 +124,7 @@ func Digest(manifest json.RawMessage, p Package) (string, error) {
 	}
 	raw, err := json.Marshal(content)
 	if err != nil {
-		return "", fmt.Errorf("marshal manifest and package: %w", err)
+		return "", fmt.Errorf("encode the manifest and the package: %w", err)
 	}
 	digest, err := canon.Digest(raw)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestEnvironmentLifecycle(t *testing.T) {
 	require.NotEqual(t, e.GetId(), d.make("math").GetId(), "the name can be used again")
 }
 
-// calls returns every call on one environment. The names of calls that change it end in "!".
+// calls returns every call on one environment. The names of calls that change the environment end in "!".
 func (d *fixture) calls(id string) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"get": func(ctx context.Context) error {

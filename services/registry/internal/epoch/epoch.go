@@ -43,8 +43,8 @@ type Replica struct {
 	Until time.Time
 }
 
-// Await returns once every replica with a live lease has acknowledged the epoch. It waits for an unreachable replica until
-// its lease expires. If ctx ends, or its deadline is near, Await returns a fault.Dependency error (502).
+// Await returns once every replica with a valid lease has acknowledged the epoch. It waits for an unreachable replica
+// until its lease expires. If ctx ends, or its deadline is near, Await returns a fault.Dependency error (502).
 func (l *Ledger) Await(ctx context.Context, epoch int64) error {
 	changed := l.Hub.Wait(db.AcksTopic)
 	defer changed.Close()
@@ -75,7 +75,7 @@ func (l *Ledger) Await(ctx context.Context, epoch int64) error {
 	}
 }
 
-// settleTime bounds how long Settle waits.
+// settleTime is the maximum time for which Settle waits.
 const settleTime = 2 * time.Second
 
 // Settle waits briefly until the replicas have acknowledged the current epoch, so that a new token or a promotion is usable

@@ -28,7 +28,7 @@ func Current(ctx context.Context, q pg.Querier) (int64, error) {
 	return epoch, nil
 }
 
-// Behind returns the replicas with a live lease that have not acknowledged the epoch, and the current time of
+// Behind returns the replicas with a valid lease that have not acknowledged the epoch, and the current time of
 // Postgres's clock, by which the leases are measured.
 func (l *Ledger) Behind(ctx context.Context, epoch int64) ([]Replica, time.Time, error) {
 	now, err := pg.Now(ctx, l.Pool)

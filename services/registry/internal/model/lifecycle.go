@@ -29,7 +29,7 @@ const (
 // aliasProduction is the alias of the version in production. Only promotion moves it.
 const aliasProduction = "production"
 
-// maxAliases bounds the aliases of a model.
+// maxAliases is the maximum number of aliases of a model.
 const maxAliases = 64
 
 // Change is one entry of a model's history.

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/modelcard"
 )
 
-// ToProto returns the API form of a model.
+// ToProto converts a model for the API.
 func ToProto(m *Model) *registryv1.Model {
 	return &registryv1.Model{
 		Id: m.ID, Name: m.Name, Project: m.Project, Owner: m.UserName, Description: m.Description, Task: m.Task,

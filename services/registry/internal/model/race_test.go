@@ -18,8 +18,8 @@ func version(id, sum string) *Version {
 	}
 }
 
-// meet starts a second registration while the first is not yet committed.
-func (b *bench) meet(first, second *Version) (kept *Version, fresh bool) {
+// registerTwice inserts first, and starts the insertion of second before the first one is committed.
+func (b *bench) registerTwice(first, second *Version) (kept *Version, fresh bool) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
 	require.NoError(b.t, err)
@@ -48,7 +48,7 @@ func (b *bench) meet(first, second *Version) (kept *Version, fresh bool) {
 func TestModelStore_InsertVersion_concurrentSameDigest(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	kept, fresh := b.meet(version("mv_1", "a"), version("mv_2", "a"))
+	kept, fresh := b.registerTwice(version("mv_1", "a"), version("mv_2", "a"))
 	require.False(t, fresh)
 	require.Equal(t, "mv_1", kept.ID)
 }
@@ -56,7 +56,7 @@ func TestModelStore_InsertVersion_concurrentSameDigest(t *testing.T) {
 func TestModelStore_InsertVersion_concurrentNumbers(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	kept, fresh := b.meet(version("mv_1", "a"), version("mv_2", "b"))
+	kept, fresh := b.registerTwice(version("mv_1", "a"), version("mv_2", "b"))
 	require.True(t, fresh)
 	require.EqualValues(t, 2, kept.Number)
 }

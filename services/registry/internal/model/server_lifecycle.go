@@ -27,7 +27,7 @@ func (s *Server) editable(ctx context.Context, modelID string) (*Model, error) {
 	return m, m.Require(authn.ScopeOf(ctx), SubjectKind, m.ID)
 }
 
-// withETag returns the API form of a model and sets its version as ETag for If-Match.
+// withETag converts a model for the API and sets its version as the ETag, for use with If-Match.
 func (s *Server) withETag(ctx context.Context, m *Model) (*registryv1.Model, error) {
 	return ToProto(m), request.SetETag(ctx, m.RowVersion)
 }

@@ -86,8 +86,8 @@ func (Store) Describe(ctx context.Context, tx pgx.Tx, modelID, description strin
 // mostUsers is the maximum number of users of a version that are listed.
 const mostUsers = 20
 
-// Users returns the users of a model version, or of all versions if number is 0: the revisions of deployments and
-// playground sessions that are wanted or promoted.
+// Users returns up to mostUsers users of a model version, or of all versions if number is 0: the revisions of
+// deployments and playground sessions that are wanted or promoted.
 func (Store) Users(ctx context.Context, q pg.Querier, modelID string, number int32) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT CASE WHEN d.id IS NULL THEN 'playground session ' || r.deployment_id
 			ELSE 'revision ' || r.number || ' of deployment ' || d.name || ' (' || d.id || ')' END

@@ -38,7 +38,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// bench is a test fixture: a database with one model.
+// bench is a database with one model.
 type bench struct {
 	Store
 

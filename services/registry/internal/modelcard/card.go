@@ -1,7 +1,7 @@
-// Package modelcard parses and stores the cards of model versions: Markdown preceded by YAML front matter, as on model hubs.
-// It keeps every revision of a card verbatim and also stores the front matter as JSON. It rejects front matter that is
-// not plain data: exponentially expanding anchors, keys that are not strings, numbers that JSON cannot represent.
-// Only store.go contains SQL.
+// Package modelcard parses and stores the cards of model versions: Markdown preceded by YAML front matter, as on
+// model hubs. It stores every revision of a card verbatim, and the front matter also as JSON. It rejects front matter
+// that is not plain data: exponentially expanding anchors, keys that are not strings, numbers that JSON cannot
+// represent. Only store.go contains SQL.
 package modelcard
 
 import (

@@ -13,7 +13,7 @@ const (
 	ggufMagic    = "GGUF"
 	ggufTokens   = "tokenizer.ggml.tokens" //nolint:gosec // the name of a value, not a credential
 	ggufTemplate = "tokenizer.chat_template"
-	// maxNesting bounds the nesting of arrays.
+	// maxNesting is the maximum nesting of arrays.
 	maxNesting = 4
 	// maxName is the longest name of a value that the format allows. It is applied to tensor names too.
 	maxName = 1<<16 - 1

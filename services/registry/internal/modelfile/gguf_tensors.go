@@ -89,7 +89,8 @@ func (t ggufType) bytes(count uint64) uint64 {
 	return count / t.block * t.size
 }
 
-// typeOf returns the common tensor types. Other types are named by their number.
+// typeOf returns the storage type with a number of the GGUF format. A type that is not listed has the number as its
+// name.
 func typeOf(kind uint32) ggufType {
 	switch kind {
 	case 0:

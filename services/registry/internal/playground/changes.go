@@ -111,14 +111,14 @@ func (b *Book) Expire(ctx context.Context) error {
 		err := pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 			s, err := b.Store.Lock(ctx, tx, id)
 			if fault.Is(err, fault.Absent) || err == nil && s.State != stateLive {
-				return nil // another replica has ended it
+				return nil // another replica has ended the session
 			}
 			if err != nil {
 				return err
 			}
 			at, why := s.overAt()
 			if b.Clock.Now().Before(at) {
-				return nil // it has been extended or called since
+				return nil // the session has been extended or called since
 			}
 			s.State, s.Reason, s.EndedAt = stateExpired, why, &at
 			return b.end(ctx, tx, s)

@@ -50,7 +50,7 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return &access.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
 }
 
-// bench is a test fixture: a server, a model with one version, and the book that applies observations of engines.
+// bench is a server, a model with one version, and the Book that applies observations of engines.
 type bench struct {
 	*Server
 

@@ -68,7 +68,7 @@ func read(text []byte) (Manifest, error) {
 func digest(manifest []byte, treeSHA256 string) (string, error) {
 	raw, err := json.Marshal(map[string]any{"manifest": json.RawMessage(manifest), "tree": "sha256:" + treeSHA256})
 	if err != nil {
-		return "", fmt.Errorf("marshal manifest and tree: %w", err)
+		return "", fmt.Errorf("encode the manifest and the tree: %w", err)
 	}
 	return canon.Digest(raw)
 }

@@ -31,7 +31,7 @@ func TestParse_invalid(t *testing.T) {
 	}
 }
 
-func TestFree(t *testing.T) {
+func TestCheckVersionName(t *testing.T) {
 	t.Parallel()
 	err := ref.CheckVersionName(ref.Latest)
 	require.True(t, fault.Is(err, fault.Invalid), "%v", err)

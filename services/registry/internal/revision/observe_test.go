@@ -14,7 +14,7 @@ func at(phase revision.Phase, report *revision.Report, exit *revision.Exit) revi
 	return revision.Observation{NodeID: "nod_1", Phase: phase, Report: report, Exit: exit}
 }
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	const (
 		running = revision.PhaseRunning

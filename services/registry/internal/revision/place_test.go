@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The rewrap command derives the key's context from the table and column name, so keyPlace must match that form.
+// Key rotation derives the context of each encrypted value from the names of the table and the column, so the result
+// of keyPlace must not change.
 func TestEngineKeySealContext(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "revision.api_key:rev_1", keyPlace("rev_1"))

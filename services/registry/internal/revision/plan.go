@@ -18,8 +18,8 @@ const (
 // defaultPool is the pool of an engine for which the request states no pool.
 const defaultPool = "default"
 
-// Plan is the part of an engine's order that is fixed when the revision is created, because the rows it comes from may
-// change.
+// Plan is the part of an engine's order that is fixed when the revision is created, because the rows from which it is
+// built may change.
 type Plan struct {
 	Model       File     `json:"model"`
 	ModelDigest string   `json:"model_digest"`

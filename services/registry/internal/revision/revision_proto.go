@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/request"
 )
 
-// ToProto returns the API form of a revision.
+// ToProto converts a revision for the API.
 func ToProto(r *Revision) *registryv1.Revision {
 	out := &registryv1.Revision{
 		Id: r.ID, DeploymentId: r.DeploymentID, Number: r.Number, State: string(r.State), Ready: r.State == Ready,

@@ -92,7 +92,7 @@ func (s *Store) Get(ctx context.Context, q pg.Querier, deploymentID string, numb
 	return s.one(ctx, q, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2`, deploymentID, number)
 }
 
-// Lock is Get with a row lock until the transaction ends.
+// Lock is like Get, but also locks the row until the transaction ends.
 func (s *Store) Lock(ctx context.Context, tx pgx.Tx, deploymentID string, number int32) (*Revision, error) {
 	return s.one(ctx, tx, strconv.Itoa(int(number)), `deployment_id = $1 AND number = $2 FOR UPDATE`, deploymentID, number)
 }
@@ -102,7 +102,7 @@ func (s *Store) ByID(ctx context.Context, q pg.Querier, id string) (*Revision, e
 	return s.one(ctx, q, id, `id = $1`, id)
 }
 
-// LockID is ByID with a row lock until the transaction ends.
+// LockID is like ByID, but also locks the row until the transaction ends.
 func (s *Store) LockID(ctx context.Context, tx pgx.Tx, id string) (*Revision, error) {
 	return s.one(ctx, tx, id, `id = $1 FOR UPDATE`, id)
 }
@@ -112,7 +112,7 @@ func (s *Store) ByWork(ctx context.Context, q pg.Querier, workID string) (*Revis
 	return s.one(ctx, q, workID, `work_id = $1`, workID)
 }
 
-// LockWork is ByWork with a row lock until the transaction ends.
+// LockWork is like ByWork, but also locks the row until the transaction ends.
 func (s *Store) LockWork(ctx context.Context, tx pgx.Tx, workID string) (*Revision, error) {
 	return s.one(ctx, tx, workID, `work_id = $1 FOR UPDATE`, workID)
 }

@@ -49,7 +49,7 @@ func (Store) Get(ctx context.Context, q pg.Querier, scope authn.Scope, id string
 	return r, nil
 }
 
-// List returns the rubrics visible to the scope, newest first. If name is not empty, it returns only objects of that
+// List returns the rubrics visible to the scope, newest first. If name is not empty, it returns only rubrics of that
 // name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Rubric, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM rubric WHERE `+access.Visible+` AND ($4 = '' OR name = $4)

@@ -30,10 +30,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// guard bounds every wait for something that must happen. Its length has no meaning of its own.
+// guard is the time limit of every wait. No test depends on its length.
 const guard = 2 * time.Minute
 
-// bench is a test fixture: a server over its own database with one deployment. Only the test sends wake-ups.
+// bench is a server with its own database, which has one deployment. Only the test sends wake-ups.
 type bench struct {
 	*Server
 

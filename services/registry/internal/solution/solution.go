@@ -2,9 +2,11 @@
 // the version stated in it; it never changes. An application binds a solution to a model, two datasets, a taskset and a
 // rubric, and stores a snapshot: exact references and the digests in the catalog at that time.
 //
-// It promises that every binding was in the catalog and readable by the applicant, that the digest of an application is the
-// digest of its snapshot's canonical JSON, that a project has one application per digest, even under concurrent requests,
-// and that a snapshot never changes.
+// It promises:
+//   - Every binding of an application was in the catalog, and the applicant was allowed to read it.
+//   - The digest of an application is the digest of its snapshot's canonical JSON.
+//   - A project has one application per digest, even under concurrent requests.
+//   - A snapshot never changes.
 package solution
 
 import (

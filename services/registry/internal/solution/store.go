@@ -71,8 +71,8 @@ func (Store) Named(ctx context.Context, q pg.Querier, scope authn.Scope, project
 	return s, nil
 }
 
-// List returns the solutions visible to the scope, newest first. If name is not empty, it returns only objects of that
-// name.
+// List returns the solutions visible to the scope, newest first. If name is not empty, it returns only solutions of
+// that name.
 func (Store) List(ctx context.Context, q pg.Querier, scope authn.Scope, name string, p request.Page) ([]*Solution, error) {
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM solution WHERE `+access.Visible+` AND ($4 = '' OR name = $4)
 		ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6`, access.Args(scope, name, p.FetchLimit(), p.Offset)...)

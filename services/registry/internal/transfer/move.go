@@ -19,7 +19,8 @@ type Owners struct {
 	Audit  *audit.Log
 }
 
-// Transfer makes to the owner of all objects that from owns. It returns the number of transferred objects of each kind.
+// Transfer changes the owner of all objects of the user from. It returns the number of transferred objects of each
+// kind.
 func (o *Owners) Transfer(ctx context.Context, from string, to Person) ([]Count, error) {
 	var moved []Count
 	err := pg.InTx(ctx, o.Pool, func(ctx context.Context, tx pgx.Tx) error {

@@ -67,7 +67,7 @@ func (b *fixture) exec(sql string, args ...any) {
 	require.NoError(b.t, err)
 }
 
-// fill stores a dataset, two models, a deployment with a revision and one thing of each other kind for a user.
+// fill stores a dataset, two models, a deployment with a revision and one object of each other kind for a user.
 func (b *fixture) fill(user string) {
 	b.t.Helper()
 	const owned = `$1 || 'x', $1, 'name of ' || $1, 'prj_1', 'team', 'team', now()`

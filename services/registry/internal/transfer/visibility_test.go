@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/solution"
 )
 
-func (b *fixture) show(project, to string, version int64) error {
+func (b *fixture) setVisibility(project, to string, version int64) error {
 	_, err := b.server.SetProjectVisibility(b.t.Context(),
 		&commonpeerv1.SetProjectVisibilityRequest{ProjectId: project, Visibility: to, Version: version})
 	return err
@@ -59,7 +59,7 @@ func (b *fixture) store(ctx context.Context, tx pgx.Tx, name, project string, ve
 	)
 }
 
-func (b *fixture) keep(name, project string, version int64) {
+func (b *fixture) add(name, project string, version int64) {
 	b.t.Helper()
 	require.NoError(b.t, pg.InTx(b.t.Context(), b.pool, func(ctx context.Context, tx pgx.Tx) error {
 		return b.store(ctx, tx, name, project, version)
@@ -69,20 +69,20 @@ func (b *fixture) keep(name, project string, version int64) {
 func TestSetProjectVisibility(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.keep("a", "prj_1", 0)
-	b.keep("b", "prj_2", 0)
+	b.add("a", "prj_1", 0)
+	b.add("b", "prj_2", 0)
 	require.Equal(t, 14, b.visible())
 	before := b.epoch()
-	require.NoError(t, b.show("prj_1", "team", 1))
+	require.NoError(t, b.setVisibility("prj_1", "team", 1))
 	require.Equal(t, 7, b.visible())
 	require.Greater(t, b.epoch(), before, "the epoch makes inference reload")
 	require.Equal(t, []int64{b.epoch()}, b.replicas.awaited, "the call waits until inference has applied it")
-	b.keep("late", "prj_1", 0)
+	b.add("late", "prj_1", 0)
 	require.Equal(t, 7, b.visible())
-	b.keep("ahead", "prj_1", 2)
+	b.add("ahead", "prj_1", 2)
 	require.Equal(t, 14, b.visible())
-	require.NoError(t, b.show("prj_1", "all", 2))
-	require.NoError(t, b.show("prj_1", "team", 1))
+	require.NoError(t, b.setVisibility("prj_1", "all", 2))
+	require.NoError(t, b.setVisibility("prj_1", "team", 1))
 	require.Equal(t, 28, b.visible(), "the highest version wins, regardless of the order of arrival")
 	require.Zero(t, b.count(`audit`), "auth writes the audit entry")
 }
@@ -90,13 +90,13 @@ func TestSetProjectVisibility(t *testing.T) {
 func TestSetProjectVisibility_repeatWaitsAgain(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.keep("a", "prj_1", 0)
+	b.add("a", "prj_1", 0)
 	b.replicas.err = errors.New("cut off")
-	require.ErrorIs(t, b.show("prj_1", "team", 1), b.replicas.err)
+	require.ErrorIs(t, b.setVisibility("prj_1", "team", 1), b.replicas.err)
 	require.Zero(t, b.visible(), "the change is stored")
 	changed := b.epoch()
 	b.replicas.err = nil
-	require.NoError(t, b.show("prj_1", "team", 1))
+	require.NoError(t, b.setVisibility("prj_1", "team", 1))
 	require.Equal(t, changed, b.epoch())
 	require.Equal(t, []int64{changed, changed}, b.replicas.awaited)
 }
@@ -110,7 +110,7 @@ func TestSetProjectVisibility_coversConcurrentInserts(t *testing.T) {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	require.NoError(t, b.store(t.Context(), tx, "a", "prj_1", 0))
 	done := make(chan error, 1)
-	go func() { done <- b.show("prj_1", "team", 1) }()
+	go func() { done <- b.setVisibility("prj_1", "team", 1) }()
 	require.Eventually(t, func() bool {
 		return b.count(`pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	}, time.Minute, time.Millisecond, "the change waits for the open insert")

@@ -22,16 +22,16 @@ import (
 )
 
 type bench struct {
-	pool   *pgxpool.Pool
-	keeper *fleet.Liveness
-	nodes  []string
+	pool     *pgxpool.Pool
+	liveness *fleet.Liveness
+	nodes    []string
 }
 
 func newBench(t *testing.T, nodes int) *bench {
 	t.Helper()
 	ids := id.NewSource(clock.Real(), rand.Reader)
 	pool := pgtest.New(t, pgtest.Schema{Name: "jobs", Migrations: db.Migrations}).Pool("jobs")
-	b := &bench{pool: pool, keeper: fleet.NewKeeper(pool, event.NewLog(clock.Real(), ids, "jobs"), 0)}
+	b := &bench{pool: pool, liveness: fleet.NewLiveness(pool, event.NewLog(clock.Real(), ids, "jobs"), 0)}
 	require.NoError(t, pg.InTx(t.Context(), pool, func(ctx context.Context, tx pgx.Tx) error {
 		f := &fleet.Fleet{ID: ids.New(id.Fleet), Name: "f", Kind: fleet.KindAgent, State: fleet.Active, Pools: []string{"cpu"}, CreatedAt: clock.Real().Now()}
 		if err := (fleet.Store{}).Insert(ctx, tx, f); err != nil {
@@ -58,69 +58,69 @@ func (b *bench) state(t *testing.T, nodeID string) string {
 
 func (b *bench) open(t *testing.T, nodeID string) int64 {
 	t.Helper()
-	session, err := b.keeper.Open(t.Context(), fleet.Hello{NodeID: nodeID, Incarnation: "x", Drivers: []string{}, Inventory: fleet.Inventory{CPUs: 4}})
+	session, err := b.liveness.Open(t.Context(), fleet.Hello{NodeID: nodeID, Incarnation: "x", Drivers: []string{}, Inventory: fleet.Inventory{CPUs: 4}})
 	require.NoError(t, err)
 	return session
 }
 
-func TestKeeperNodeLifecycle(t *testing.T) {
+func TestLiveness_nodeLifecycle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
 	node := b.nodes[0]
 	require.EqualValues(t, 1, b.open(t, node))
 	require.Equal(t, fleet.NodeReady, b.state(t, node))
 	later := func(d time.Duration) context.Context { return pg.WithOffset(t.Context(), d) }
-	require.NoError(t, b.keeper.Expire(later(20*time.Second), 30*time.Second))
+	require.NoError(t, b.liveness.Expire(later(20*time.Second), 30*time.Second))
 	require.Equal(t, fleet.NodeReady, b.state(t, node))
-	require.NoError(t, b.keeper.Expire(later(31*time.Second), 30*time.Second))
+	require.NoError(t, b.liveness.Expire(later(31*time.Second), 30*time.Second))
 	require.Equal(t, fleet.NodeLost, b.state(t, node))
 	require.Equal(t, fleet.NodeJoining, b.state(t, b.nodes[1]), "a node that never connected cannot be lost")
 
-	b.keeper.Beat(fleet.Beat{NodeID: node, Session: 1})
-	require.NoError(t, b.keeper.Flush(t.Context()))
+	b.liveness.Beat(fleet.Beat{NodeID: node, Session: 1})
+	require.NoError(t, b.liveness.Flush(t.Context()))
 	require.Equal(t, fleet.NodeReady, b.state(t, node), "one heartbeat brings it back")
 	var events int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM event WHERE subject_id = $1`, node).Scan(&events))
 	require.Equal(t, 3, events, "ready, lost, ready")
 }
 
-func TestKeeperIgnoresOldSessionBeats(t *testing.T) {
+func TestLiveness_Beat_ignoresOldSession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	node := b.nodes[0]
 	require.EqualValues(t, 1, b.open(t, node))
 	require.EqualValues(t, 2, b.open(t, node))
-	require.NoError(t, b.keeper.Expire(pg.WithOffset(t.Context(), time.Minute), 30*time.Second))
-	b.keeper.Beat(fleet.Beat{NodeID: node, Session: 1})
-	require.NoError(t, b.keeper.Flush(t.Context()))
+	require.NoError(t, b.liveness.Expire(pg.WithOffset(t.Context(), time.Minute), 30*time.Second))
+	b.liveness.Beat(fleet.Beat{NodeID: node, Session: 1})
+	require.NoError(t, b.liveness.Flush(t.Context()))
 	require.Equal(t, fleet.NodeLost, b.state(t, node))
-	session, err := b.keeper.Session(t.Context(), node)
+	session, err := b.liveness.Session(t.Context(), node)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, session)
-	_, err = b.keeper.Session(t.Context(), "nod_none")
+	_, err = b.liveness.Session(t.Context(), "nod_none")
 	require.True(t, fault.Is(err, fault.Absent))
 }
 
-func TestKeeper_Flush_storesBeatsTogether(t *testing.T) {
+func TestLiveness_Flush_storesHeartbeatsTogether(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40)
 	for _, n := range b.nodes {
 		session := b.open(t, n)
 		for range 3 {
-			b.keeper.Beat(fleet.Beat{NodeID: n, Session: session})
+			b.liveness.Beat(fleet.Beat{NodeID: n, Session: session})
 		}
 	}
 	ctx := pg.WithOffset(t.Context(), time.Minute)
-	require.NoError(t, b.keeper.Flush(ctx))
+	require.NoError(t, b.liveness.Flush(ctx))
 	var distinct int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(DISTINCT last_seen_at) FROM node`).Scan(&distinct))
 	require.Equal(t, 1, distinct)
-	require.NoError(t, b.keeper.Expire(pg.WithOffset(t.Context(), 80*time.Second), 30*time.Second))
+	require.NoError(t, b.liveness.Expire(pg.WithOffset(t.Context(), 80*time.Second), 30*time.Second))
 	require.Equal(t, fleet.NodeReady, b.state(t, b.nodes[39]))
-	require.NoError(t, b.keeper.Flush(ctx), "an empty batch is not an error")
+	require.NoError(t, b.liveness.Flush(ctx), "an empty batch is not an error")
 }
 
-func TestKeeper_Fenced_onlyNodesWithWork(t *testing.T) {
+func TestLiveness_NodesToFence_onlyNodesWithWork(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
 	for _, n := range b.nodes {
@@ -129,9 +129,9 @@ func TestKeeper_Fenced_onlyNodesWithWork(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), `INSERT INTO work (id, kind, generation, fence, desired, desired_at, spec, pool, gpus, slots, owner_id, project_id, node_id, created_at, updated_at)
 		VALUES ('wrk_1', 'engine', 1, 1, 'running', now(), '', 'cpu', 0, 1, 'u', 'p', $1, now(), now())`, b.nodes[0])
 	require.NoError(t, err)
-	require.NoError(t, b.keeper.Expire(pg.WithOffset(t.Context(), time.Minute), 30*time.Second))
+	require.NoError(t, b.liveness.Expire(pg.WithOffset(t.Context(), time.Minute), 30*time.Second))
 	fenced := func(offset time.Duration) []string {
-		ids, err := b.keeper.NodesToFence(pg.WithOffset(t.Context(), offset), 90*time.Second)
+		ids, err := b.liveness.NodesToFence(pg.WithOffset(t.Context(), offset), 90*time.Second)
 		require.NoError(t, err)
 		return ids
 	}

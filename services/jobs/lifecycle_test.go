@@ -15,7 +15,7 @@ import (
 func nobody() authn.Caller { return authn.Caller{Kind: authn.KindNone} }
 
 // reports reports a lifecycle event, as ingest does.
-func (w *world) reports(j *jobsv1.Job, attempt int32, event string) (*jobspeerv1.ReportLifecycleResponse, error) {
+func (w *harness) reports(j *jobsv1.Job, attempt int32, event string) (*jobspeerv1.ReportLifecycleResponse, error) {
 	return w.runPeer().ReportLifecycle(w.t.Context(), &jobspeerv1.ReportLifecycleRequest{
 		RunId: j.GetRunId(), Attempt: attempt, Event: event, Ts: timestamppb.Now(),
 	})
@@ -23,7 +23,7 @@ func (w *world) reports(j *jobsv1.Job, attempt int32, event string) (*jobspeerv1
 
 func TestJobLifecycle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	a := w.join(w.fleet("cpu"), cpuNode())
 	j := w.submit()
 	require.Equal(t, jobsv1.JobState_JOB_STATE_QUEUED, j.GetState())

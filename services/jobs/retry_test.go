@@ -16,7 +16,7 @@ import (
 
 func TestRetryJobFromCheckpoint(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.catalog.mu.Lock()
 	for _, v := range w.catalog.versions["demo/chat-tiny"] {
 		v.Recipe.Resumable = true
@@ -60,7 +60,7 @@ func TestRetryJobFromCheckpoint(t *testing.T) {
 
 func TestCloneJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Notes = "mine" })
 	member := user("bob", authn.RoleOperator, authn.ProjectRole{Project: "prj_search", Role: authn.ProjectEditor})
@@ -98,7 +98,7 @@ func TestCloneJob(t *testing.T) {
 
 func TestUpdateJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	j := w.submit(func(r *jobsv1.SubmitJobRequest) { r.Spec.Labels = map[string]string{"team": "a", "kind": "x"} })
 	update := func(as authn.Caller, match string, req *jobsv1.UpdateJobRequest) (*jobsv1.Job, error) {
@@ -154,7 +154,7 @@ func TestUpdateJob(t *testing.T) {
 
 func TestListJobsFilters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	member := user("bob", authn.RoleOperator, authn.ProjectRole{Project: "prj_search", Role: authn.ProjectEditor})
 	one := w.submit(func(r *jobsv1.SubmitJobRequest) {
@@ -205,7 +205,7 @@ func ids(jobs []*jobsv1.Job) []string {
 
 func TestPreflightJobReportsEveryGate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newHarness(t)
 	w.fleet("cpu")
 	before := w.rows()
 	preflight := func(change ...func(*jobsv1.SubmitJobRequest)) map[string]string {

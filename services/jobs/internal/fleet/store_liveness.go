@@ -16,8 +16,8 @@ type Beat struct {
 	Session int64
 }
 
-// Beats stores many heartbeats in one statement and ignores those of superseded sessions. It returns the nodes that
-// were lost and are back.
+// Beats stores many heartbeats in one statement and ignores those of superseded sessions. It returns the ids of the
+// nodes that were lost until now.
 func (s Store) Beats(ctx context.Context, tx pgx.Tx, beats []Beat, now time.Time) (back []string, err error) {
 	ids, sessions := make([]string, len(beats)), make([]int64, len(beats))
 	for i, b := range beats {
@@ -44,14 +44,14 @@ func (s Store) Beats(ctx context.Context, tx pgx.Tx, beats []Beat, now time.Time
 	return back, nil
 }
 
-// MarkLost marks nodes as lost that were last seen before seenBefore, and returns them.
+// MarkLost marks the nodes that were last seen before seenBefore as lost, and returns their ids.
 func (s Store) MarkLost(ctx context.Context, tx pgx.Tx, seenBefore, now time.Time) ([]string, error) {
 	rows, err := tx.Query(ctx, `UPDATE node SET state = 'lost', lost_at = $2
 		WHERE state IN ('ready', 'draining', 'unhealthy') AND last_seen_at < $1 RETURNING id`, seenBefore, now)
 	return collectIDs(rows, err)
 }
 
-// LostSince returns the nodes that have been lost since before or earlier and still have work.
+// LostSince returns the ids of the nodes that became lost at the given time or earlier and still have work.
 func (s Store) LostSince(ctx context.Context, q pg.Querier, before time.Time) ([]string, error) {
 	rows, err := q.Query(ctx, `SELECT n.id FROM node n WHERE n.state = 'lost' AND n.lost_at <= $1
 		AND EXISTS (SELECT FROM work w WHERE w.node_id = n.id AND w.released_at IS NULL) ORDER BY n.id`, before)

@@ -67,7 +67,7 @@ func cutLocks(ctx context.Context, t *testing.T, pool *pgxpool.Pool) int64 {
 	return tag.RowsAffected()
 }
 
-func TestElector_Run_oneLeaderAtATime(t *testing.T) {
+func TestLeaderElector_Run_oneLeaderAtATime(t *testing.T) {
 	t.Parallel()
 	pool, clk := one(t), fake()
 	var leading, most atomic.Int64
@@ -97,7 +97,7 @@ func TestElector_Run_oneLeaderAtATime(t *testing.T) {
 	require.EqualValues(t, 1, most.Load())
 }
 
-func TestElector_Run_returnsErrorOfLeadAndReleasesName(t *testing.T) {
+func TestLeaderElector_Run_returnsErrorOfLeadAndReleasesName(t *testing.T) {
 	t.Parallel()
 	pool, clk, broken := one(t), fake(), errors.New("broken")
 	again := make(chan error, 1)
@@ -107,7 +107,7 @@ func TestElector_Run_returnsErrorOfLeadAndReleasesName(t *testing.T) {
 	require.NoError(t, turn(t, clk, 1, again))
 }
 
-func TestElector_Run_panicReleasesName(t *testing.T) {
+func TestLeaderElector_Run_panicReleasesName(t *testing.T) {
 	t.Parallel()
 	pool, clk := one(t), fake()
 	require.PanicsWithValue(t, "boom", func() {
@@ -118,7 +118,7 @@ func TestElector_Run_panicReleasesName(t *testing.T) {
 	require.NoError(t, turn(t, clk, 1, again))
 }
 
-func TestElector_Run_leaderPerNameAndSchema(t *testing.T) {
+func TestLeaderElector_Run_leaderPerNameAndSchema(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, pgtest.Schema{Name: "jobs"}, pgtest.Schema{Name: "registry"})
 	nothing := func(context.Context) error { return nil }
@@ -130,7 +130,7 @@ func TestElector_Run_leaderPerNameAndSchema(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestElector_Run_brokenConnectionEndsLeadership(t *testing.T) {
+func TestLeaderElector_Run_brokenConnectionEndsLeadership(t *testing.T) {
 	t.Parallel()
 	pool, clk := one(t), fake()
 	leads, ended := make(chan struct{}, 1), make(chan error, 1)
@@ -148,7 +148,7 @@ func TestElector_Run_brokenConnectionEndsLeadership(t *testing.T) {
 	require.NoError(t, turn(t, clk, 1, ended))
 }
 
-func TestElector_Run_healthyConnectionKeepsLeadership(t *testing.T) {
+func TestLeaderElector_Run_healthyConnectionKeepsLeadership(t *testing.T) {
 	t.Parallel()
 	pool, clk := one(t), fake()
 	err := elector(pool, clk, "x").Run(t.Context(), func(ctx context.Context) error {
@@ -164,7 +164,7 @@ func TestElector_Run_healthyConnectionKeepsLeadership(t *testing.T) {
 
 // Which error pgx wraps depends on the moment at which the context ends. The test therefore checks the error of the
 // context.
-func TestElector_Run_waitEndsWithContext(t *testing.T) {
+func TestLeaderElector_Run_waitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]error{"cancelled": context.Canceled, "deadline exceeded": context.DeadlineExceeded} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestElector_Run_waitEndsWithContext(t *testing.T) {
 	}
 }
 
-func TestElector_Run_connectionErrorHasName(t *testing.T) {
+func TestLeaderElector_Run_connectionErrorHasName(t *testing.T) {
 	t.Parallel()
 	pool := one(t)
 	pool.Close()
@@ -203,7 +203,7 @@ func TestElector_Run_connectionErrorHasName(t *testing.T) {
 	require.ErrorContains(t, err, "become the leader of x")
 }
 
-func TestElector_Run_usesNoPoolConnection(t *testing.T) {
+func TestLeaderElector_Run_usesNoPoolConnection(t *testing.T) {
 	t.Parallel()
 	pool := one(t)
 	err := elector(pool, fake(), "x").Run(t.Context(), func(context.Context) error {
