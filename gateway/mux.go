@@ -61,8 +61,8 @@ func bind(routes []*router.Route, register func(*runtime.ServeMux) error, option
 func notFound(context.Context, *runtime.ServeMux, runtime.Marshaler, http.ResponseWriter, *http.Request, int) {
 }
 
-// muxOptions returns how the generated handlers read requests and write responses. The edge has picked headers and
-// metadata already, so none pass by themselves.
+// muxOptions returns how the generated handlers read requests and write responses. The gateway itself selects the
+// metadata of the call (middleware.Metadata) and the headers of the response (g.answer), so grpc-gateway forwards none.
 func (g *Gateway) muxOptions() []runtime.ServeMuxOption {
 	none := func(string) (string, bool) { return "", false }
 	return []runtime.ServeMuxOption{

@@ -37,7 +37,7 @@ type Key struct {
 // String returns the key in the form used in folder names and idempotency keys.
 func (k Key) String() string { return fmt.Sprintf("%s.%d.%d", k.WorkID, k.Generation, k.Fence) }
 
-// Before reports whether k is an older execution of the same work than o.
+// Before reports whether k is older than o. Both must be executions of the same work.
 func (k Key) Before(o Key) bool {
 	if k.Fence != o.Fence {
 		return k.Fence < o.Fence

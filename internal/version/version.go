@@ -1,6 +1,6 @@
-// Package version provides the name of the running build. `make build` links the name in (scripts/version.sh). A
-// build without it is named after the commit that the go command recorded, or dev if it recorded none. The same commit
-// always has the same name.
+// Package version provides the name of the running build. `make build` links the name in (scripts/version.sh). Any
+// other build is named dev-<commit> after the commit that the go command recorded, or dev if it recorded none. The
+// suffix -dirty means uncommitted changes.
 package version
 
 import "runtime/debug"

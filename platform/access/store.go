@@ -34,7 +34,8 @@ func note(ctx context.Context, tx pgx.Tx, c VisibilityChange) (VisibilityChange,
 	return newest, nil
 }
 
-// follow sets the visibility of up to batch rows of the table that have an older version. It returns their number.
+// follow applies c to rows of its project in the table whose visibility is older than c, to at most batch of them. It
+// returns the number of changed rows.
 func follow(ctx context.Context, tx pgx.Tx, table string, c VisibilityChange, batch int) (int, error) {
 	name := pgx.Identifier{table}.Sanitize()
 	tag, err := tx.Exec(ctx, `UPDATE `+name+` SET visibility = $2, visibility_version = $3 WHERE id IN (

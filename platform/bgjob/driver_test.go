@@ -63,7 +63,7 @@ func newStop() (s *stop, requestStop, end context.CancelFunc) {
 	return s, requestStop, end
 }
 
-// River makes each of these calls with a context that does not end with the stop.
+// River does not cancel the context of these calls when the client stops, so the driver must end them.
 func TestExecutor_callsEndWithClient(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

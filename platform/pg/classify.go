@@ -64,7 +64,7 @@ func classifyState(state string, err error) error {
 	case codeLockWait:
 		return unavailable("database_busy", "another request is changing the resource").Wrap(err)
 	case codeBadByte, codeBadUnicode, codeBadJSONText, codeTooLong:
-		return fault.New(fault.Refused, "bad_text", "a text contains characters that cannot be stored or is too long").Wrap(err)
+		return fault.New(fault.Refused, "bad_text", "a text is too long or contains characters that cannot be stored").Wrap(err)
 	}
 	if lostState(state) {
 		return unavailable("database_unreachable", "the database is unreachable").Wrap(err)

@@ -85,7 +85,8 @@ func TestReseal_valuesOfFormerKey(t *testing.T) {
 	require.Equal(t, 451, n)
 }
 
-// A value that was swapped or encrypted with another key is reported. The other values are changed nevertheless.
+// A value that was copied from another row, or encrypted with a key that the ring lacks, is reported. The other values
+// are encrypted again nevertheless.
 func TestReseal_reportsUndecryptableValues(t *testing.T) {
 	t.Parallel()
 	p := open(t)

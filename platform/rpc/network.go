@@ -36,7 +36,7 @@ type Network interface {
 	Dial(service string) (*grpc.ClientConn, error)
 }
 
-// Listener accepts connections with a verified identity of the peer.
+// Listener accepts connections. The server verifies the identity of the peer in the handshake.
 type Listener struct {
 	net.Listener
 	handshake func(net.Conn) (net.Conn, *link, error)

@@ -27,8 +27,8 @@ func clientSecret(s *setting.Settings) func(context.Context) (secret.String, err
 	return func(ctx context.Context) (secret.String, error) { return s.Reveal(ctx, setting.OIDCClientSecret) }
 }
 
-// registerSettings registers the services of settings, maintenance and the agent's self-check on a server. It also
-// registers AuthService, whose configuration contains the public settings.
+// registerSettings registers the services of settings, maintenance and the test of the diagnosis agent's model. It also
+// registers AuthService, because GetConfig returns the public settings.
 func (s *Service) registerSettings(r grpc.ServiceRegistrar, public authv1.AuthServiceServer) {
 	authv1.RegisterSettingServiceServer(r, &setting.Server{Settings: s.settings})
 	configured := maintenance.ConfigServer{AuthServiceServer: public, Desk: s.mode}

@@ -88,7 +88,7 @@ func (f *codeFile) callee(call *ast.CallExpr) string {
 	return ""
 }
 
-// declared returns the name that callee returns for calls of the function.
+// declared returns the name of a declared function, in the form in which codeFile.callee names its calls.
 func (f *codeFile) declared(fn *ast.FuncDecl) string {
 	if fn.Recv != nil {
 		return f.pkg + ".method." + fn.Name.Name

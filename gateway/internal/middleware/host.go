@@ -36,7 +36,7 @@ func ParseHosts(publicURL string, further []string) (Hosts, error) {
 func (h Hosts) Check(r *http.Request) *fault.Error {
 	name := hostname(r.Host)
 	_, err := netip.ParseAddr(name)
-	// HTTP/1.0 clients send no host; browsers always send one.
+	// A request without a host (HTTP/1.0) passes, because its name has no dot. Browsers always send a host.
 	if err == nil || !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || h.known[name] {
 		return nil
 	}

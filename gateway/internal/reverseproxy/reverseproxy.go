@@ -36,8 +36,8 @@ import (
 const (
 	dialTimeout  = 5 * time.Second
 	writeTimeout = 60 * time.Second
-	// smallBody is the largest body, in bytes, that is read into memory before the request is sent. Otherwise net/http's
-	// server and transport both read the body when the response starts early (golang/go#40747).
+	// smallBody is the largest body, in bytes, that is read into memory before the request is sent, so that net/http's
+	// server and transport do not both read it when the response starts early (golang/go#40747).
 	smallBody = 1 << 20
 	// smallTime is how long a small body may take, because it occupies memory before the caller is checked.
 	smallTime = 30 * time.Second

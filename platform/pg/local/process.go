@@ -35,7 +35,7 @@ func asSelf() *identity {
 // inNamespace runs the programs in a user namespace that maps root to nobody. It needs no account and no additional
 // rights, and the files keep their owner.
 func inNamespace() *identity {
-	return &identity{name: "namespace", owner: 0, attr: func() *syscall.SysProcAttr {
+	return &identity{name: "nobody in a user namespace", owner: 0, attr: func() *syscall.SysProcAttr {
 		mapping := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: 0, Size: 1}}
 		return &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: mapping, GidMappings: mapping}
 	}}

@@ -5,7 +5,8 @@
 // It promises:
 //   - Bootstrap and Up may run again at any time, concurrently and after a crash;
 //   - a server can check with read-only access whether its schema is complete;
-//   - equal seeds give equal passwords, and Postgres receives only their verifiers;
+//   - the same seed (RoleConfig.Seed) always gives the roles the same passwords, and Postgres receives only the SCRAM
+//     verifiers of the passwords;
 //   - a role has access only to its own schema.
 package migrate
 

@@ -39,7 +39,7 @@ func Main(ctx context.Context, args []string, clk clock.Clock, errOut io.Writer)
 	f.SetOutput(errOut)
 	f.Usage = func() { fmt.Fprint(errOut, usage) }
 	dir := f.String("dir", "/etc/signalbox", "folder of the installation's settings")
-	group := f.String("group", "", "group of the services, which may read the files")
+	group := f.String("group", "", "Unix group that may read the shared files; prefix of the groups of the other files")
 	root := f.String("root", "", "root folder of the installation to prepare")
 	adminFile := f.String("admin-url-file", "", "file with the URL of a Postgres role that may create databases and roles")
 	name := f.String("name", "signalbox", "name of the database")

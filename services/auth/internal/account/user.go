@@ -28,7 +28,7 @@ const (
 	LoginOIDC = "oidc"
 )
 
-// SubjectKind is the target kind of accounts in the audit log.
+// SubjectKind is the target kind of audit entries about accounts.
 const SubjectKind = "account"
 
 // User is an account as admins see it.

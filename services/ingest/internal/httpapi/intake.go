@@ -39,7 +39,8 @@ type Storer interface {
 
 // Marks knows which numbered requests are stored.
 type Marks interface {
-	// Claim binds a number to a body and reports whether that request is stored.
+	// Claim records the digest of the body of the request with this key. It reports whether that request is already
+	// stored.
 	Claim(ctx context.Context, runID, stream string, key groupcommit.Key, digest groupcommit.Digest) (stored bool, err error)
 	Watermark(ctx context.Context, runID string) (map[string]map[string]int64, error)
 }

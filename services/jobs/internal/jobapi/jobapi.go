@@ -3,16 +3,15 @@
 // It promises:
 //   - A job that the caller may not see looks like one that does not exist. A caller who may see a job but not change
 //     it is refused.
-//   - Every field of the API is filled.
-//   - A submission that passes every gate is stored as a job, a run, an event and an audit record in one transaction.
+//   - A response sets every field that applies to the job.
+//   - A submission that passes every gate (package admission) is stored as a job, a run, an event and an audit record in one transaction.
 //     A submission that is refused or fails leaves nothing behind.
 //   - A repeated request with the same Idempotency-Key gets the first response.
 //   - A watch that is resumed on any replica sends the same changes under the same numbers, each once and in order, up
 //     to the change that ended the job.
 //
 // admit.go runs the gates and stores the job; lookups_proto.go implements the lookups of the gates; retry.go submits the
-// spec of an existing job; watch.go streams. jobapi.go is pure and defines which fields of a job can be changed. Only
-// server*.go and *_proto.go use proto.
+// spec of an existing job; watch.go streams. jobapi.go does no I/O and defines which fields of a job can be changed.
 package jobapi
 
 import (

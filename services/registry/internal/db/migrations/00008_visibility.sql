@@ -7,8 +7,8 @@ CREATE TABLE project_visibility (
     version    bigint NOT NULL CHECK (version > 0)
 );
 
--- A row that is resolved before a change of visibility and stored after it gets the newest visibility. A change takes this
--- lock exclusively and so sees every row stored before it (platform/access).
+-- If a project's visibility changes between the lookup for a new row and the insert of the row, the row gets the newest
+-- visibility. A change takes the trigger's lock exclusively and so sees every row inserted before (platform/access).
 -- +goose StatementBegin
 CREATE FUNCTION follow_project_visibility() RETURNS trigger
 LANGUAGE plpgsql SET search_path = registry, pg_temp AS $$
