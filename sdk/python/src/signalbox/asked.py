@@ -1,7 +1,7 @@
 """Signals of the control plane to a training run: save a checkpoint, pause, stop.
 
-When the training first checks for a signal, a thread starts that waits for signals. If the training never
-checks, no request is sent, and the control plane therefore knows that it cannot pause the running process.
+The first time that the training checks for a signal, it starts a thread that waits for signals. If the training
+never checks, no request is sent, which shows the control plane that it cannot pause the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NONE, CHECKPOINT, PAUSE, STOP = "none", "checkpoint", "pause", "stop"
 
 
 class Paused(SystemExit):
-    """Ends the process with status 0: the checkpoint is stored and the run is paused."""
+    """The checkpoint is stored and the run is paused. Ends the process with status 0."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -127,7 +127,7 @@ class Asked:
                 self._hear(_read(reply))
                 continue
             if not reply.transient:
-                break  # the run is over, or the control plane has no signals
+                break  # the run has ended, or the control plane does not support signals
             failures += 1
             time.sleep(max(backoff(self._policy, failures, draw()), reply.retry_after or 0.0))
         transport.close()
@@ -142,7 +142,7 @@ class Asked:
 
 
 class Unasked:
-    """Replaces Asked without a control plane: there are no signals."""
+    """Replaces Asked if there is no control plane. It never has a signal."""
 
     def now(self) -> Signal:
         """Return no signal."""
@@ -164,7 +164,7 @@ class Unasked:
 
 
 def _read(reply: Reply) -> Signal:
-    """Return the signal in a response, or the signal none if the response cannot be parsed."""
+    """Return the signal in a response, or the signal `none` if the response cannot be parsed."""
     try:
         found = json.loads(reply.body)
     except ValueError:

@@ -2,7 +2,7 @@
 
 Reports of a stream are sent in the order of the calls, one request at a time. Streams do not wait for each
 other, except lifecycle and artifact: they wait until all earlier reports are settled (delivered or refused).
-Not thread-safe: used under the outbox's lock.
+The classes are not thread-safe; the outbox uses them with its lock held.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Backlog:
         return body(self.spool.run_id, batch.stream, fragments)
 
     def answered(self, lane: Lane, status: int) -> None:
-        """Settle the lane's first request and record that."""
+        """Mark the lane's first request as settled, also in the spool."""
         batch = lane.batches.popleft()
         lane.failures, lane.not_before = 0, 0.0
         # If the disk is full, the record is lost: a replay then repeats the request, which is harmless.

@@ -41,8 +41,8 @@ class UndeliveredError(SignalboxError):
     def __init__(self, records: int, spool: str, cause: Optional[str]) -> None:
         why = f" (last fault: {cause})" if cause else ""
         super().__init__(
-            f"{records} report(s) were not delivered{why}; they are kept in {spool}: "
-            f"python -m signalbox flush {spool}"
+            f"{records} report(s) were not delivered{why}; they are in {spool}; "
+            f"deliver them with python -m signalbox flush {spool}"
         )
         self.records = records
         self.spool = spool

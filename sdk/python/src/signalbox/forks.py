@@ -18,7 +18,7 @@ _held: List["Outbox"] = []
 
 
 def watch(outbox: Outbox) -> None:
-    """Lock and reset this outbox at forks as long as it exists."""
+    """Lock this outbox during each fork and reset it in the child, as long as the outbox exists."""
     _open.add(outbox)
 
 

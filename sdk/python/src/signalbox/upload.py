@@ -1,4 +1,4 @@
-"""The upload by signed URL: request a URL, PUT the bytes, return the object URI."""
+"""Upload a file through a signed URL: request the URL, PUT the bytes, return the object URI."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def _ticket(reply: Reply) -> Dict[str, Any]:
     except ValueError:
         ticket = None
     if not isinstance(ticket, dict) or not ticket.get("url") or not ticket.get("object_uri"):
-        raise SignalboxError("artifact/upload-url returned no url or object_uri")
+        raise SignalboxError("the response of artifact/upload-url has no url or no object_uri")
     return ticket
