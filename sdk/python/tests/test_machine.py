@@ -44,7 +44,7 @@ def test_picture_describes_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     assert None not in found.values() and "torch" not in found
 
 
-def test_git_outside_a_checkout_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_outside_a_checkout_returns_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.chdir(tmp_path)
     assert machine.git() is None

@@ -86,7 +86,7 @@ def test_split_with_an_empty_side_is_rejected(rows: list[data.Row], share: float
         data.split(rows, share, 0)
 
 
-def test_encoded_answers_start_in_the_same_column() -> None:
+def test_encode_aligns_prompts_and_targets() -> None:
     encoded = data.encode([data.Row("1+1?", "2"), data.Row("70+41?", "111")], 128)
     prompt, longer = chat.prompt_ids("1+1?"), chat.prompt_ids("70+41?")
     assert encoded.padding.tolist() == [2, 0]

@@ -65,7 +65,7 @@ def disagreements(
     return differing, ties
 
 
-def test_greedy_answers_agree_on_held_out_pairs(trained: Trained, engine: Engine) -> None:
+def test_engine_agrees_with_numpy_on_held_out_pairs(trained: Trained, engine: Engine) -> None:
     assert 0.02 < trained.score < 1, "the model must give correct and wrong answers"
     differing, ties = disagreements(trained.model, trained.held_out, engine, drawn(trained.held_out, 200))
     print(f"{len(trained.held_out)} held-out pairs, exact match {trained.score:.3f}, ties: {ties}")

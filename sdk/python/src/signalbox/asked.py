@@ -142,7 +142,7 @@ class Asked:
 
 
 class Unasked:
-    """Replaces Asked if there is no control plane. It never has a signal."""
+    """Replaces `Asked` if there is no control plane. It never has a signal."""
 
     def now(self) -> Signal:
         """Return no signal."""
