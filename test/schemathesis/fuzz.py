@@ -118,15 +118,14 @@ class Run:
         if chosen:
             self.operations = [o for o in self.operations if chosen in self.id(o)]
         self.operations.sort(key=self.turn)
-        #: The operations that receive random requests, one in `share`. Every operation receives its valid request.
+        #: The operations that receive random requests: one in `share`. All operations receive their valid request.
         count = -(-len(self.operations) // share)
         self.drawn = {self.id(o) for o in random.Random(drawn_by).sample(self.operations, count)}
         self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
         self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
         self.shown: dict[str, str] = {}
-        #: The path variables in the valid request of each operation, and the variables that random requests may use
-        #: again.
+        #: The path variables of the valid request of each operation, and those that random requests may reuse.
         self.variables: dict[str, dict[str, str]] = {}
         self.real: dict[str, dict[str, str]] = {}
         #: The number of operations that were skipped because the time limit was reached.

@@ -247,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         control, name = self.server.control, urlsplit(self.path).path.rpartition("/")[2]
         fault = control.fault("put")
-        if fault in ("drop", "413"):  # with or without a response, before the body was read
+        if fault in ("drop", "413"):  # both close the connection before the body is read
             self.close_connection = True
             return self._drop() if fault == "drop" else self._answer(413, {"detail": "too large"})
         body = self.rfile.read(int(self.headers["Content-Length"]))

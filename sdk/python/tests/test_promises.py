@@ -1,4 +1,4 @@
-"""The duties of a caller by the specification: raise errors of all routes except the log, one body for each key."""
+"""The specification's rules for callers: raise errors of all routes except the log; one body for each key."""
 
 from __future__ import annotations
 

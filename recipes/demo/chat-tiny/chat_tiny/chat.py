@@ -5,7 +5,7 @@ from __future__ import annotations
 from chat_tiny import tokenizer
 
 # The generation prompt is an expression, not text, because Jinja drops the last
-# newline of a template. Without it, the prompt would differ from the training's.
+# newline of a template: with text, engines would get a different prompt than in training.
 TEMPLATE = (
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"

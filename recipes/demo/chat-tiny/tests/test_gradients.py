@@ -1,6 +1,6 @@
 """Compare the backward pass with finite differences.
 
-The derivative by every parameter is checked in float64 with central differences.
+The derivative with respect to each parameter is checked in float64 with central differences.
 For each tensor, the largest error divided by the largest numeric derivative must
 be at most 1e-4.
 """
@@ -35,7 +35,7 @@ def make_case() -> tuple[Transformer, Batch]:
 
 
 def numeric(model: Transformer, batch: Batch) -> Params:
-    """Return the derivatives of the loss by every parameter, from central differences."""
+    """Return the derivatives of the loss with respect to all parameters, from central differences."""
     found = Params.zeros(CONFIG, np.float64)
     flat = model.params.flat
     for i in range(flat.size):

@@ -29,7 +29,7 @@ class Paused(SystemExit):
 
 
 class Signal(NamedTuple):
-    """A signal and its `id`. At `deadline` the platform acts even if the training has not acknowledged the signal."""
+    """A signal with its id. At `deadline` the platform acts even if the training has not acknowledged the signal."""
 
     signal: str = NONE
     id: str = ""
@@ -40,7 +40,7 @@ Callback = Callable[[Signal], None]
 
 
 class Asked:
-    """Stores the current signal, which a thread receives. Safe to use from several threads."""
+    """Receives signals on a thread and stores the current one. Safe to use from several threads."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
         self._config = config
@@ -48,18 +48,18 @@ class Asked:
         self._lock = threading.Lock()
         self._now = Signal()
         self._answered = ""
-        self._pid = 0  # process that owns the waiting thread
+        self._pid = 0  # id of the process in which the thread runs
         self._ended = False
         self._callbacks: List[Callback] = []
 
     def now(self) -> Signal:
-        """Return the unacknowledged signal; the first call starts the waiting thread."""
+        """Return the current signal unless it was acknowledged. The first call starts the thread."""
         self._start()
         with self._lock:
             return Signal() if self._now.id == self._answered else self._now
 
     def call(self, callback: Callback) -> None:
-        """Call `callback` with every new signal, on the waiting thread."""
+        """Call `callback` with every new signal, on the thread that receives signals."""
         with self._lock:
             self._callbacks.append(callback)
         self._start()
@@ -69,7 +69,7 @@ class Asked:
         return self._now.signal == PAUSE
 
     def answer(self, asked: Signal) -> Signal:
-        """Acknowledge a signal and return the next one. Raises if the control plane refuses the acknowledgement."""
+        """Acknowledge a signal and return the next one. Raises IngestError if the control plane refuses that."""
         body = encode({"run_id": self._config.run_id, "id": asked.id})
         transport = Transport(self._config, self._policy.request_timeout)
         deadline = time.monotonic() + self._policy.settle_timeout
@@ -93,7 +93,7 @@ class Asked:
             transport.close()
 
     def end(self) -> None:
-        """Stop waiting."""
+        """Stop receiving signals."""
         self._ended = True
 
     def _took(self, answered: Signal, then: Signal) -> Signal:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Predicate = Callable[[], bool]
 
 _open: "weakref.WeakSet[Outbox]" = weakref.WeakSet()
-_turn = threading.Lock()  # two threads may fork at once
+_turn = threading.Lock()  # held during a fork, because two threads may fork at once
 _held: List["Outbox"] = []
 
 

@@ -35,7 +35,7 @@ class Outbox:
         self.cond = threading.Condition()
         self.backlogs: List[Backlog] = []  # adopted backlogs first, the backlog of this process last
         self.refused: List[IngestError] = []
-        self.closed_by: Optional[IngestError] = None  # the token itself was refused
+        self.closed_by: Optional[IngestError] = None  # set if the control plane refused the token
         self.fault: Optional[str] = None  # the last network error
         self.paused_until = 0.0
         self.outages = 0  # consecutive failures to reach the server
@@ -125,7 +125,7 @@ class Outbox:
                 raise self.refused[self._raised - 1]
 
     def close(self) -> int:
-        """Stop the sender and release the spools. Delete those that are fully delivered.
+        """Stop the sender and release the spools. Delete the spools whose reports are all settled.
 
         Return the number of unsettled reports.
         """
@@ -177,7 +177,7 @@ class Outbox:
             self.warn(f"{words}; reports are kept in {self.root} and will be sent again")
 
     def retire(self, backlog: Backlog) -> None:
-        """Delete the spool of an adopted writer that is fully delivered."""
+        """Delete the spool of an adopted writer whose reports are all settled."""
         self.backlogs.remove(backlog)
         backlog.spool.close(remove=True)
 

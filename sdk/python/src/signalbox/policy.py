@@ -31,6 +31,6 @@ def draw() -> float:
 
 
 def backoff(policy: Policy, failures: int, drawn: float) -> float:
-    """Return the seconds before attempt `failures` + 1, with full jitter; `drawn` is uniform in [0, 1)."""
+    """Return the seconds to wait after this number of failures, with full jitter. `drawn` is uniform in [0, 1)."""
     ceiling = min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 30))
     return ceiling * drawn

@@ -79,7 +79,7 @@ class _Scan:
         self.damaged = 0
 
     def segment(self, number: int) -> None:
-        """Read one file; an incomplete last line is truncated."""
+        """Read one segment file. Remove its last line if it is incomplete."""
         segment = Segment(self.spool.folder, number)
         self.spool.segments[number] = segment
         offset = 0

@@ -24,7 +24,7 @@ FIGURES: Tuple[Tuple[str, str, float], ...] = (
     ("power.draw", "power", 1.0),
     ("temperature.gpu", "temp", 1.0),
 )
-SECTOR = 512  # bytes, on every disk
+SECTOR = 512  # bytes; /proc/diskstats uses this size for all disks
 
 
 class Probe:

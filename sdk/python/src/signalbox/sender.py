@@ -106,7 +106,7 @@ class Sender:
             box.cond.notify_all()
 
     def _ask(self, adopted: List[Backlog]) -> None:
-        """Skip requests that ended writers delivered but did not record as delivered."""
+        """Get the watermarks of adopted writers, and skip the requests that the control plane has already stored."""
         box = self._box
         try:
             reply = self._transport.get("watermark", {"run_id": box.config.run_id})

@@ -60,7 +60,7 @@ class Online:
         return self.box.put(stream, items)
 
     def settle(self, n: int) -> None:
-        """Wait for delivery, through a restart of the control plane."""
+        """Wait for delivery, even if the control plane restarts meanwhile."""
         self.box.settle(n, self._policy.settle_timeout)
 
     def check(self) -> None:

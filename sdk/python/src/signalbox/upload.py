@@ -17,12 +17,12 @@ from .wire import detail
 
 # A signed URL may expire or become invalid when its issuer restarts. After this many refusals the upload fails.
 REFUSALS = 3
-# The slowest speed, in bytes per second, at which the store may verify an upload before it responds.
+# The store verifies an upload before it responds. The timeout allows for this speed, in bytes per second.
 SLOWEST = 20e6
 
 
 class Upload:
-    """Uploads one file to the object store, through restarts of the control plane."""
+    """Uploads one file to the object store, even if the control plane restarts meanwhile."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
         self._config = config
