@@ -1,7 +1,6 @@
 // Command wording checks that comments, docstrings, messages, documents and test names are in plain English, by the
 // word list of docs/contributing/go-style.md. It prints each finding as file:line with better words, and exits with
-// status 1 if there is any. With -sample it prints randomly selected comments and messages instead, for a person to
-// read.
+// status 1 if there is any. With -sample it prints random comments and messages instead, for a person to read.
 //
 //	wording [-allow FILE] ROOT
 //	wording -sample SEED ROOT
