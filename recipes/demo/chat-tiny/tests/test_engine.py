@@ -110,7 +110,7 @@ def test_launcher_interface(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("flags", "status", "words"),
     [
-        (["--model", "{absent}"], 2, "no model file"),
+        (["--model", "{absent}"], 2, "absent does not exist"),
         (["--model", "{junk}"], 1, "the engine did not start"),
         (["--model", "{junk}", "--exact", "--parallel", "2"], 2, "--exact needs exactly one slot"),
         (["--model", "{junk}", "--api-key-file", "{absent}"], 1, "cannot read the key file"),

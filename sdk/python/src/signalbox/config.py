@@ -36,10 +36,10 @@ class Config(NamedTuple):
             return self.endpoint
         try:
             with open(self.endpoint_file, encoding="ascii") as file:
-                told = file.read(MOST).strip().rstrip("/")
+                found = file.read(MOST).strip().rstrip("/")
         except (OSError, ValueError):
             return self.endpoint
-        return told if _usable(told) else self.endpoint
+        return found if _usable(found) else self.endpoint
 
 
 def load(env: Mapping[str, str]) -> Config:

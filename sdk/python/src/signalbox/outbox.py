@@ -68,7 +68,7 @@ class Outbox:
                     left_alone.append(name)
                     continue
                 if left.damaged:
-                    self.warn(f"{left.damaged} report(s) in {left.spool.folder} are damaged")
+                    self.warn(f"{left.damaged} report(s) in {left.spool.folder} are damaged and cannot be delivered")
                 backlog = Backlog.restore(left, self.policy)
                 found += backlog.owed()
                 own = 1 if self.own is not None else 0

@@ -188,9 +188,9 @@ class Run:
 
     def nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """Report the hardware of the nodes of a run, each as {rank, host, gpus, ib, cpu, mem_gb}."""
-        told = [dict(node) for node in nodes]
-        if told:
-            self._report("environment_nodes", [(encode(finite({"nodes": told})), 1)])
+        found = [dict(node) for node in nodes]
+        if found:
+            self._report("environment_nodes", [(encode(finite({"nodes": found})), 1)])
 
     def benchmark(self, name: str, metric: str, value: float, **fields: Any) -> None:
         """Report an external score. Optional fields are version, n, stderr, config_digest and samples_uri."""
