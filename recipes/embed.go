@@ -1,10 +1,8 @@
-// Package recipes is the built-in recipe catalog.
+// Package recipes embeds the built-in recipes.
 //
-// It owns the recipes' files as they stand in this folder and hands them out as
-// one read-only file system: a folder namespace/name for each recipe, with its
-// manifest recipe.json, its requirements.lock and its code. Tests, sources of
-// the locks and Python's caches are never part of it: every pattern names the
-// files it means, so that a recipe's digest depends on the recipe alone.
+// It provides their files as one read-only file system. Each recipe has a folder namespace/name with its manifest
+// recipe.json, its requirements.lock and its code. The patterns exclude tests, the sources of the lock files and
+// Python's caches, so that they do not change a recipe's digest.
 package recipes
 
 import (
@@ -12,7 +10,7 @@ import (
 	"io/fs"
 )
 
-// Manifest is the name of the file that describes a recipe, in its folder.
+// Manifest is the name of the file in a recipe's folder that describes the recipe.
 const Manifest = "recipe.json"
 
 //go:embed custom/custom/recipe.json custom/custom/requirements.lock
@@ -20,5 +18,5 @@ const Manifest = "recipe.json"
 //go:embed demo/chat-tiny/make_dataset.py demo/chat-tiny/chat_tiny/*.py
 var catalog embed.FS
 
-// FS gives the catalog: namespace/name/recipe.json and what stands beside it.
+// FS returns the embedded files. The paths begin with namespace/name.
 func FS() fs.FS { return catalog }

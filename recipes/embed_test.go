@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-dev/signalbox/recipes"
 )
 
-// manifest is what every recipe.json must say.
+// manifest contains the fields that every recipe.json must have.
 type manifest struct {
 	API         string `json:"api"`
 	Name        string `json:"name"`
@@ -40,7 +40,7 @@ type manifest struct {
 	State     string `json:"state"`
 }
 
-// load reads the manifest of the recipe in dir and says what is wrong with it.
+// load reads the manifest of the recipe in dir. If the manifest is invalid, it returns an error with all problems.
 func load(catalog fs.FS, dir string) (manifest, error) {
 	var m manifest
 	raw, err := fs.ReadFile(catalog, path.Join(dir, recipes.Manifest))
@@ -53,29 +53,29 @@ func load(catalog fs.FS, dir string) (manifest, error) {
 	return m, errors.Join(facts(m, dir), files(catalog, m, dir))
 }
 
-// facts checks what the manifest says of itself.
+// facts checks the values of the manifest's fields.
 func facts(m manifest, dir string) error {
 	checks := map[string]bool{
-		"api is service/v1":               m.API == "service/v1",
-		"name is the folder":              m.Name == dir,
-		"version has three numbers":       regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(m.Version),
-		"title and description are there": m.Title != "" && m.Description != "",
-		"framework is named":              m.Framework.Name != "" && m.Framework.RuntimeID != "",
-		"params_schema is of an object":   m.ParamsSchema.Type == "object" && m.ParamsSchema.AdditionalProperties != nil,
-		"resumable is stated":             m.Resumable != nil,
-		"state is active":                 m.State == "active",
-		"only custom has no entrypoint":   (len(m.Entrypoint) == 0) == (dir == "custom/custom"),
+		"api must be service/v1":                          m.API == "service/v1",
+		"name must be that of the folder":                 m.Name == dir,
+		"version must have three numbers":                 regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(m.Version),
+		"title and description must not be empty":         m.Title != "" && m.Description != "",
+		"framework must have a name and a runtime_id":     m.Framework.Name != "" && m.Framework.RuntimeID != "",
+		"params_schema must be the schema of an object":   m.ParamsSchema.Type == "object" && m.ParamsSchema.AdditionalProperties != nil,
+		"resumable must be set":                           m.Resumable != nil,
+		"state must be active":                            m.State == "active",
+		"entrypoint must be empty only for custom/custom": (len(m.Entrypoint) == 0) == (dir == "custom/custom"),
 	}
 	var wrong []error
-	for what, holds := range checks {
+	for rule, holds := range checks {
 		if !holds {
-			wrong = append(wrong, fmt.Errorf("%s: not so: %s", dir, what))
+			wrong = append(wrong, fmt.Errorf("%s: %s", dir, rule))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// files checks that the files which the manifest names are in the catalog.
+// files checks that the catalog contains the files that the manifest names.
 func files(catalog fs.FS, m manifest, dir string) error {
 	named := []string{m.Requirements}
 	if len(m.Entrypoint) == 3 && m.Entrypoint[1] == "-m" {
@@ -84,13 +84,13 @@ func files(catalog fs.FS, m manifest, dir string) error {
 	var missing []error
 	for _, name := range named {
 		if _, err := fs.Stat(catalog, path.Join(dir, name)); err != nil {
-			missing = append(missing, fmt.Errorf("named file: %w", err))
+			missing = append(missing, fmt.Errorf("find a file of the manifest: %w", err))
 		}
 	}
 	return errors.Join(missing...)
 }
 
-func TestEveryRecipeIsComplete(t *testing.T) {
+func TestRecipesAreComplete(t *testing.T) {
 	t.Parallel()
 	found, err := fs.Glob(recipes.FS(), "*/*/"+recipes.Manifest)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestEveryRecipeIsComplete(t *testing.T) {
 	}
 }
 
-// damaged is the catalog with one file replaced, or gone where content is nil.
+// damaged is the catalog with the content of one file replaced. If content is nil, the file is missing.
 type damaged struct {
 	fs.FS
 	name    string
@@ -125,7 +125,7 @@ func (d damaged) Stat(name string) (fs.FileInfo, error) {
 	return fs.Stat(d.FS, name)
 }
 
-func TestADamagedRecipeIsFound(t *testing.T) {
+func TestDamagedRecipeIsDetected(t *testing.T) {
 	t.Parallel()
 	const dir = "demo/chat-tiny"
 	whole, err := fs.ReadFile(recipes.FS(), dir+"/recipe.json")
@@ -139,11 +139,11 @@ func TestADamagedRecipeIsFound(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"not JSON":          {"recipe.json", []byte("{"), "parse manifest"},
-		"other name":        {"recipe.json", replaced(`"demo/chat-tiny"`, `"demo/other"`), "name is the folder"},
-		"no runtime":        {"recipe.json", replaced(`"numpy-cpu-py311"`, `""`), "framework is named"},
-		"lock not there":    {"requirements.lock", nil, "requirements.lock"},
-		"program not there": {"chat_tiny/train.py", nil, "chat_tiny/train.py"},
+		"not JSON":        {"recipe.json", []byte("{"), "parse manifest"},
+		"other name":      {"recipe.json", replaced(`"demo/chat-tiny"`, `"demo/other"`), "name must be that of the folder"},
+		"no runtime":      {"recipe.json", replaced(`"numpy-cpu-py311"`, `""`), "framework must have a name"},
+		"missing lock":    {"requirements.lock", nil, "requirements.lock"},
+		"missing program": {"chat_tiny/train.py", nil, "chat_tiny/train.py"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestADamagedRecipeIsFound(t *testing.T) {
 	}
 }
 
-func TestTheCatalogHoldsEveryModuleAndNothingElse(t *testing.T) {
+func TestCatalogContainsAllModulesAndNoOtherFiles(t *testing.T) {
 	t.Parallel()
 	var embedded []string
 	require.NoError(t, fs.WalkDir(recipes.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -177,7 +177,7 @@ func TestTheCatalogHoldsEveryModuleAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestHyperparametersAreBoundedAndHaveDefaults(t *testing.T) {
+func TestHyperparametersHaveBoundsAndDefaults(t *testing.T) {
 	t.Parallel()
 	m, err := load(recipes.FS(), "demo/chat-tiny")
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ digest=$(find sdk/python recipes services/ingest/internal/evaluation scripts/pyt
   -name '.*' -prune -o -name __pycache__ -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)
 passed=$PWD/.cache/python-test-$digest${TEST_LONG:+-long}
 if [ -f "$passed" ]; then echo "ok (cached)"; exit 0; fi
-# Python keeps compiled modules outside the source folders.
+# Python stores compiled modules outside the source folders.
 export OMP_NUM_THREADS=1 PYTHONPYCACHEPREFIX=$PWD/.cache/pycache
 sdk=$(scripts/tools/venv.sh sdk sdk/python/requirements-dev.lock)
 (cd sdk/python && PYTHONPATH=src "$sdk" -m pytest -q -p no:cacheprovider tests && "$sdk" -m mypy --no-incremental --strict src)

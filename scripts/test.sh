@@ -91,15 +91,15 @@ gotest() { # NAME ARGUMENT...: run go test and print the progress by package
   env "${compiler[@]}" go test -json -vet=off -exec 'env -u GOGC -u GOMEMLIMIT' "${flags[@]}" "$@" 2>&1 |
     python3 scripts/progress.py "$log/$name.times"
 }
-# Tests write the SQL statements that they run into this folder, for the last part. It is kept, because Go does not run
-# unchanged packages again. A new folder has a new name, which makes all of them run.
+# Tests write the SQL statements that they run into this folder, for the last part. The folder is kept between runs,
+# because Go does not repeat the tests of unchanged packages. A new folder has a new name, so Go repeats all tests.
 PGTEST_STATEMENTS=$(find "$PWD/.cache" -maxdepth 1 -name 'sql.*' -print -quit)
 if [ -z "$PGTEST_STATEMENTS" ]; then PGTEST_STATEMENTS=$(mktemp -d "$PWD/.cache/sql.XXXXXX"); fi
 export PGTEST_STATEMENTS
 flags=(-timeout 15m)
 if [ -n "${RACE:-}" ]; then flags=(-timeout 25m -race); fi
 
-# Downloading modules takes as long as compiling the standard library, so do both at once. The tests in Python need
+# Downloading modules takes as long as compiling the standard library, so do both at once. The Python tests need
 # neither.
 modules() {
   go list -deps -test ./... > /dev/null
@@ -114,10 +114,10 @@ part "standard library" env "${compiler[@]}" go build net/http/{httptest,httputi
   encoding/{gob,xml} archive/tar log/slog os/exec
 wait "$modules" || true # the build reports what is missing
 part "programs" make --no-print-directory build
-# Both are small and needed at once.
+# The tests need both servers from the start, and they are installed quickly.
 scripts/tools/postgres.sh > /dev/null
 scripts/tools/redis.sh > /dev/null
-# Packages that start complete installations are tested last. Before them come the packages that wait for the S3 server.
+# Test the packages that start complete installations last, and before them those that wait for the S3 server.
 mapfile -t tested < <(go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -v '^[^ ]*/gen/')
 packages=() last=() installations=()
 for line in "${tested[@]}"; do
@@ -139,7 +139,8 @@ beside=$!
 part "packages" gotest packages -p 2 -parallel 4 "${packages[@]}" "${last[@]}"
 wait "$beside" || failed+=("tools")
 wait "$python" || failed+=("Python")
-# test/e2e takes as long as the others together, and all of them mostly wait for processes.
+# test/e2e takes as long as all other packages of this part together, so start it first. All of them mostly wait for
+# processes.
 part "installations" gotest installations -timeout 40m -p 2 ./test/e2e "${installations[@]}"
 part "statements" env GOWORK=off go -C tools run ./sqlcover .. "$PGTEST_STATEMENTS"
 

@@ -69,7 +69,8 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pg
 
 func poolConfig(ctx context.Context, cfg Config, schema string, log *slog.Logger) (*pgxpool.Config, error) {
 	if !schemaName.MatchString(schema) {
-		return nil, fmt.Errorf("schema name %q is not valid; use at most 31 lower-case letters, digits and _, starting with a letter", schema)
+		return nil, fmt.Errorf("schema name %q is not valid; use at most 31 lower-case letters, digits and _, "+
+			"starting with a letter", schema)
 	}
 	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
 	if err != nil {

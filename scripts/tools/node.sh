@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the pinned Node from npm into .cache if necessary, and prints its path. Node runs the
-# independent parts of tests: the certified OpenID provider and strict OAuth clients. Concurrent callers
-# wait for one installation. Once installed, the script needs no network.
+# third-party parts of tests: the certified OpenID provider and the strict OAuth client. Concurrent callers
+# wait for one installation. Once Node is installed, the script needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=24.21.0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the S3 server that the object store's tests run against into the project's cache, once for each state of its
-# source, and prints its path. No registry has a binary of it. It is built without optimization and debugger's tables,
-# which takes two thirds of the time. The standard library is the one of the other builds.
+# Builds the S3 server for the tests of the object store into .cache, once for each state of its source, and prints its
+# path. No package registry has its binary. It is built without optimization and debug information, which saves a third
+# of the time. The flags apply only to its own packages, so that the build uses the cached standard library.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source=test/blobtest/s3server

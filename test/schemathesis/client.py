@@ -1,4 +1,4 @@
-"""The client sends requests with every kind of credential, from many client addresses."""
+"""An HTTP client that sends requests with each kind of credential, from many client addresses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ TIMEOUT = 30
 #: The kinds of credentials. Every operation is called with each of them.
 KINDS = ("none", "operator", "admin", "refresh", "ingest", "deployment")
 
-#: Operations of the installation whose users sign in with a provider. On the other installation they cannot
-#: succeed.
+#: Operations that succeed only on the installation whose users sign in through a provider.
 PROVIDED = ("getOpenIDConfiguration", "getOpenIDConfigurationHead", "preflightOpenIDConfiguration", "startSignIn", "finishSignIn")
 
 
 class From(HTTPAdapter):
-    """Sends requests from one client address, because rate limits count requests by address."""
+    """Sends requests from a fixed client address. Rate limits apply to each address."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -51,7 +50,7 @@ class World:
         self.turn = itertools.cycle(self.sessions)
 
     def visitor(self) -> requests.Session:
-        """Returns an HTTP session with a new client address."""
+        """Return an HTTP session with a new client address."""
         n = next(self.addresses)
         session = requests.Session()
         session.trust_env = False
@@ -60,7 +59,7 @@ class World:
         return session
 
     def base(self, operation: str) -> str:
-        """Returns the base URL of the installation on which the operation can succeed."""
+        """Return the base URL of the installation on which the operation can succeed."""
         return self["oidc_url"] if operation in PROVIDED else self.url
 
     def __getitem__(self, name: str) -> str:
@@ -71,7 +70,7 @@ class World:
         return prefix + secrets.token_hex(5)
 
     def credentials(self, kind: str) -> dict[str, str]:
-        """Returns the headers for a kind of credential."""
+        """Return the headers with a credential of this kind."""
         if kind == "none":
             return {}
         if kind == "ingest":
@@ -87,7 +86,7 @@ class World:
         self, method: str, path: str, kind: str = "operator", body: Any = None, headers: dict[str, str] | None = None,
         session: requests.Session | None = None, **more: Any,
     ) -> requests.Response:
-        """Sends one request. The body is sent as JSON unless it is bytes. path may be an absolute URL."""
+        """Send one request. A body that is not bytes is sent as JSON. `path` may be an absolute URL."""
         sent = self.credentials(kind) | (headers or {})
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -98,20 +97,20 @@ class World:
         )
 
     def get(self, path: str, kind: str = "operator", **query: str) -> Any:
-        """Returns the JSON of the response to a GET request, which must succeed."""
+        """Send a GET request, which must succeed, and return the JSON of the response."""
         response = self.ask("GET", path, kind, params=query)
         response.raise_for_status()
         return response.json()
 
     def post(self, path: str, body: Any = None, kind: str = "operator") -> Any:
-        """Returns the JSON of the response to a POST request, which must succeed. It returns None if there is no body."""
+        """Send a POST request, which must succeed. Return the JSON of the response, or None if it has no body."""
         response = self.ask("POST", path, kind, body)
         if not response.ok:
             raise RuntimeError(f"POST {path}: {response.status_code} {response.text[:300]}")
         return response.json() if response.content else None
 
     def sign_in(self, kind: str) -> None:
-        """Gets a new credential of this kind. It is called if a request has ended the session of the previous one."""
+        """Sign in to get a new credential of this kind, because a request has ended the previous session."""
         name, password = {
             "admin": ("admin", self["admin_password"]), "operator": ("ada", "a good password of ada"), "refresh": ("stan", "a good password of stan"),
         }[kind]
@@ -123,6 +122,6 @@ class World:
             self.values[kind] = response.json()["token"]
 
     def renew(self, headers: Mapping[str, str]) -> None:
-        """Stores the refresh token of a response. The previous refresh token is used up."""
+        """Store the refresh token of a response. It replaces the previous one, which is no longer valid."""
         if "Set-Cookie" in headers:
             self.cookie = headers["Set-Cookie"].split(";")[0]

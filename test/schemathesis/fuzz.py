@@ -1,9 +1,10 @@
-"""Calls every operation of a running installation with valid and invalid requests and every kind of credential, and
-checks each response against the OpenAPI document.
+"""Call every operation of a running installation with valid and invalid requests and every kind of credential, and
+check each response against the OpenAPI document.
 
-A run fails if a response has the status 500, an undeclared status, an undeclared content type, or a body or header that
-does not match its schema. It also fails if no request to an operation has succeeded. At the end it prints the response
-statuses of each operation."""
+The program fails if a response has the status 500, an undeclared status, an undeclared content type, or a body or header
+that does not match its schema. It also fails if no request to an operation has succeeded. At the end it prints the
+response statuses of each operation.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +60,15 @@ LAST = (
     "revokeOtherSessions", "changePassword", "rotateKey", "setMaintenance",
 )
 
-#: With at least this number of examples, the bounds of each field are tested as well.
+#: The minimum number of examples with which the bounds of each field are tested too.
 MANY = 20
 
-#: The share of random requests whose path contains the ids of existing objects.
+#: The fraction of random requests whose path contains the ids of existing objects.
 REAL = 0.7
 
 
 def readings(text: str) -> list[Any]:
-    """Returns the values that the text of a query parameter may represent."""
+    """Return the values that the text of a query parameter may represent."""
     try:
         return [text, json.loads(text)]
     except ValueError:
@@ -82,8 +83,10 @@ def is_time(text: str) -> bool:
 
 
 def fits(case: Request, response: Any) -> bool:
-    """Reports whether a query that was generated as invalid is valid as sent. In a URL an empty list is missing, and a
-    list of one value looks like a single value."""
+    """Return whether a query that was generated as invalid is valid in the URL.
+
+    In a URL, an empty list is a missing parameter, and a list of one value looks like a single value.
+    """
     sent = parse_qs(urlsplit(response.request.url).query, keep_blank_values=True)
     declared = {p.name: p for p in case.operation.query}
     if not set(sent) <= set(declared) or any(p.is_required and name not in sent for name, p in declared.items()):
@@ -115,18 +118,17 @@ class Run:
         if chosen:
             self.operations = [o for o in self.operations if chosen in self.id(o)]
         self.operations.sort(key=self.turn)
-        #: The operations that receive random requests, one in `share`. Every operation receives its valid request.
+        #: The operations that receive random requests: one in `share`. All operations receive their valid request.
         count = -(-len(self.operations) // share)
         self.drawn = {self.id(o) for o in random.Random(drawn_by).sample(self.operations, count)}
         self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
         self.kinds: dict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
         self.shown: dict[str, str] = {}
-        #: The path variables in the valid request of each operation, and the variables that random requests may use
-        #: again.
+        #: The path variables of the valid request of each operation, and those that random requests may reuse.
         self.variables: dict[str, dict[str, str]] = {}
         self.real: dict[str, dict[str, str]] = {}
-        #: The number of operations skipped because time ran out.
+        #: The number of operations that were skipped because the time limit was reached.
         self.cut = 0
 
     @staticmethod
@@ -134,8 +136,10 @@ class Run:
         return str(operation.definition.raw["operationId"])
 
     def turn(self, operation: Operation) -> tuple[int, int, str]:
-        """Returns the sort key: operations that create objects come first, then those that read, change and delete. The
-        operations in LAST come last."""
+        """Return the sort key of an operation.
+
+        Operations that create objects come first, then those that read, change and delete objects, then LAST.
+        """
         name, method = self.id(operation), operation.method.upper()
         if name in LAST:
             return (9, LAST.index(name), name)
@@ -145,7 +149,7 @@ class Run:
 
     @staticmethod
     def own(operation: Operation) -> tuple[str, ...]:
-        """Returns the kinds of credentials that the operation accepts."""
+        """Return the kinds of credentials that the operation accepts."""
         raw = operation.definition.raw
         schemes = [name for way in raw.get("security", []) for name in way]
         if "accessToken" in schemes:
@@ -162,7 +166,7 @@ class Run:
         self.shown.setdefault(key, detail)
 
     def judge(self, case: Request, response: Any, kind: str, bad: bool = False) -> None:
-        """Counts a response and checks it against the OpenAPI document. If bad is set, the request must be rejected."""
+        """Count a response and check it against the OpenAPI document. If `bad` is set, it must be a rejection."""
         operation = case.operation
         self.statuses[operation.label][response.status_code] += 1
         self.kinds[operation.label][kind] += 1
@@ -177,7 +181,7 @@ class Run:
                 self.fail(operation, what, f"{text[:700]}\n{case.as_curl_command()[:700]}\n{response.text[:300]}")
 
     def send(self, case: Request, kind: str) -> Any:
-        """Sends a request. If the session has ended, it signs in again and repeats the request."""
+        """Send a request. If the session has ended, sign in again and repeat the request."""
         given = (case.headers or {}).items()
         case.headers = {k: v for k, v in given if k.lower() not in ("authorization", "x-service-token", "cookie")}
         case.cookies = {}
@@ -195,7 +199,7 @@ class Run:
         return None
 
     def reach(self, operation: Operation) -> None:
-        """Sends the valid request of an operation, which must succeed."""
+        """Send the valid request of an operation, which must succeed."""
         name, kind = self.id(operation), self.own(operation)[0]
         try:
             made = GOOD[name](self.world) if name in GOOD else Good()
@@ -225,7 +229,7 @@ class Run:
             self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def ask(self, case: Request, kind: str) -> None:
-        """Sends one random request. It skips a request that the HTTP client cannot send."""
+        """Send one random request. Skip it if the HTTP client cannot send it."""
         operation = case.operation
         made = case.meta.components if case.meta else {}
         bad = {place for place in KEPT if place in made and made[place].mode.is_negative}
@@ -243,7 +247,7 @@ class Run:
             self.world.ask("POST", "/api/admin/maintenance", "admin", {"mode": "off"})
 
     def fuzz(self, operation: Operation, mode: GenerationMode, kinds: list[str]) -> list[str]:
-        """Sends a random request with each of the kinds. It returns the kinds for which no request was generated."""
+        """Send a random request with each of these credentials. Return those for which no request was generated."""
         left = list(kinds)
 
         def one(case: Request) -> None:
@@ -264,7 +268,7 @@ class Run:
         return left
 
     def cover(self, operation: Operation) -> None:
-        """Tests the bounds of each field with valid and invalid values."""
+        """Test the bounds of each field with valid and invalid values."""
         modes = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
         config = self.schema.config.generation_for(operation=operation)
         kind = self.own(operation)[0]
@@ -272,7 +276,7 @@ class Run:
             self.ask(case, kind)
 
     def all(self, seconds: float) -> None:
-        """Sends the valid request of every operation, and then random requests while there is time."""
+        """Send the valid request of every operation, and then random requests until the time limit."""
         end = time.monotonic() + seconds
         for operation in self.operations:
             self.reach(operation)
@@ -293,7 +297,7 @@ class Run:
                 self.ask(operation.Case(path_parameters=dict(self.variables.get(operation.label, {}))), kind)
 
     def report(self) -> tuple[str, bool]:
-        """Returns the response statuses of each operation, and whether the run has passed."""
+        """Return a report with the response statuses of each operation, and whether the run has passed."""
         lines, missed = [], []
         for operation in sorted(self.operations, key=lambda o: (o.path, o.method)):
             counts = self.statuses[operation.label]
@@ -309,7 +313,7 @@ class Run:
         lines += ["responses by credential: " + ", ".join(f"{k} {kinds[k]}" for k in KINDS)]
         fewest = min((sum(c.values()) for c in self.statuses.values()), default=0)
         lines += [f"fewest responses of an operation {fewest}, responses with status 500: {sum(c[500] for c in self.statuses.values())}"]
-        lines += [f"failures {len(self.failures)}, operations skipped for lack of time {self.cut}"]
+        lines += [f"failures {len(self.failures)}, operations skipped at the time limit {self.cut}"]
         for key, n in sorted(self.failures.items()):
             lines += ["", f"FAILED {n}× {key}", *("    " + line for line in self.shown[key].splitlines())]
         for label in missed:
@@ -323,9 +327,9 @@ def main() -> int:
     parser.add_argument("--url", required=True)
     parser.add_argument("--world", type=Path, required=True)
     parser.add_argument("--examples", type=int, required=True)
-    parser.add_argument("--seconds", type=float, default=3600, help="The time after which no random requests start.")
+    parser.add_argument("--seconds", type=float, default=3600, help="The time limit in seconds, after which no random requests start.")
     parser.add_argument("--only", help="Call only operations whose id contains this text.")
-    parser.add_argument("--share", type=int, default=1, help="Send random requests to one in this number of operations.")
+    parser.add_argument("--share", type=int, default=1, help="Send random requests only to one in SHARE operations.")
     parser.add_argument("--seed", type=int, default=1, help="The seed that selects these operations.")
     parser.add_argument("--report", type=Path, required=True)
     args = parser.parse_args()

@@ -1,5 +1,8 @@
-"""Valid requests for operations for which the smallest body and the values from lists are not sufficient. The function
-for an operation creates the objects that the request needs and returns the differences from the default request."""
+"""Valid requests of operations for which the default request is not sufficient.
+
+The default request has the smallest valid body and path variables from lists. The function of an operation creates the
+objects that its request needs, and returns the differences from the default request.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def manifest(data: bytes, version: str = "v1") -> dict[str, Any]:
 
 
 def pushed(w: World, commit: bool = True) -> str:
-    """Creates a dataset and uploads its version v1. If commit is set, it also commits the version."""
+    """Create a dataset, upload its version v1 and return its id. If `commit` is set, also commit the version."""
     made = dataset(w)
     for target in w.post(f"/api/datasets/{made}/versions", manifest(LINE))["uploads"]:
         path = target["url"].removeprefix(w.url)
@@ -91,7 +94,7 @@ def pushed(w: World, commit: bool = True) -> str:
 
 
 def until(holds: Callable[[], Any], patience: float = 120) -> Any:
-    """Polls until holds() returns a true value, and returns that value."""
+    """Poll until holds() returns a true value, and return that value. Raises RuntimeError after `patience` seconds."""
     end = time.monotonic() + patience
     while not (found := holds()):
         if time.monotonic() > end:

@@ -20,7 +20,7 @@ def environment(w: World) -> str:
 
 
 def uploaded(w: World, made: str, kind: str, data: bytes) -> dict[str, Any]:
-    """Uploads an object of an environment and returns its digest and size."""
+    """Upload an object of an environment. Return its digest and size."""
     announced = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
     target = w.post(f"/api/environments/{made}/upload-url", {"kind": kind} | announced)
     if target.get("url"):
@@ -145,7 +145,7 @@ body("setMaintenance", lambda w: {"mode": "off"})
 
 @dataclass
 class Training:
-    """A job whose reports this program sends. It uses the token that the job's command writes to a file."""
+    """A running job whose reports this program sends, with the token that the job's command wrote to a file."""
 
     job: str
     run: str
@@ -156,7 +156,7 @@ GIVES = 'printf %s "$SERVICE_JOB_TOKEN" > "$0.new" && mv "$0.new" "$0"; exec sle
 
 
 def training(w: World) -> Training:
-    """Submits a job, waits until it is running and reads its signals once."""
+    """Submit a job, wait until it runs, report the event `running` and read the signal once, so that it can be paused."""
     place = Path(tempfile.mkdtemp()) / "token"
     spec = job(w)
     spec["spec"] |= {"source": {"command": ["sh", "-c", GIVES, str(place)]}, "checkpoint": {"grace_s": 1, "required_for_pause": False}}
@@ -170,7 +170,7 @@ def training(w: World) -> Training:
 
 
 def signal(w: World, t: Training) -> Any:
-    """Returns the id of the run's current signal, or None."""
+    """Return the id of the run's current signal, or None."""
     response = w.ask("GET", "/api/ingest/signals", "none", headers=t.token, params={"run_id": t.run, "wait": "0"})
     response.raise_for_status()
     return response.json()["id"]

@@ -1,11 +1,10 @@
-"""Values for path variables: fixed ones, ids of the World, or values from the list at the path before the variable."""
+"""Values of path variables: fixed values, ids of the World, or values from the list at the path before the variable."""
 
 from __future__ import annotations
 
 from client import World
 
-#: Members of a list's rows that may contain the value of a variable, in addition to the member with its
-#: name.
+#: Fields of list items that may contain the value of a variable, if no field has its name.
 COLUMNS = ("id", "version", "number", "username", "key", "name", "alias", "request_id")
 
 #: Variables whose values are in the World.
@@ -19,7 +18,7 @@ FIXED = {"subject_kind": "users", "subject": "ada", "username": "vera", "namespa
 
 
 def value(world: World, kind: str, before: str, name: str) -> str:
-    """Returns a value for the variable name. before is the path before the variable."""
+    """Return a value for the variable `name`. `before` is the path before the variable."""
     if before == "/api/jobs" or before == "/api/runs":
         return world["job" if before == "/api/jobs" else "run"]
     if before.startswith("/api/recipes/"):
@@ -43,7 +42,7 @@ def value(world: World, kind: str, before: str, name: str) -> str:
 
 
 def fill(world: World, kind: str, template: str) -> dict[str, str]:
-    """Returns values for all variables in a path."""
+    """Return values for all variables of a path template."""
     out: dict[str, str] = {}
     before = ""
     for segment in template.split("/")[1:]:

@@ -131,7 +131,7 @@ def form(**fields: str) -> dict[str, Any]:
 
 
 def authorization(w: World) -> dict[str, Any]:
-    """Returns the body of an authorization request that the user approves."""
+    """Return the body of an authorization request that the user approves."""
     challenge = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
     return {
         "response_type": "code", "client_id": w["program"], "redirect_uri": BACK, "code_challenge": challenge,
@@ -140,7 +140,7 @@ def authorization(w: World) -> dict[str, Any]:
 
 
 def tokens(w: World) -> dict[str, str]:
-    """Returns the form that exchanges a new authorization code for tokens."""
+    """Return the form that exchanges a new authorization code for tokens."""
     given = parse_qs(urlsplit(w.post("/api/oauth/authorize", authorization(w))["redirect_to"]).query)
     return {
         "grant_type": "authorization_code", "code": given["code"][0], "redirect_uri": BACK, "client_id": w["program"],
@@ -167,7 +167,7 @@ for _name in ("getPageAsset", "getPageAssetHead"):
 
 @good("finishSignIn")
 def _callback(w: World) -> Good:
-    """Follows the redirects from the installation to the provider and back to the callback."""
+    """Follow the redirects from the installation to the provider and back to the callback."""
     browser = requests.Session()
     browser.trust_env = False
     began = browser.get(w["oidc_url"] + "/api/auth/oidc/start", allow_redirects=False, timeout=TIMEOUT)

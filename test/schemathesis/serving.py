@@ -128,8 +128,7 @@ def _call(w: World) -> Good:
     return Good(path={"deployment_id": deployed, "request_id": rows[0]["request_id"]})
 
 
-# Playground sessions. Only the session of the World has a running engine. The others use a pool without
-# nodes.
+# Playground sessions. Only the session of the World has a running engine. The other sessions are in a pool without nodes.
 def session(w: World) -> dict[str, Any]:
     return {"project": w["project"], "ttl_s": 900, "targets": [{
         "source": {"model_id": w["model"], "version": 1}, "serving": {"engine": "command", "command": ["false"], "pool": "nowhere"},

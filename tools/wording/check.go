@@ -50,7 +50,7 @@ func check(root, allowFile string) ([]finding, error) {
 			return nil, err
 		}
 		for _, f := range checkFile(path, raw) {
-			if !allowed[path+": "+f.word] {
+			if !permitted(allowed, path, f.word) {
 				findings = append(findings, f)
 			}
 		}
@@ -76,6 +76,16 @@ func files(root string) ([]string, error) {
 	return paths, nil
 }
 
+// permitted reports whether a word is allowed in a file or in one of the folders above it.
+func permitted(allowed map[string]bool, file, word string) bool {
+	for place := file; place != "."; place = filepath.Dir(place) {
+		if allowed[place+": "+word] {
+			return true
+		}
+	}
+	return false
+}
+
 // readAllowed reads the file of exceptions. The text after a # is the reason.
 func readAllowed(path string) (map[string]bool, error) {
 	raw, err := os.ReadFile(path)
@@ -93,9 +103,9 @@ func readAllowed(path string) (map[string]bool, error) {
 }
 
 // exempt reports whether a file contains text that is not to be checked: generated code, the specification and
-// quotations of it, the texts of recipes, and test data.
+// quotations of it, and test data.
 func exempt(path string) bool {
-	for _, prefix := range []string{"gen/", "docs/specification.md", "docs/rules.md", "proto/baseline/", "recipes/", "LICENSE", "tools/wording/", "docs/contributing/go-style.md"} {
+	for _, prefix := range []string{"gen/", "docs/specification.md", "docs/rules.md", "proto/baseline/", "LICENSE", "tools/wording/", "docs/contributing/go-style.md"} {
 		if strings.HasPrefix(path, prefix) {
 			return true
 		}
@@ -115,7 +125,9 @@ func checkFile(path string, raw []byte) []finding {
 	case ".txtar":
 		head, _, _ := bytes.Cut(raw, []byte("\n-- "))
 		passages = lines(head, func(line string) (string, bool) { return line, !strings.HasPrefix(line, "rules: ") })
-	case ".py", ".sh", ".yaml", ".yml", ".toml", ".service", ".env":
+	case ".py":
+		passages, findings = pythonPassages(path, raw)
+	case ".sh", ".yaml", ".yml", ".toml", ".service", ".timer", ".env", ".in":
 		passages = lines(raw, after("#"))
 	case ".sql":
 		passages = lines(raw, after("--"))

@@ -4,11 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// bad contains ten sentences that break the rules, each with a file of another kind.
+// bad contains sentences and names that break the rules, each in its own file.
 var bad = []struct{ file, text string }{
 	{"a.go", "package a\n\n// Load answers the row.\nfunc Load() {}\n"},
 	{"b.go", "package b\n\n// check refuses whatever he sends.\nfunc check() {}\n"},
@@ -20,6 +21,9 @@ var bad = []struct{ file, text string }{
 	{"h.md", "The column has yet to be filled.\n"},
 	{"i.py", "x = 1  # the server is asked once\n"},
 	{"j.proto", "// Which of the keys is none.\nmessage J {}\n"},
+	{"k.py", "\"\"\"What the server was told.\"\"\"\n"},
+	{"l.py", "def f(\n    x: int,\n) -> None:  # noqa\n    \"\"\"Return x.\n\n    The server answers with x.\n    \"\"\"\n"},
+	{"test_m.py", "def test_the_row_is_kept() -> None:\n    pass\n"},
 }
 
 // good contains sentences and data that look similar to those in bad and must pass.
@@ -27,9 +31,11 @@ var good = []struct{ file, text string }{
 	{"a.go", "package a\n\n// Load returns the row, if there is no newer one; it is no longer cached. See answer.go and `answers`.\nfunc Load() string { return \"answer\" }\n"},
 	{"b_test.go", "package b\n\nimport \"testing\"\n\nfunc TestStore_Load_missingRow(t *testing.T) {}\n"},
 	{"c.go", "package c\n\nconst c = `SELECT asked, told FROM said`\n"},
+	{"d.py", "TEXT = \"\"\"he said\n# he said\n\"\"\"\nTOLD = {\"a\": '''he said'''}\n"},
+	{"test_e.py", "class C:\n    '''Return a row if it is None.'''\n\n    def test_row_is_kept(self) -> None:\n        \"\"\"Keep the row.\"\"\"\n"},
 }
 
-func TestCheck_findsTenPlantedSentences(t *testing.T) {
+func TestCheck_findsEachBadSentence(t *testing.T) {
 	root := plant(t, bad)
 	findings, err := check(root, empty(t))
 	if err != nil {
@@ -44,8 +50,8 @@ func TestCheck_findsTenPlantedSentences(t *testing.T) {
 			t.Errorf("%s was not found: %s", b.file, b.text)
 		}
 	}
-	if len(found) != 10 {
-		t.Errorf("found %d of 10 bad sentences", len(found))
+	if len(found) != len(bad) {
+		t.Errorf("findings in %d files; want %d", len(found), len(bad))
 	}
 }
 
@@ -99,5 +105,54 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestCheck_reportsTheLineInADocstring(t *testing.T) {
+	findings, err := check(plant(t, bad[11:12]), empty(t))
+	if err != nil || len(findings) != 1 {
+		t.Fatalf("findings %v, error %v; want one", findings, err)
+	}
+	if got := findings[0].String(); !strings.HasPrefix(got, `l.py:6: "answers"`) {
+		t.Errorf("finding %q; want line 6 and the word", got)
+	}
+}
+
+func TestCheck_honoursWordsAllowedInAFolder(t *testing.T) {
+	root := t.TempDir()
+	if out, err := exec.Command("git", "-C", root, "init", "-q").CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v: %s", err, out)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "a", "b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, "a", "b", "c.py"), "# the answer\n")
+	write(t, filepath.Join(root, "ab.py"), "# the answer\n")
+	allow := filepath.Join(t.TempDir(), "allow.txt")
+	write(t, allow, "a: answer # a test\n")
+	findings, err := check(root, allow)
+	if err != nil || len(findings) != 1 || findings[0].path != "ab.py" {
+		t.Errorf("findings %v, error %v; want one, in ab.py", findings, err)
+	}
+}
+
+func TestSample_drawsCommentsAndDocstringsOfPython(t *testing.T) {
+	source := "\"\"\"Read rows.\n\n    Write them.\n\"\"\"\n\n# A comment.\nTEXT = \"\"\"\n# not a comment\n\"\"\"\n\n\n" +
+		"class C:\n    # A comment before the docstring.\n    r'''Return a row.'''\n"
+	comments, messages, err := sample(plant(t, []struct{ file, text string }{{"a.py", source}}), 1, 10, 10)
+	if err != nil || len(messages) != 0 {
+		t.Fatalf("messages %v, error %v; want none", messages, err)
+	}
+	var got []string
+	for _, d := range comments {
+		got = append(got, d.String())
+	}
+	slices.Sort(got)
+	want := []string{
+		"a.py:1\n    Read rows.\n    \n    Write them.", "a.py:13\n    A comment before the docstring.",
+		"a.py:14\n    Return a row.", "a.py:6\n    A comment.",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("texts %q; want %q", got, want)
 	}
 }

@@ -1,6 +1,6 @@
-// Command wording checks that comments, messages, documents and test names are in plain English, by the word list of
-// docs/contributing/go-style.md. It prints each finding as file:line with better words, and exits with status 1 if
-// there is any. With -sample it prints randomly selected comments and messages instead, for a person to read.
+// Command wording checks that comments, docstrings, messages, documents and test names are in plain English, by the
+// word list of docs/contributing/go-style.md. It prints each finding as file:line with better words, and exits with
+// status 1 if there is any. With -sample it prints random comments and messages instead, for a person to read.
 //
 //	wording [-allow FILE] ROOT
 //	wording -sample SEED ROOT
@@ -15,8 +15,8 @@ import (
 )
 
 func main() {
-	allow := flag.String("allow", "wording/allow.txt", "file of exceptions, one `PATH: WORD` a line")
-	seed := flag.Uint64("sample", 0, "draw 100 comments and 60 messages with this seed")
+	allow := flag.String("allow", "wording/allow.txt", "file of exceptions, one `PATH: WORD` for each line")
+	seed := flag.Uint64("sample", 0, "print 100 comments and 60 messages that this seed selects")
 	flag.Parse()
 	root := cmp.Or(flag.Arg(0), "..")
 	if *seed != 0 {

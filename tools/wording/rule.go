@@ -63,7 +63,7 @@ func offences(list []rule, text string) []offence {
 		if m[4] >= 0 {
 			after = strings.ToLower(text[m[4]:m[5]])
 		}
-		if before == "there" || comparative(after) {
+		if before == "there" || comparative(after) || strings.HasSuffix(text[m[0]:m[1]], " None") { // None of Python
 			continue
 		}
 		out = append(out, offence{at: m[0], word: "is no", better: "is not a valid …, does not exist"})

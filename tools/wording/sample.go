@@ -24,8 +24,8 @@ func (d drawn) String() string {
 	return fmt.Sprintf("%s:%d\n    %s", d.path, d.line, strings.ReplaceAll(strings.TrimSpace(d.text), "\n", "\n    "))
 }
 
-// sample selects n comments of any source and m messages of the product at random, for a person to read. The same
-// seed selects the same texts from the same tree.
+// sample selects n comments or docstrings of any source and m messages of the product at random, for a person to read.
+// The same seed selects the same texts from the same tree.
 func sample(root string, seed uint64, n, m int) (comments, messages []drawn, err error) {
 	paths, err := files(root)
 	if err != nil {
@@ -40,11 +40,13 @@ func sample(root string, seed uint64, n, m int) (comments, messages []drawn, err
 		case ".go":
 			inComments, inMessages := goTexts(path, raw)
 			comments, messages = append(comments, inComments...), append(messages, inMessages...)
-		case ".py", ".sh", ".yaml", ".yml":
+		case ".py":
+			comments = append(comments, pythonTexts(path, raw)...)
+		case ".sh", ".yaml", ".yml", ".service", ".timer", ".env":
 			comments = append(comments, blocks(path, raw, "#")...)
 		case ".sql":
 			comments = append(comments, blocks(path, raw, "--")...)
-		case ".proto":
+		case ".proto", ".js", ".mjs":
 			comments = append(comments, blocks(path, raw, "//")...)
 		}
 	}

@@ -33,12 +33,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", type=Path, required=True, help="GGUF file")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="0: a free port")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 selects a free port")
     parser.add_argument("--api-key-file", type=Path, help="file that contains the API key that callers must send")
     parser.add_argument("--alias", default="default", help="the model's name in the API")
-    parser.add_argument("--ctx", type=int, default=0, help="context size in tokens, divided among the slots; 0: the model's")
+    parser.add_argument("--ctx", type=int, default=0, help="context size in tokens, divided among the slots; 0: that of the model")
     parser.add_argument("--parallel", type=int, default=1, help="number of slots (concurrent requests)")
-    parser.add_argument("--threads", type=int, default=0, help="0: the engine's default")
+    parser.add_argument("--threads", type=int, default=0, help="number of threads; 0: the engine's default")
     parser.add_argument(
         "--exact",
         action="store_true",
@@ -46,7 +46,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     options = parser.parse_args(arguments)
     if not options.model.is_file():
-        parser.error(f"no model file {options.model}")
+        parser.error(f"the model file {options.model} does not exist")
     if options.exact and options.parallel != 1:
         parser.error("--exact needs exactly one slot; use --parallel 1")
     return options

@@ -104,7 +104,8 @@ func (cfg *RoleConfig) check() error {
 	}
 	for _, name := range append([]string{cfg.Database, cfg.Prefix}, cfg.Services...) {
 		if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,30}$`).MatchString(name) {
-			return fmt.Errorf("bootstrap: name %q is not valid; use at most 31 lower-case letters, digits and _, starting with a letter", name)
+			return fmt.Errorf("bootstrap: name %q is not valid; use at most 31 lower-case letters, digits and _, "+
+				"starting with a letter", name)
 		}
 	}
 	return nil

@@ -1,10 +1,10 @@
-"""Writes a dataset of additions: rows of {"question": "07+15?", "answer": "22"}.
+"""Write a dataset of additions: rows of {"question": "07+15?", "answer": "22"}.
 
     python make_dataset.py --digits 2 --pairs 4000 --seed 1 --out additions.jsonl
 
-The pairs are drawn without repetition; both numbers are written with `digits`
-digits. 4000 two-digit pairs let the recipe reach an exact match of 0.98 in about
-half a minute; one digit has 100 pairs in all.
+No pair occurs twice, and both numbers have `digits` digits. With 4000 two-digit
+pairs, the recipe reaches an exact match of 0.98 in about half a minute. There
+are only 100 one-digit pairs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 
 def rows(digits: int, pairs: int, seed: int) -> list[dict[str, str]]:
-    """`pairs` different additions in a random order that the seed decides."""
+    """Return `pairs` different additions in random order. The same seed gives the same rows."""
     limit = 10**digits
     if not 1 <= pairs <= limit * limit:
-        raise ValueError(f"{digits} digits make {limit * limit} pairs, {pairs} were asked for")
+        raise ValueError(f"--pairs must be between 1 and {limit * limit} for --digits {digits}, got {pairs}")
     drawn = random.Random(seed).sample(range(limit * limit), pairs)
     made = []
     for number in drawn:
@@ -30,7 +30,7 @@ def rows(digits: int, pairs: int, seed: int) -> list[dict[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the file; exit status 2 for figures that do not fit."""
+    """Write the file and return 0. Invalid arguments exit with status 2."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--digits", type=int, default=2, choices=(1, 2, 3))
     parser.add_argument("--pairs", type=int, default=4000)

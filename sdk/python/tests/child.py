@@ -1,7 +1,7 @@
 """Training code for tests that kill, fork and signal processes. Usage: child.py MODE [ARG].
 
-What a mode prints with `say` goes straight to its standard output, one write a line, after the
-call it speaks of has returned: the parent may rely on it whatever happens next.
+A mode prints a line with `say` after a call has returned. Each line is written with one unbuffered
+write, so the parent gets it even if the process is killed immediately afterwards.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from conftest import QUICK
 
 
 def say(words: str) -> None:
-    """One line for the parent."""
+    """Write one line for the parent."""
     os.write(1, f"{words}\n".encode())
 
 
 def chaos(generation: str) -> None:
-    """Report until killed; every line on stdout is a report that must never be lost."""
+    """Report until killed. Every line on stdout is a report that must not be lost."""
     run = signalbox.init(policy=QUICK._replace(segment_bytes=20_000))
     for step in range(1500):
         run.log({f"gen{generation}": step}, step=step)
@@ -32,11 +32,11 @@ def chaos(generation: str) -> None:
             samples = [{"user": "x" * 300, "reward": step}] * 3
             run.validation(step=int(generation) * 1_000_000 + step, samples=samples)
         say(str(step))
-    signal.pause()  # the sender is at work: the kill finds it anywhere
+    signal.pause()  # the sender is still sending, so the kill can interrupt it at any point
 
 
 def term(seconds: str) -> None:
-    """Train until SIGTERM, with reports that still linger."""
+    """Train until SIGTERM, with a report that is still waiting to be batched."""
     run = signalbox.init(policy=QUICK._replace(linger=60.0))
     run.log({"a": 1}, step=0)
     say("ready")
@@ -44,7 +44,7 @@ def term(seconds: str) -> None:
 
 
 def term_own(seconds: str) -> None:
-    """The same with a handler of its own, which runs at once and ends the process."""
+    """Like term, but with a SIGTERM handler of the training code, which ends the process."""
 
     def stop(number: int, frame: Any) -> None:
         say("own handler")
@@ -58,13 +58,13 @@ def term_own(seconds: str) -> None:
 
 
 def forgot(seconds: str) -> None:
-    """Never calls finish."""
+    """Report without calling finish."""
     run = signalbox.init(policy=QUICK._replace(linger=0.3, exit_timeout=float(seconds)))
     run.log({"a": 1}, step=0)
 
 
 def forks(count: str) -> None:
-    """Forked workers report too, while the parent's threads keep its lock busy."""
+    """Report from forked workers, while the parent's threads use the lock."""
     with signalbox.init(policy=QUICK) as run:
         run.log({"parent": 0}, step=0)
         context = multiprocessing.get_context("fork")
@@ -82,11 +82,11 @@ def _worker(run: signalbox.Run, k: int) -> None:
     for step in range(20):
         run.log({f"worker{k}": step}, step=step)
     if k % 2:
-        assert run.flush(10)  # the others leave their reports to the parent
+        assert run.flush(10)  # the other workers leave their reports to the parent
 
 
 def capture(_: str) -> None:
-    """Output of Python, of descriptors and of a child goes to the log and to where it led."""
+    """Write output from Python, to the descriptors and from a child process while output is captured."""
     with signalbox.init(policy=QUICK) as run:
         run.capture_output()
         print("from print")
@@ -97,7 +97,7 @@ def capture(_: str) -> None:
 
 
 def capture_flood(count: str) -> None:
-    """More output than a pipe holds, while the network is away and warns on that same stderr."""
+    """Write more output than fits into a pipe, while network failures print warnings to the captured stderr."""
     with signalbox.init(policy=QUICK, on_error="warn") as run:
         run.capture_output()
         for i in range(int(count)):

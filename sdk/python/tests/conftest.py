@@ -1,4 +1,4 @@
-"""Fixtures: a control plane, and an environment that points at it."""
+"""Fixtures: a control plane, and the environment of a run that reports to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import signalbox
 from control import TOKEN, Control
 from signalbox import Policy
 
-# The production shape with short pauses, so that a fault costs milliseconds.
+# The production policy with short pauses, so that a retry takes only milliseconds.
 QUICK = Policy(
     linger=0.01,
     backoff_base=0.005,
@@ -49,7 +49,7 @@ def env(control: Control, tmp_path: Path) -> Env:
 
 @pytest.fixture
 def start(env: Env) -> Start:
-    """init() with short pauses and without a signal handler."""
+    """A function that calls init() with short pauses and without a signal handler."""
 
     def begin(policy: Policy = QUICK, **options: object) -> signalbox.Run:
         options.setdefault("hardware", 0)  # samples only in tests that enable them

@@ -1,8 +1,8 @@
-"""A control plane for tests: real HTTP, real sockets, and faults on demand.
+"""A control plane for tests, with a real HTTP server and faults on demand.
 
-It keeps what it stores apart from what it answers, as the real one does: a request may be stored
-and its answer lost. The same (stream, writer, seq) again is answered and not stored; the same key
-with another body is a conflict that the tests look for.
+As with the real control plane, a request may be stored although its response is lost. A request with the
+(stream, writer, seq) of an earlier one gets a response but is not stored again. If its body differs, it is
+recorded as a conflict, which no test expects unless it provokes one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOKEN = "ing_test"
 
 
 class Control:
-    """State that outlives the server, so that a test can kill and restart the server."""
+    """The state of the control plane. It is kept when a test stops and restarts the server."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -37,17 +37,17 @@ class Control:
         self.blobs: Dict[str, bytes] = {}
         self.tickets: List[Dict[str, List[str]]] = []
         self.headers: List[Dict[str, str]] = []
-        self.paths: List[str] = []  # of the POSTs
+        self.paths: List[str] = []  # the paths of the POST requests
         self.script: Deque[str] = deque()  # faults for the next ingest requests, in order
-        self.script_for: Dict[str, Deque[str]] = defaultdict(deque)  # the same for one route
+        self.script_for: Dict[str, Deque[str]] = defaultdict(deque)  # faults for the next requests of each route
         self.chaos: Optional[random.Random] = None
-        self.refuse: Dict[str, Tuple[int, Any]] = {}  # route: status, detail
+        self.refuse: Dict[str, Tuple[int, Any]] = {}  # the status and detail with which each stream is refused
         self.watermarks = False
-        self.asked = 0  # how often the watermark was read
-        self.retry_after = "0"  # of a 503
+        self.asked = 0  # the number of requests for the watermark
+        self.retry_after = "0"  # the Retry-After of responses with status 503
         self.waits: List[Dict[str, List[str]]] = []  # requests for a signal
         self.acks: List[Any] = []
-        self.acked_after = 0  # artifacts stored before the first acknowledged signal
+        self.acked_after = 0  # the number of artifacts stored before the first signal was acknowledged
         self._signal = {"signal": "none", "id": None, "deadline": None}
         self._then = self._signal
         self._asked = threading.Condition()
@@ -55,7 +55,7 @@ class Control:
         self._server: Optional[_Server] = None
 
     def start(self) -> str:
-        """Listen, on the same port after a restart; return the endpoint."""
+        """Start the server and return the endpoint. After a restart, the port is the same."""
         server = _Server(("127.0.0.1", self.port), _Handler)
         server.control = self
         self.port = server.server_address[1]
@@ -64,7 +64,7 @@ class Control:
         return f"http://127.0.0.1:{self.port}/api/ingest"
 
     def stop(self) -> None:
-        """Close the listener and all connections at once, as if killed."""
+        """Close the listener and all connections abruptly, as if the process was killed."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -72,14 +72,14 @@ class Control:
             server.cut()
 
     def ask(self, signal: str, id: str, then: Tuple[str, str] = ("none", "")) -> None:
-        """Set a signal; `then` is the response to its acknowledgement."""
+        """Set the current signal. `then` is the next signal, which the response to its acknowledgement contains."""
         with self._asked:
             self._signal = {"signal": signal, "id": id, "deadline": None}
             self._then = {"signal": then[0], "id": then[1] or None, "deadline": None}
             self._asked.notify_all()
 
     def signal(self, query: Dict[str, List[str]]) -> Any:
-        """Return the signal, at once if it is new, else after a moment."""
+        """Return the current signal, at once if it is new, otherwise after a short time."""
         with self._asked:
             self.waits.append(query)
             after = query.get("after", [None])[0]
@@ -97,25 +97,25 @@ class Control:
             return {"ok": True, **self._then}
 
     def bodies(self, stream: str) -> List[Any]:
-        """What is stored of a stream, in the order of arrival."""
+        """Return the stored bodies of a stream, in the order of arrival."""
         with self.lock:
             return [json.loads(self.stored[k]) for k in self.order if k[0] == stream]
 
     def points(self) -> List[Tuple[str, int, Any]]:
-        """All stored metric points."""
+        """Return all stored metric points as (key, step, value)."""
         found = self.bodies("metrics")
         return [(p["key"], p["step"], p["value"]) for body in found for p in body["points"]]
 
     def lines(self) -> str:
-        """The stored log."""
+        """Return the stored log."""
         return "".join("".join(body["chunks"]) for body in self.bodies("logs"))
 
     def events(self) -> List[str]:
-        """Stored lifecycle events."""
+        """Return the stored lifecycle events."""
         return [body["event"] for body in self.bodies("lifecycle")]
 
     def gaps(self) -> List[Tuple[str, str]]:
-        """(stream, writer) pairs whose sequence is not 1..n."""
+        """Return the (stream, writer) pairs whose sequence numbers are not 1..n."""
         with self.lock:
             seqs: Dict[Tuple[str, str], List[int]] = {}
             for stream, writer, seq in self.stored:
@@ -123,7 +123,7 @@ class Control:
         return [k for k, v in seqs.items() if sorted(v) != list(range(1, len(v) + 1))]
 
     def fault(self, route: str) -> str:
-        """Return the fault for this request, "" for none."""
+        """Return the fault for the next request of the route, or "" for no fault."""
         with self.lock:
             self.requests += 1
             own = self.script_for.get(route)
@@ -136,7 +136,7 @@ class Control:
             return self.chaos.choice(FAULTS) if self.chaos.random() < 0.5 else ""
 
     def store(self, stream: str, key: str, body: bytes) -> Tuple[int, Any]:
-        """Store once; return the response."""
+        """Store a request unless it is a repetition. Return the status and body of the response."""
         writer, _, seq = key.partition(":")
         name = (stream, writer, int(seq))
         with self.lock:
@@ -147,7 +147,7 @@ class Control:
                 self.repeats += 1
                 if self.stored[name] != body:
                     self.conflicts.append(name)
-                    return 409, {"detail": "another body under this key"}
+                    return 409, {"detail": "another body with this key"}
             else:
                 self.stored[name] = body
                 self.order.append(name)
@@ -188,7 +188,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes
+    disable_nagle_algorithm = True  # headers and body are written separately
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         control.paths.append(path)
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if len(body) < int(self.headers["Content-Length"]):
-            return self._drop()  # the client was killed while it sent
+            return self._drop()  # the client was killed while it was sending
         if self.headers["Authorization"] != f"Bearer {TOKEN}":
             return self._answer(401, {"detail": "no such token"})
         control.headers.append(dict(self.headers.items()))
@@ -247,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         control, name = self.server.control, urlsplit(self.path).path.rpartition("/")[2]
         fault = control.fault("put")
-        if fault in ("drop", "413"):  # with or without a response, before the body was read
+        if fault in ("drop", "413"):  # both close the connection before the body is read
             self.close_connection = True
             return self._drop() if fault == "drop" else self._answer(413, {"detail": "too large"})
         body = self.rfile.read(int(self.headers["Content-Length"]))

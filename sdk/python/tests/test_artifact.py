@@ -1,4 +1,4 @@
-"""Artifacts: the signed-URL handshake through faults, and folders packed the same every time."""
+"""Artifacts: uploads through signed URLs with faults, and deterministic packing of folders."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_upload_retries_transient_fault(
     assert control.blobs[uri] == file.read_bytes()
     (registered,) = control.bodies("artifact")
     assert registered["path"] == uri and registered["size_bytes"] == 3_000_000
-    assert not any(control.script_for.values()), "every fault was met"
+    assert not any(control.script_for.values()), "all faults must have occurred"
 
 
 @pytest.mark.parametrize("faults", [{"put": ["413"]}, {"put": ["403"] * 3}, {"upload-url": ["403"]}])
@@ -137,7 +137,7 @@ def test_pack_is_deterministic(tmp_path: Path) -> None:
     (two / "run.sh").chmod(0o700)
     (two / "config.json").chmod(0o600)
     first, second = pack(str(one)), pack(str(two) + "/")
-    assert Path(first).parent == one.parent, "next to the folder"
+    assert Path(first).parent == one.parent, "the tar must be next to the folder"
     assert Path(first).read_bytes() == Path(second).read_bytes()
     with tarfile.open(first) as tar:
         for member in tar.getmembers():
@@ -170,4 +170,4 @@ def test_pack_rejects_special_files(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe")
     with pytest.raises(ValueError, match="neither a file nor a folder"):
         pack(str(folder))
-    assert os.listdir(tmp_path) == ["f"], "nothing half made stays"
+    assert os.listdir(tmp_path) == ["f"], "the incomplete tar must be deleted"

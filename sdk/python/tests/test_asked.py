@@ -18,12 +18,12 @@ Until = Callable[[Callable[[], bool]], None]
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for an effect of the run's waiting thread."""
+    """Wait until holds() returns True, as an effect of the run's waiting thread."""
     for _ in range(2000):
         if holds():
             return
         threading.Event().wait(0.005)
-    raise AssertionError("it did not come about")
+    raise AssertionError("timed out waiting for a condition")
 
 
 def saved(folder: Path) -> Path:
@@ -42,7 +42,7 @@ def test_no_signal_request_without_check(control: Control, start: Start) -> None
 def test_no_signal_by_default(control: Control, start: Start) -> None:
     with start() as run:
         assert not run.should_checkpoint() and not run.should_stop()
-        until(lambda: len(control.waits) > 1)  # a wait that ends is followed by the next
+        until(lambda: len(control.waits) > 1)  # when a wait ends, the next one begins
         assert not run.should_checkpoint() and not run.should_stop()
     assert control.waits[0] == {"run_id": ["run_1"], "wait": ["1"]}
     assert control.events() == ["succeeded"]
@@ -62,8 +62,8 @@ def test_pause_saves_checkpoint_and_exits_zero(control: Control, start: Start, t
     artifact = control.bodies("artifact")[0]
     assert (artifact["kind"], artifact["format"], artifact["step"]) == ("checkpoint", "npz", 7)
     assert control.events() == ["running"], "a paused run has not ended"
-    assert control.points() == [("a", 6, 1.0)], "what was reported before is delivered"
-    assert control.acked_after == 1, "the checkpoint was stored before the answer"
+    assert control.points() == [("a", 6, 1.0)], "earlier reports must be delivered"
+    assert control.acked_after == 1, "the checkpoint must be stored before the signal is acknowledged"
 
 
 def test_checkpoint_signal_without_pause(control: Control, start: Start, tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_checkpoint_signal_without_pause(control: Control, start: Start, tmp_pat
         run.should_checkpoint()
         until(run.should_checkpoint)
         run.checkpoint(saved(tmp_path), format="npz", step=7)
-        assert not run.should_checkpoint(), "it was answered"
-        assert run.checkpoint(saved(tmp_path), format="npz", step=8), "nobody asked for this one"
+        assert not run.should_checkpoint(), "the signal was acknowledged"
+        assert run.checkpoint(saved(tmp_path), format="npz", step=8), "a checkpoint without a request is stored too"
     assert len(control.acks) == 1
     assert control.events() == ["succeeded"]
 
@@ -91,7 +91,7 @@ def test_pause_when_training_exits_by_itself(control: Control, start: Start, tmp
         run.should_stop()
         control.ask("pause", "sig_1.saved")
         until(run.should_stop)
-    assert control.events() == [], "its end is that of the attempt, not of the training"
+    assert control.events() == [], "the attempt has ended, but not the run"
 
 
 def test_callback_gets_each_signal_once(control: Control, start: Start) -> None:
@@ -159,7 +159,6 @@ def test_offline_has_no_signals(tmp_path: Path) -> None:
 
 
 def test_waiting_thread_does_not_delay_exit(env: Env, control: Control) -> None:
-    """The waiting thread does not delay the exit."""
     code = "import signalbox\nwith signalbox.init() as run: run.should_checkpoint()\n"
     source = str(Path(signalbox.__file__).parent.parent)
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""What leaves when: lingering, limits, order, and the events that wait for all before them."""
+"""When reports are sent: batching delay, limits, order, and events that wait for all earlier reports."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ POLICY = Policy(linger=0.5, max_bytes=100, max_points=10)
 
 @pytest.fixture
 def backlog(tmp_path: Path) -> Backlog:
-    """An empty backlog of small requests."""
+    """An empty backlog with small limits."""
     return Backlog(Spool.create(str(tmp_path), "run_1", 1 << 20), POLICY)
 
 
 def drain(backlog: Backlog, now: float) -> List[Tuple[str, int, int]]:
-    """Answer everything that is due: (stream, seq, reports) in order."""
+    """Settle all requests that are due. Return (stream, seq, number of reports) of each, in order."""
     sent: List[Tuple[str, int, int]] = []
     while True:
         lane = backlog.next_lane(now, True)
@@ -42,7 +42,7 @@ def test_reports_linger_for_bounded_time(backlog: Backlog) -> None:
 def test_full_request_is_sent_at_once(backlog: Backlog) -> None:
     for _ in range(3):
         backlog.put("metrics", 4, b"{}", 10.0)
-    assert drain(backlog, 10.0) == [("metrics", 1, 2)], "8 points: the third would make 12"
+    assert drain(backlog, 10.0) == [("metrics", 1, 2)], "the third report would exceed the limit of 10 points"
     for _ in range(2):
         backlog.put("logs", 1, b'"' + b"x" * 58 + b'"', 10.0)
     assert drain(backlog, 10.0) == [("logs", 1, 1)]
@@ -66,7 +66,7 @@ def test_event_is_urgent_and_sent_last(backlog: Backlog) -> None:
     backlog.put("metrics", 1, b"{}", 10.0)
     sent = drain(backlog, 10.0)
     assert [s for s, _, _ in sent] == ["logs", "metrics", "lifecycle"]
-    assert sent[1] == ("metrics", 1, 2), "company is welcome where it is there"
+    assert sent[1] == ("metrics", 1, 2), "the request also contains the later report of its stream"
 
 
 def test_event_waits_for_failing_stream(backlog: Backlog) -> None:

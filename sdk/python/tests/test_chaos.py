@@ -1,5 +1,4 @@
-"""SIGKILL at any moment, restarts, a network and a control plane that fail: nothing is lost, and
-nothing is stored twice."""
+"""Random SIGKILLs, restarts and failures of the network and the control plane neither lose nor duplicate reports."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ GENERATIONS = 4
 
 
 def kill_one(env: Env, generation: int, after: float) -> int:
-    """Let a process report, kill it; answers the last step that it knew to be kept."""
+    """Start a process that reports, and kill it. Return the last step that it printed."""
     child = spawn(env, "chaos", str(generation))
     assert child.stdout
     first = child.stdout.readline()
@@ -38,7 +37,7 @@ def kill_one(env: Env, generation: int, after: float) -> int:
 
 
 def restart(control: Control, stop: threading.Event, draw: random.Random) -> None:
-    """The control plane dies and comes back, over and over."""
+    """Stop and restart the control plane repeatedly until `stop` is set."""
     while not stop.wait(draw.uniform(0.1, 0.4)):
         control.stop()
         time.sleep(draw.uniform(0.0, 0.1))
@@ -69,8 +68,8 @@ def test_chaos_neither_loses_nor_duplicates(
 
 
 def check(control: Control, kept: Dict[int, int]) -> None:
-    """Compare what is stored with what the processes knew to be kept."""
-    assert not control.conflicts, "a key came back with another body"
+    """Compare the stored reports with the last step that each process printed."""
+    assert not control.conflicts, "a key was used with two bodies"
     assert not control.gaps()
     points = Counter((key, step) for key, step, _ in control.points())
     assert set(points.values()) == {1}
@@ -81,7 +80,7 @@ def check(control: Control, kept: Dict[int, int]) -> None:
     for generation, last in kept.items():
         steps = sorted(step for key, step in points if key == f"gen{generation}")
         assert steps == list(range(len(steps)))
-        # The step after the last one known may be in the spool too: it was being reported.
+        # The step after the last printed one may be stored too: the process was killed before it printed the step.
         assert len(steps) - 1 in (last, last + 1)
         logged = sorted(int(step) for found, step in lines if found == str(generation))
         assert logged == list(range(len(logged))) and len(logged) - 1 in (last, last + 1)

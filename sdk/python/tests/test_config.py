@@ -1,4 +1,4 @@
-"""The SERVICE_JOB_* environment: wrong settings raise at init, before any training."""
+"""The SERVICE_JOB_* environment: init raises for invalid settings, before training begins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_enabled_is_exactly_0_or_1(flag: Optional[str]) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(WHOLE) - {"SERVICE_JOB_ENABLED"}))
 @pytest.mark.parametrize("value", [None, ""])
-def test_enabled_needs_the_rest(name: str, value: Optional[str]) -> None:
+def test_enabled_requires_endpoint_run_and_token(name: str, value: Optional[str]) -> None:
     env: Dict[str, str] = dict(WHOLE)
     del env[name]
     if value is not None:
@@ -63,7 +63,7 @@ def test_load_reads_environment() -> None:
     assert "ing_secret" not in repr(config)
 
 
-def test_offline_needs_nothing_else() -> None:
+def test_offline_requires_no_other_setting() -> None:
     assert not load({"SERVICE_JOB_ENABLED": "0"}).enabled
 
 

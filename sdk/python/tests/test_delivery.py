@@ -1,4 +1,4 @@
-"""Delivery over a network and a control plane that fail; loudness where they refuse."""
+"""Delivery despite failures of the network and the control plane, and errors for refused reports."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_network_failure_warns_once(
     control.script = deque(["drop", "500", "drop", "503"])
     with start() as run:
         run.running()
-    said = capsys.readouterr().err
-    assert said.count("signalbox:") == 1 and "reports are kept in" in said
+    printed = capsys.readouterr().err
+    assert printed.count("signalbox:") == 1 and "reports are kept in" in printed
 
 
 def test_retry_after_is_honoured(control: Control, start: Start) -> None:
@@ -100,7 +100,7 @@ def test_refusal_raises_at_next_call_and_finish(
     run.log({"a": 2}, step=1)
     with pytest.raises(IngestError):
         run.finish()
-    assert control.points() == [("a", 0, 1), ("a", 1, 2)], "the loud call's own report is kept"
+    assert control.points() == [("a", 0, 1), ("a", 1, 2)], "the report of the call that raised must be stored"
 
 
 def test_refused_event_raises_in_its_call(control: Control, start: Start) -> None:
@@ -147,7 +147,7 @@ def test_failing_log_route_delays_no_other_stream(control: Control, start: Start
         run.running()
         run.log({"a": 1}, step=0)
     assert control.events() == ["running", "succeeded"] and control.points() == [("a", 0, 1)]
-    assert os.listdir(env["SERVICE_JOB_SPOOL_DIR"]), "the line is kept"
+    assert os.listdir(env["SERVICE_JOB_SPOOL_DIR"]), "the log line must stay in the spool"
 
 
 def test_text_never_raises(start: Start) -> None:
@@ -183,7 +183,7 @@ def test_finish_is_bounded_and_names_the_spool(
     assert run.finish() == 0, "a second finish does nothing"
     control.start()
     start().finish()
-    assert control.points() == [("a", 0, 1)], "the next process of the run delivers it"
+    assert control.points() == [("a", 0, 1)], "the next process of the run must deliver the report"
 
 
 def test_finish_rejects_later_reports(start: Start) -> None:
@@ -219,7 +219,7 @@ def test_refusal_in_with_block_closes_run(control: Control, start: Start) -> Non
         run.log({"a": 2}, step=1)
 
 
-def test_many_threads(control: Control, start: Start) -> None:
+def test_threads_report_concurrently(control: Control, start: Start) -> None:
     with start() as run:
 
         def work(k: int) -> None:
@@ -243,7 +243,7 @@ def test_long_run_deletes_old_segments(control: Control, start: Start, env: Env)
     assert run.flush()
     run.running()
     (writer,) = os.listdir(env["SERVICE_JOB_SPOOL_DIR"])
-    assert len(os.listdir(Path(env["SERVICE_JOB_SPOOL_DIR"]) / writer)) == 2, "a lock, a segment"
+    assert len(os.listdir(Path(env["SERVICE_JOB_SPOOL_DIR"]) / writer)) == 2, "only the lock and one segment remain"
     run.finish()
     assert len(control.points()) == 200
 
@@ -279,7 +279,7 @@ def test_sender_survives_unexpected_errors(
     assert not odd and control.points() == [("a", 0, 1)] and control.events() == ["succeeded"]
 
 
-def test_disk_full_temporarily(
+def test_full_disk_loses_only_the_report_that_raises(
     control: Control, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start()
@@ -288,7 +288,7 @@ def test_disk_full_temporarily(
         full.setattr(Segment, "append", _no_space)
         with pytest.raises(SpoolError):
             run.log({"a": 1}, step=1)
-        run.text("a line may be lost, silently")
+        run.text("the loss of a log line raises no error")
     run.log({"a": 2}, step=2)
     run.succeeded()
     run.finish()

@@ -1,4 +1,4 @@
-"""Rollouts of an evaluation: opaque tasks, requests of bounded size, masked errors."""
+"""Rollouts of an evaluation: opaque task keys, requests of limited size, masked rollouts."""
 
 from __future__ import annotations
 

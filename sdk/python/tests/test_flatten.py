@@ -1,4 +1,4 @@
-"""Flattening and scalars: what fits is kept exactly, what does not is loud."""
+"""Flattening and scalars: valid values are kept exactly, invalid ones raise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from signalbox.wire import encode, finite, number, point
 
 
 class Tensor:
-    """A 0-d tensor as frameworks make them."""
+    """A tensor with the interface that frameworks have."""
 
     def __init__(self, value: Any, shape: Any = ()) -> None:
         self.value, self.shape = value, shape
@@ -32,7 +32,7 @@ class Tensor:
 
 
 class Conf:
-    """An OmegaConf-like object: keys and items, and no Mapping."""
+    """An OmegaConf-like object: it has keys and items but is not a Mapping."""
 
     def __init__(self, **values: Any) -> None:
         self.values = values
@@ -72,7 +72,7 @@ def test_nested_metrics_are_joined_by_dots() -> None:
         (2**60, 2**60),
     ],
 )
-def test_scalars(value: Any, want: Any) -> None:
+def test_scalar_returns_python_number(value: Any, want: Any) -> None:
     assert flatten.scalar("k", value) == want
 
 
@@ -126,11 +126,11 @@ class Mode(enum.Enum):
         OrderedDict(optim=OrderedDict(lr=Tensor(0.1), betas=[0.9, 0.99]), name="a"),
     ],
 )
-def test_configurations_of_every_shape(config: Any) -> None:
+def test_all_types_of_configurations_are_flattened(config: Any) -> None:
     assert flatten.params(config) == {"optim.lr": 0.1, "optim.betas": [0.9, 0.99], "name": "a"}
 
 
-def test_odd_values_of_a_configuration() -> None:
+def test_special_values_of_a_configuration() -> None:
     flat = flatten.params(
         {
             "mode": Mode.FAST,
@@ -170,7 +170,7 @@ def test_every_float_survives_the_wire(value: float) -> None:
 
 
 def _bare(token: str) -> None:
-    raise AssertionError(f"{token} on the wire")
+    raise AssertionError(f"{token} is not valid JSON")
 
 
 TREES = st.recursive(
@@ -218,7 +218,7 @@ def test_lone_surrogate_stays_escaped() -> None:
     assert encode("a\ud800") == b'"a\\ud800"'
 
 
-def test_numbers_by_name() -> None:
+def test_non_finite_numbers_are_encoded_as_strings() -> None:
     assert [number(x) for x in (math.nan, math.inf, -math.inf, 1.5)] == [
         "NaN",
         "Infinity",

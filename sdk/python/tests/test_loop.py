@@ -1,4 +1,4 @@
-"""The whole of a run's reports over real HTTP, as the specification shows them."""
+"""All reports of a run over real HTTP, in the format of the specification."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_payload_fields_match_specification(
     assert set(logs) == {"run_id", "chunks"}, "the caller never sends eof"
 
 
-def test_headers_and_one_kept_connection(control: Control, start: Start) -> None:
+def test_requests_have_headers_and_share_one_connection(control: Control, start: Start) -> None:
     with start() as run:
         for step in range(5):
             run.log({"a": step}, step=step)
@@ -109,7 +109,7 @@ def test_lifecycle_event_is_stored_after_earlier_reports(
     for step in range(2500):
         run.log({"a": step}, step=step)
     run.succeeded()
-    assert len(control.points()) == 2500, "running() and succeeded() come after all before them"
+    assert len(control.points()) == 2500, "succeeded() must return after all earlier reports are stored"
     run.finish()
     sizes = [len(body["points"]) for body in control.bodies("metrics")]
     assert max(sizes) <= 1000

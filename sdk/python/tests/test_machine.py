@@ -1,4 +1,4 @@
-"""The static picture: what is there is told, what is not is left out."""
+"""The static description of the environment. Unknown values are omitted."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def nvidia(root: Path) -> str:
     return str(root)
 
 
-def test_kernel_module_files(tmp_path: Path) -> None:
+def test_driver_and_gpus_are_read_from_kernel_module_files(tmp_path: Path) -> None:
     proc = nvidia(tmp_path)
     assert machine.driver(proc) == "550.54.15"
     assert machine.gpus(proc) == ["NVIDIA H100 80GB HBM3"] * 2
 
 
-def test_machine_without_gpu(tmp_path: Path) -> None:
+def test_machine_without_gpu_has_no_driver(tmp_path: Path) -> None:
     assert machine.driver(str(tmp_path)) is None and machine.gpus(str(tmp_path)) == []
 
 
-def test_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picture_describes_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = SimpleNamespace(version=SimpleNamespace(cuda="12.4"))
     monkeypatch.setitem(sys.modules, "torch", torch)
     found = machine.picture()
@@ -44,7 +44,7 @@ def test_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     assert None not in found.values() and "torch" not in found
 
 
-def test_git_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_outside_a_checkout_returns_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.chdir(tmp_path)
     assert machine.git() is None
@@ -55,5 +55,5 @@ def test_git_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("line", "shown"), [("a", "a"), ("1%\r2%\r3%", "3%"), ("done\r", "done"), ("a\rb\r\r", "b"), ("", "")]
 )
-def test_line_after_carriage_returns(line: str, shown: str) -> None:
+def test_fold_returns_the_text_after_carriage_returns(line: str, shown: str) -> None:
     assert fold(line) == shown

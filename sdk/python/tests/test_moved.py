@@ -1,4 +1,4 @@
-"""A control plane that comes back at another address is followed there."""
+"""The reporter follows a control plane whose address changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from signalbox.config import load
 
 
 def move(control: Control, file: Path) -> None:
-    """Die, and live on at another port, of which the platform tells."""
+    """Restart the control plane on another port, and write the new endpoint to the file."""
     control.stop()
     control.port = 0
     file.write_text(control.start() + "\n")
@@ -40,15 +40,15 @@ def test_reporter_follows_new_address(
 
 
 @pytest.mark.parametrize(
-    "told", [None, "", "\n", "nowhere", "ftp://x/", "http://", "http://h\u00f6st/", "http://x:y/"]
+    "content", [None, "", "\n", "nowhere", "ftp://x/", "http://", "http://h\u00f6st/", "http://x:y/"]
 )
 def test_unusable_endpoint_file_is_ignored(
-    env: Env, tmp_path: Path, told: Optional[str]
+    env: Env, tmp_path: Path, content: Optional[str]
 ) -> None:
     file = tmp_path / "endpoint"
     env["SERVICE_JOB_ENDPOINT_FILE"] = str(file)
-    if told is not None:
-        file.write_text(told, encoding="utf-8")
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
     assert load(env).current() == env["SERVICE_JOB_ENDPOINT"]
 
 

@@ -1,4 +1,4 @@
-"""Runs on several nodes: each node tells its hardware once, the picture comes from one process alone."""
+"""Runs on several nodes: one process of each node reports its hardware, one process the environment."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def test_first_process_of_node_reports_hardware(
     with start() as run:
         run.environment()
     assert len(control.bodies("environment")) == pictures
-    told = control.bodies("environment_nodes")
-    assert [n["rank"] for body in told for n in body["nodes"]] == nodes
-    for body in told:
+    bodies = control.bodies("environment_nodes")
+    assert [n["rank"] for body in bodies for n in body["nodes"]] == nodes
+    for body in bodies:
         assert set(body) == {"run_id", "nodes"}
         assert set(body["nodes"][0]) <= {"rank", "host", "gpus", "ib", "cpu", "mem_gb"}
         assert body["nodes"][0]["host"] and body["nodes"][0]["cpu"]["cores"] >= 1
 
 
-def test_nodes_by_hand(control: Control, start: Start) -> None:
+def test_nodes_reports_given_hardware(control: Control, start: Start) -> None:
     with start() as run:
         run.nodes([{"rank": 0, "host": "a", "mem_gb": float("inf")}, {"rank": 1, "host": "b"}])
         run.nodes([])
@@ -59,7 +59,7 @@ def test_nodes_by_hand(control: Control, start: Start) -> None:
     assert control.paths.count("/api/ingest/environment/nodes") == 1
 
 
-def test_lost_process_is_not_repeated_for_nodes(control: Control, start: Start) -> None:
+def test_nodes_are_stored_once(control: Control, start: Start) -> None:
     control.watermarks = True
     run = start()
     run.nodes([{"rank": 0, "host": "a"}])
@@ -68,7 +68,7 @@ def test_lost_process_is_not_repeated_for_nodes(control: Control, start: Start) 
     assert len(control.stored) == 1 and control.repeats == 0
 
 
-def test_node_fields(tmp_path: Path) -> None:
+def test_node_reads_hardware_files(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text("processor: 0\nmodel name\t: A Processor 9\nflags: x\n")
     (tmp_path / "proc/meminfo").write_text("MemTotal:       67108864 kB\nMemFree: 1 kB\n")

@@ -1,4 +1,4 @@
-"""SERVICE_JOB_ENABLED=0: the same calls, no network."""
+"""With SERVICE_JOB_ENABLED=0, the same calls use no network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import signalbox
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any socket is a failure."""
+    """Fail the test if a socket is created."""
 
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("a socket was opened")

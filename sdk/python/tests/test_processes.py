@@ -1,4 +1,4 @@
-"""Signals, forks, exits and the flush command, each with real processes."""
+"""Signals, forks, exits and the flush command, tested with real processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_sigterm_flushes_and_then_ends_the_process(control: Control, env: Env) -
     assert control.points() == [("a", 0, 1)]
 
 
-def test_sigterm_leaves_the_codes_own_handler_in_charge(control: Control, env: Env) -> None:
+def test_sigterm_handler_of_training_code_still_runs(control: Control, env: Env) -> None:
     child = spawn(env, "term_own", "20")
     assert child.stdout and child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGTERM)
@@ -89,11 +89,11 @@ def test_forked_workers_report_under_their_own_writers(control: Control, env: En
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_captured_output_goes_both_ways(control: Control, env: Env, unbuffered: str) -> None:
+def test_captured_output_goes_to_log_and_terminal(control: Control, env: Env, unbuffered: str) -> None:
     env["PYTHONUNBUFFERED"] = unbuffered
     code, out, err = ended(spawn(env, "capture"))
     assert code == 0, err
-    # Popen's text mode reads a CR as a line's end.
+    # In text mode, Popen converts \r to \n.
     assert out == "from print\nfrom child\nstep 1\nstep 2\nstep 3\ncaf\u00e9 no newline"
     assert err == "from stderr\n"
     assert sorted(control.lines().splitlines()) == [
@@ -120,7 +120,7 @@ def flush(monkeypatch: pytest.MonkeyPatch, env: Env, *words: str) -> int:
 
 
 def strand(control: Control, start: Start, count: int) -> None:
-    """Leave `count` reports of a dead process in the spool."""
+    """Leave `count` reports of an ended process in the spool."""
     run = start(on_error="warn")
     control.stop()
     for step in range(count):
@@ -158,7 +158,7 @@ def test_flush_reports_undelivered(
 
 
 @pytest.mark.parametrize("missing", ["SERVICE_JOB_ENABLED", "SERVICE_JOB_TOKEN", "dir"])
-def test_flush_with_a_wrong_configuration(
+def test_flush_with_invalid_configuration_exits_with_2(
     env: Env, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str
 ) -> None:
     monkeypatch.delenv(missing, raising=False)
@@ -175,7 +175,7 @@ def test_watermark_prevents_repeats(
     assert run.flush(10)
     control.script = deque(["lose"] + ["drop"] * 10_000)
     run.log({"a": 1}, step=0)
-    while not control.points():  # stored, but the response was lost: the spool cannot know
+    while not control.points():  # until it is stored; the response is lost, so the spool does not record the delivery
         run.flush(0.001)
     control.stop()
     run.finish(timeout=0.05)
@@ -186,7 +186,7 @@ def test_watermark_prevents_repeats(
 
 
 def test_fork_has_complete_modules() -> None:
-    """The sender's thread imports nothing: a fork in the midst of that would spoil the child."""
+    """All modules are imported before the sender starts: a fork during an import would break the child."""
     code = (
         "import sys, signalbox.outbox as o, signalbox.sender as s, signalbox.config as c\n"
         "s.Sender.run = lambda self: None\n"

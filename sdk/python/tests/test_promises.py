@@ -1,4 +1,4 @@
-"""What the specification promises of a caller: loud everywhere but in the log, one key for one body."""
+"""The specification's rules for callers: raise errors of all routes except the log; one body for each key."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_log_spool_error_does_not_raise(
     run = start()
     with monkeypatch.context() as broken:
         broken.setattr(run, "_sink", None)
-        run.text("nothing is there to take it")
+        run.text("the sink is missing")
         with pytest.raises(AttributeError):
             run.log({"a": 1}, step=0)
     run.finish()
@@ -90,7 +90,7 @@ def test_eof_is_never_sent(control: Control, start: Start) -> None:
     start().finish()
     bodies = control.bodies("logs")
     assert bodies and all(set(body) == {"run_id", "chunks"} for body in bodies)
-    assert not hasattr(signalbox.Run, "eof"), "there is no call for it"
+    assert not hasattr(signalbox.Run, "eof"), "the API must have no method for it"
 
 
 @pytest.mark.parametrize("stream", sorted(ALL))
@@ -120,7 +120,7 @@ def test_next_process_repeats_identical_request(
     control.script = deque(["lose"] + ["drop"] * 10_000)
     run = start(on_error="warn")
     ODD[stream](run)
-    while not control.stored:  # stored, but the response was lost
+    while not control.stored:  # until it is stored; the response is lost
         run.flush(0.01)
     control.stop()
     run.finish(timeout=0.05)
@@ -129,7 +129,7 @@ def test_next_process_repeats_identical_request(
     control.script.clear()
     control.start()
     start().finish()
-    assert control.repeats == 1 and not control.conflicts, "the same bytes under the same key"
+    assert control.repeats == 1 and not control.conflicts, "the body must be the same for the same key"
     assert control.stored == {key: body}
 
 
@@ -137,7 +137,7 @@ def test_key_conflict_raises_except_in_log(
     control: Control, start: Start, env: Env
 ) -> None:
     run = start()
-    run.running()  # the writer's name is known once its spool is there
+    run.running()  # creates the spool, whose folder has the name of the writer
     (writer,) = (name for name in os.listdir(env["SERVICE_JOB_SPOOL_DIR"]) if name[0] != ".")
     other = b'{"run_id":"run_1","points":[],"chunks":[]}'
     control.stored["metrics", writer, 1] = control.stored["logs", writer, 1] = other
@@ -145,7 +145,7 @@ def test_key_conflict_raises_except_in_log(
     assert run.flush()
     run.log({"a": 1}, step=0)
     assert run.flush()
-    with pytest.raises(IngestError, match="metrics: HTTP 409: another body"):
+    with pytest.raises(IngestError, match="metrics: HTTP 409: another body with this key"):
         run.finish()
     assert {stream for stream, _, _ in control.conflicts} == {"metrics", "logs"}
 
@@ -154,8 +154,8 @@ def _keys(control: Control) -> List[str]:
     return [h["Idempotency-Key"] for h in control.headers]
 
 
-def test_offline_is_silent_and_complete(tmp_path: Path) -> None:
-    run = signalbox.init(env={"SERVICE_JOB_ENABLED": "0", "SERVICE_JOB_TOKEN": "not\nlooked at"})
+def test_offline_accepts_all_calls_and_writes_nothing(tmp_path: Path) -> None:
+    run = signalbox.init(env={"SERVICE_JOB_ENABLED": "0", "SERVICE_JOB_TOKEN": "not\nchecked"})
     for call in CALLS.values():
         call(run)
     run.text("line")

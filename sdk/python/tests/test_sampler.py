@@ -1,4 +1,4 @@
-"""Samples of the machine: what is there is reported, what is not is left out, nothing harms a run."""
+"""Hardware samples: unknown values are omitted, and sampling never harms a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CSV = """0, 97, 40960, 81559, 512.25, 61
 
 
 def smi(folder: Path, text: str = CSV, status: int = 0) -> Dict[str, str]:
-    """An environment in which nvidia-smi is a script that says this, and notes what it was asked."""
+    """Return an environment in which nvidia-smi is a script that prints `text` and records its arguments."""
     folder.mkdir(exist_ok=True)
     script = folder / "nvidia-smi"
     script.write_text(f'#!/bin/sh\necho "$@" > {folder}/asked\ncat <<END\n{text}END\nexit {status}\n')
@@ -29,7 +29,7 @@ def smi(folder: Path, text: str = CSV, status: int = 0) -> Dict[str, str]:
 
 
 def machine(root: Path, ticks: str, received: int, sectors: int) -> None:
-    """The files of /proc and /sys that a probe reads."""
+    """Write the files of /proc and /sys that a probe reads."""
     (root / "proc/net").mkdir(parents=True, exist_ok=True)
     (root / "sys/block/sda").mkdir(parents=True, exist_ok=True)
     (root / "proc/stat").write_text(f"cpu  {ticks}\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
@@ -47,7 +47,7 @@ def figures(points: List[sampler.Point]) -> Dict[str, float]:
     return {p["key"]: p["value"] for p in points if "gpu" not in p}
 
 
-def test_rates_are_between_two_readings(tmp_path: Path) -> None:
+def test_rates_are_computed_between_two_readings(tmp_path: Path) -> None:
     clock = iter([100.0, 102.0])
     probe = sampler.Probe(str(tmp_path), {"CUDA_VISIBLE_DEVICES": ""}, lambda: next(clock))
     machine(tmp_path, "100 0 100 700 100 0 0 0 0 0", received=1000, sectors=10)
@@ -74,7 +74,7 @@ def test_reset_counters_have_no_rate(tmp_path: Path) -> None:
     assert set(figures(probe.read())) == {"mem", "mem_total", "disk_read", "disk_write"}
 
 
-def test_machine_without_figures(tmp_path: Path) -> None:
+def test_machine_without_readable_files_has_no_samples(tmp_path: Path) -> None:
     probe = sampler.Probe(str(tmp_path), {"PATH": str(tmp_path)})
     assert probe.read() == [] and probe.read() == []
 
@@ -84,7 +84,7 @@ def test_gpu_samples_from_nvidia_smi(tmp_path: Path) -> None:
     found = sampler.gpus(env)
     assert ("0", "util", 97.0) in found and ("1", "temp", 44.0) in found
     assert ("0", "mem", 40960.0 * (1 << 20)) in found and ("0", "power", 512.25) in found
-    assert not [f for f in found if f[:2] == ("1", "power")], "what a GPU does not tell is left out"
+    assert not [f for f in found if f[:2] == ("1", "power")], "a value that the GPU does not report must be omitted"
     asked = (tmp_path / "bin/asked").read_text()
     assert "--query-gpu=index,utilization.gpu" in asked and "--id" not in asked
 
@@ -110,7 +110,7 @@ def test_failing_nvidia_smi_is_ignored(tmp_path: Path, text: str, status: int) -
 def wait(control: Control, count: int) -> List[Dict[str, object]]:
     deadline = time.monotonic() + 10
     while len(control.bodies("hardware")) < count:
-        assert time.monotonic() < deadline, "no samples came"
+        assert time.monotonic() < deadline, "timed out waiting for samples"
         time.sleep(0.005)
     return control.bodies("hardware")
 
@@ -124,7 +124,7 @@ def test_sampling_starts_with_run(control: Control, start: Start) -> None:
     assert {"mem", "mem_total", "cpu"} <= {p["key"] for body in bodies for p in body["points"]}  # type: ignore[attr-defined]
     settled = len(control.bodies("hardware"))
     assert not [t for t in threading.enumerate() if t.name == "signalbox-sampler"]
-    assert len(control.bodies("hardware")) == settled, "nothing is sampled behind the end"
+    assert len(control.bodies("hardware")) == settled, "sampling must stop with the run"
 
 
 @pytest.mark.parametrize("env_", [{"LOCAL_RANK": "1"}, {"LOCAL_RANK": "7"}])
@@ -155,7 +155,7 @@ def test_refused_samples_raise_in_training_code(control: Control, start: Start) 
     run = start(hardware=0.01)
     deadline = time.monotonic() + 10
     with pytest.raises(signalbox.IngestError, match="hardware: HTTP 400"):
-        while time.monotonic() < deadline:  # not swallowed by the sampler's own thread
+        while time.monotonic() < deadline:  # the error must not be lost in the sampler's thread
             run.log({"a": 1}, step=0)
             run.flush()
     with pytest.raises(signalbox.IngestError):
@@ -167,10 +167,10 @@ def test_broken_probe_is_harmless(control: Control, start: Start, env: Env) -> N
         def read(self) -> List[sampler.Point]:
             raise RuntimeError("no such machine")
 
-    told: List[List[sampler.Point]] = []
-    one = sampler.Sampler(told.append, 0.001, Broken())
+    reported: List[List[sampler.Point]] = []
+    one = sampler.Sampler(reported.append, 0.001, Broken())
     one.start()
     time.sleep(0.05)
     one.stop()
-    assert told == []
+    assert reported == []
     assert QUICK.linger

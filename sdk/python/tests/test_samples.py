@@ -1,4 +1,4 @@
-"""Validation rounds: the four fields, `extra`, and the split by bytes."""
+"""Validation rounds: the four known fields, `extra`, and splitting by size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packager refuses what is named like a secret, before a request is made."""
+"""Files with the name of a secret are rejected before any request is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spool: what append returned from is there for the next process, whatever happened."""
+"""The spool: once append has returned, the next process can read the report, whatever happens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def texts(spool: Spool, records: List[Record]) -> List[bytes]:
     return [spool.read(r) for r in records]
 
 
-def test_read_back_live_and_after_the_process(tmp_path: Path) -> None:
+def test_records_are_read_back_by_this_and_the_next_process(tmp_path: Path) -> None:
     spool = Spool.create(str(tmp_path), "run_1", BIG)
     records = [spool.append("logs", 1, b'"a b\\n"'), spool.append("metrics", 3, b"{},{},{}")]
     assert texts(spool, records) == [b'"a b\\n"', b"{},{},{}"]
@@ -41,22 +41,22 @@ def test_read_back_live_and_after_the_process(tmp_path: Path) -> None:
     assert left.spool.writer == spool.writer and left.spool.next_n == 2
 
 
-def test_live_writer_is_skipped(tmp_path: Path) -> None:
+def test_running_writer_is_skipped(tmp_path: Path) -> None:
     spool = write(tmp_path, 1)
     assert again(tmp_path) is None
     spool.close(remove=False)
     left = again(tmp_path)
     assert left is not None
-    assert again(tmp_path) is None, "adopted: it is live again"
+    assert again(tmp_path) is None, "the adopted spool must be locked"
 
 
 def test_spool_of_other_run_is_skipped(tmp_path: Path) -> None:
     write(tmp_path, 1).close(remove=False)
     assert again(tmp_path, "run_2") is None
-    assert again(tmp_path) is not None, "and its lock is free"
+    assert again(tmp_path) is not None, "the lock must be released"
 
 
-def test_planned_requests_come_back_with_their_numbers(tmp_path: Path) -> None:
+def test_planned_requests_keep_their_sequence_numbers(tmp_path: Path) -> None:
     spool = write(tmp_path, 0)
     a = [spool.append("metrics", 1, b"{}") for _ in range(3)]
     log = spool.append("logs", 1, b'"x"')
@@ -98,7 +98,7 @@ def test_flipped_bit_is_detected(tmp_path: Path) -> None:
     spool.close(remove=False)
     path.write_bytes(path.read_bytes().replace(b'{"i":1}', b'{"i":7}'))
     left = again(tmp_path)
-    assert left is not None and left.damaged == 2, "the report, and the request that held it"
+    assert left is not None and left.damaged == 2, "the report and the request that contains it"
     assert not left.batches and texts(left.spool, left.pending) == [b'{"i":2}']
 
 
@@ -142,19 +142,19 @@ def test_full_disk_keeps_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert texts(left.spool, left.pending) == [b'{"i":0}', b'{"i":1}', b'{"i":2}']
 
 
-def test_unwritable_folder(tmp_path: Path) -> None:
+def test_unwritable_folder_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolError, match="cannot open a spool"):
         Spool.create(str(tmp_path / "file"), "run_1", BIG)
 
 
-def test_lines() -> None:
+def test_parse_rejects_damaged_lines() -> None:
     raw = line(b"R 1 x")
     assert raw.endswith(b" R 1 x\n") and parse(raw[:-1]) == (b"R", b"1 x")
     assert parse(raw[:-2]) is None and parse(b"") is None and parse(b"00000000 ") is None
 
 
-def test_the_token_is_not_in_the_spool(tmp_path: Path) -> None:
+def test_spool_does_not_contain_the_token(tmp_path: Path) -> None:
     spool = write(tmp_path, 1)
     assert b"ing_" not in Path(spool.current.path).read_bytes()
     assert os.stat(spool.folder).st_mode & 0o077 == 0

@@ -12,8 +12,7 @@ const plain = { [oauth.allowInsecureRequests]: true, signal: () => AbortSignal.t
 const base = new URL(task.base);
 const seen = {};
 
-// word returns the error of the server, or the error of the client itself. It returns "" if the call
-// succeeds.
+// word makes a call and returns the error of the server or of the client. It returns "" if the call succeeds.
 const word = async (call) => {
   try {
     await call();

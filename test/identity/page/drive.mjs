@@ -67,8 +67,8 @@ const signIn = async (page, password, username = task.username) => {
   await page.keyboard.press("Enter");
 };
 
-// login signs in with the form, first with a wrong password and then with the right one. The parameter next
-// contains another host.
+// login signs in with the form, first with a wrong and then with the correct password. The query parameter
+// next contains another host.
 const login = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/login?next=//evil.example/", { waitUntil: "networkidle" });
@@ -88,7 +88,8 @@ const login = async (v) => {
   await kept(v);
 };
 
-// redirects opens the sign-in page while signed in, with values of next that lead to other hosts.
+// redirects opens the sign-in page while signed in, with values of the query parameter next that lead to
+// other hosts.
 const redirects = async ({ page }) => {
   seen.shown.elsewhere = [];
   for (const next of task.elsewhere) {
@@ -101,14 +102,14 @@ const redirects = async ({ page }) => {
   seen.shown.followed = at(page);
 };
 
-// tab presses Tab until the element has the focus. This proves that the element is reachable with the
-// keyboard.
+// tab presses Tab until the element has the focus. It throws an error if the keyboard cannot reach the
+// element.
 const tab = async (page, id) => {
   for (let n = 0; n < 20; n++) {
     if (await page.evaluate(() => document.activeElement.id) === id) return;
     await page.keyboard.press("Tab");
   }
-  throw new Error("the keyboard does not reach " + id);
+  throw new Error("the element " + id + " cannot be reached with the keyboard");
 };
 
 // approve approves a device whose code is in the URL. It uses only the keyboard.
@@ -151,8 +152,8 @@ const deny = async (v) => {
   await kept(v);
 };
 
-// typed enters two codes by hand. The first one does not exist. For the second one it only opens the
-// request.
+// typed types two codes. The first code does not exist. The second one opens a request, which typed does not
+// decide.
 const typed = async (v) => {
   const { page } = v;
   await page.goto(task.url + "/device");

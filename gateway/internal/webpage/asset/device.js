@@ -1,5 +1,5 @@
 // The page on which a signed-in user approves or denies a device that shows a code. Viewing a request
-// changes nothing; the decision is one POST with the access token, which stays in this page's memory.
+// changes nothing; the decision is one POST with the access token, which stays in the memory of this page.
 "use strict";
 (() => {
   const at = (id) => document.getElementById(id);
@@ -43,7 +43,8 @@
     location.replace("/login?next=" + encodeURIComponent(back));
   };
 
-  // enter resumes the session of the refresh cookie, or opens the sign-in page, which leads back here.
+  // enter resumes the session of the refresh cookie and returns true. If there is no session, it opens the
+  // sign-in page, which returns to this page, and returns false.
   const enter = async () => {
     session = null;
     const response = await send("POST", "/api/auth/refresh");
@@ -56,7 +57,7 @@
     return false;
   };
 
-  // call sends a request with the user's access token and renews an expired token once.
+  // call sends a request with the access token. If the token has expired, it renews it once and repeats the request.
   const call = async (method, path, body) => {
     let response = await send(method, path, body);
     if (response.status === 401) {
@@ -148,7 +149,8 @@
     show("done");
   };
 
-  // leavesForPassword opens the sign-in page, which leads back here, if a temporary password must be changed first.
+  // leavesForPassword returns whether the user must first change a temporary password. If so, it opens the sign-in
+  // page, which returns to this page.
   const leavesForPassword = (response) => {
     if (response.body.code !== "password_change_required") return false;
     signIn();

@@ -1,5 +1,5 @@
-// The sign-in page. The access token stays in this page's memory. The next page gets its own token by a
-// refresh with the cookie, as every page does.
+// The sign-in page. The access token stays in the memory of this page. Every page gets its own token with
+// the refresh cookie.
 "use strict";
 (() => {
   const at = (id) => document.getElementById(id);
@@ -101,7 +101,7 @@
     try {
       const response = await call("/api/profile/password", { current_password: at("present").value, new_password: at("fresh").value });
       if (response.ok) {
-        // The change has revoked every access token; the session provides a new one.
+        // The change has revoked all access tokens. Get a new one with the refresh cookie.
         token = "";
         const fresh = await call("/api/auth/refresh");
         at("change-form").reset();
@@ -187,8 +187,8 @@
     at("reveal").setAttribute("aria-pressed", String(hidden));
   };
 
-  // end logs out. If the access token has expired, the session still exists in the cookie; ending it then needs a
-  // new token.
+  // end logs out. If the access token has expired, the session may still exist, so end first gets a new token
+  // with the refresh cookie.
   const end = async () => {
     const response = await call("/api/auth/logout");
     if (response.status !== 401) return response;

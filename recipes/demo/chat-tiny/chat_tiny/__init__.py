@@ -1,7 +1,7 @@
-"""chat-tiny: a small Llama trained in numpy alone.
+"""chat-tiny: train a small Llama with numpy only.
 
-The package owns everything between a question-and-answer dataset and a model
-that an inference engine can serve: the tokenizer, the transformer with its
-backward pass written by hand, the optimizer, the training loop, and the two
-export formats (Hugging Face layout and GGUF).
+The package turns a dataset of questions and answers into a model that an
+inference engine can serve. It contains the tokenizer, the transformer with a
+hand-written backward pass, the optimizer, the training loop and two export
+formats: the Hugging Face layout and GGUF.
 """

@@ -1,4 +1,4 @@
-"""The shape of the transformer, shared by training, both exports and loading."""
+"""The sizes of the transformer, shared by training, the exports and loading."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Sizes of a Llama-architecture decoder.
+    """Sizes of a decoder with the Llama architecture.
 
-    `width` is the residual stream, `ffn` the inner width of the SwiGLU block;
-    the width is divided evenly over the heads, and a head's size must be even
-    because the rotary embedding turns pairs of numbers.
+    `width` is the width of the residual stream and must be a multiple of
+    `heads`. `ffn` is the inner width of the SwiGLU block. The head size must be
+    even because the rotary embedding rotates pairs of numbers.
     """
 
     vocab: int
@@ -31,5 +31,5 @@ class ModelConfig:
 
     @property
     def head_size(self) -> int:
-        """Numbers per attention head."""
+        """The width of one attention head."""
         return self.width // self.heads

@@ -1,4 +1,4 @@
-"""Question-and-answer rows: reading, splitting and batching."""
+"""Read question-and-answer rows, split them and encode them into batches."""
 
 from __future__ import annotations
 
@@ -14,25 +14,29 @@ from chat_tiny.transformer import Batch
 
 
 class DataError(ValueError):
-    """The dataset cannot be trained on; the message says where and why."""
+    """The dataset cannot be used for training. The message contains the place and the reason."""
 
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """One question and the answer that counts as right."""
+    """A question and its correct answer."""
 
     question: str
     answer: str
 
 
 def load(folder: Path) -> list[Row]:
-    """Every row of every .jsonl file of a folder, duplicates dropped."""
+    """Return the rows of all .jsonl files in a folder and its subfolders, without duplicates.
+
+    Raises DataError if there is no such file, if a row is invalid, or if two
+    rows have the same question but different answers.
+    """
     files = sorted(folder.rglob("*.jsonl")) if folder.is_dir() else []
     if not files:
         raise DataError(f"dataset 'train': no .jsonl file in {folder.name or folder}")
     answers: dict[str, str] = {}
     for file in files:
-        # Not splitlines: a text may hold U+2028 and other line ends as it is.
+        # Do not use splitlines: it also splits at U+2028, which may occur inside a JSON string.
         for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
             if not line.strip():
                 continue
@@ -46,24 +50,25 @@ def _parse(line: bytes, where: str) -> Row:
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError:
-        raise DataError(f"{where}: not UTF-8") from None
+        raise DataError(f"{where}: the row is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise DataError(f"{where}: not JSON: {error.msg}") from None
+        raise DataError(f"{where}: the row is not JSON: {error.msg}") from None
     if not isinstance(value, dict):
-        raise DataError(f"{where}: a row is an object with 'question' and 'answer'")
+        raise DataError(f"{where}: a row must be an object with 'question' and 'answer'")
     for key in ("question", "answer"):
         if not isinstance(value.get(key), str) or not value[key]:
-            raise DataError(f"{where}: '{key}' must be a text that is not empty")
+            raise DataError(f"{where}: '{key}' must be a non-empty string")
         if any(0xD800 <= ord(letter) < 0xE000 for letter in value[key]):
-            raise DataError(f"{where}: '{key}' holds half of a surrogate pair")
+            raise DataError(f"{where}: '{key}' contains half of a surrogate pair")
     return Row(value["question"], value["answer"])
 
 
 def split(rows: list[Row], held_out: float, seed: int) -> tuple[list[Row], list[Row]]:
-    """Training rows and held-out rows.
+    """Split the rows into a training set and a held-out set.
 
-    A row's side depends on the seed, its question and the other questions, not
-    on the order of the file: rows are ranked by a hash of seed and question.
+    `held_out` is the fraction of rows to hold out. Rows are ranked by a hash of
+    `seed` and their question, so the split does not depend on the order of the
+    file. Raises DataError if one of the sets would be empty.
     """
     ranked = sorted(rows, key=lambda row: hashlib.sha256(f"{seed}\n{row.question}".encode()).digest())
     count = round(len(ranked) * held_out)
@@ -74,7 +79,7 @@ def split(rows: list[Row], held_out: float, seed: int) -> tuple[list[Row], list[
 
 @dataclass(frozen=True)
 class Encoded:
-    """All rows as one left-padded block, ready to be cut into batches."""
+    """All rows as arrays of token ids, padded on the left. See Batch for the shapes."""
 
     tokens: np.ndarray
     padding: np.ndarray
@@ -84,15 +89,16 @@ class Encoded:
         return len(self.tokens)
 
     def batch(self, index: np.ndarray) -> Batch:
-        """The rows of an index array."""
+        """Return the batch of the rows with these indices."""
         return Batch(self.tokens[index], self.padding[index], self.targets[index])
 
 
 def encode(rows: list[Row], context: int) -> Encoded:
-    """Rows to ids.
+    """Encode rows as token ids.
 
-    Prompts end at the same column in every row, so the answers take the same
-    last columns; shorter answers are padded on the right without a target.
+    All prompts end in the same column, so all answers start in the same
+    column. Shorter answers are padded on the right and have no target there.
+    Raises DataError if a row is longer than `context` tokens.
     """
     prompts = [chat.prompt_ids(row.question) for row in rows]
     answers = [chat.answer_ids(row.answer) for row in rows]

@@ -1,4 +1,4 @@
-"""One GGUF file with weights, tokenizer and chat template, to serve."""
+"""Export a model to one GGUF file with weights, tokenizer and chat template, for serving."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from chat_tiny import chat, tokenizer
 from chat_tiny.config import ModelConfig
 from chat_tiny.params import EMBEDDING, FINAL_NORM, HEAD, Params
 
-# llama.cpp refuses an empty list of merges. The byte 0xFF is in no UTF-8 text,
-# so this merge is never made.
+# llama.cpp rejects an empty list of merges. The byte 0xFF never occurs in UTF-8,
+# so this merge never applies.
 UNUSED_MERGE = "ÿ ÿ"
 
 _LAYER_PARTS = {
@@ -30,7 +30,7 @@ _OUTSIDE = {EMBEDDING: "token_embd.weight", FINAL_NORM: "output_norm.weight", HE
 
 
 def write(path: Path, params: Params, name: str) -> None:
-    """Writes the model as float32 under the architecture `llama`."""
+    """Write the model as float32 with the architecture `llama`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_name(name)
@@ -47,7 +47,7 @@ def write(path: Path, params: Params, name: str) -> None:
 
 
 def gguf_name(tensor: str) -> str:
-    """The GGUF name of a tensor of the Hugging Face layout."""
+    """Return the GGUF name of a tensor with this Hugging Face name."""
     if tensor in _OUTSIDE:
         return _OUTSIDE[tensor]
     _, _, layer, part = tensor.removesuffix(".weight").split(".", 3)
@@ -55,10 +55,11 @@ def gguf_name(tensor: str) -> str:
 
 
 def interleave(weight: np.ndarray, heads: int) -> np.ndarray:
-    """Reorders the outputs of a query or key projection within each head.
+    """Permute the rows of a query or key projection within each head.
 
-    Hugging Face turns number i with number i + S/2; GGUF's llama turns
-    neighbours. The rows are permuted so that both turn the same pairs.
+    The rotary embedding of Hugging Face pairs row i with row i + S/2, where S
+    is the head size; llama.cpp pairs adjacent rows. After the permutation,
+    both rotate the same pairs.
     """
     outputs, inputs = weight.shape
     return weight.reshape(heads, 2, outputs // heads // 2, inputs).swapaxes(1, 2).reshape(outputs, inputs)

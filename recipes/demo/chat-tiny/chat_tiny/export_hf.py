@@ -1,4 +1,4 @@
-"""The Hugging Face layout: written to continue from, and read back."""
+"""Write and read models in the Hugging Face layout, from which training can continue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WEIGHTS = "model.safetensors"
 
 
 def write(folder: Path, params: Params) -> None:
-    """Writes weights, configuration and tokenizer into a folder."""
+    """Write weights, configuration and tokenizer to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     safetensors_file.write(folder / WEIGHTS, params)
     documents = {
@@ -27,7 +27,10 @@ def write(folder: Path, params: Params) -> None:
 
 
 def read(folder: Path) -> Params:
-    """Reads a folder that `write` made, bit for bit the same numbers."""
+    """Read the parameters from a folder that `write` created, bit for bit.
+
+    Raises ValueError if a file is missing or does not describe such a model.
+    """
     for name in ("config.json", WEIGHTS):
         if not (folder / name).is_file():
             raise ValueError(f"model to start from: {name} is missing")
@@ -37,7 +40,7 @@ def read(folder: Path) -> Params:
     for name, shape in shapes(config).items():
         if name not in tensors or tensors[name].shape != shape:
             found = tensors[name].shape if name in tensors else "nothing"
-            raise ValueError(f"model to start from: tensor {name} shall be {shape}, found {found}")
+            raise ValueError(f"model to start from: tensor {name} must have shape {shape}, found {found}")
         params[name][...] = tensors[name]
     return params
 
@@ -56,7 +59,7 @@ def _config(config: ModelConfig) -> dict:
         "hidden_act": "silu",
         "max_position_embeddings": config.context,
         "rms_norm_eps": config.norm_eps,
-        # Some engines read the top-level figure only, others the nested one.
+        # Some engines read only the top-level value, others only the nested one.
         "rope_theta": config.rope_theta,
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "attention_bias": False,
@@ -72,7 +75,7 @@ def _config(config: ModelConfig) -> dict:
 
 def _read_config(document: dict) -> ModelConfig:
     if document.get("model_type") != "llama" or document.get("vocab_size") != tokenizer.VOCAB:
-        raise ValueError(f"model to start from: not a llama with a vocabulary of {tokenizer.VOCAB} bytes and marks")
+        raise ValueError(f"model to start from: must be a llama with this recipe's {tokenizer.VOCAB} tokens")
     try:
         return ModelConfig(
             vocab=document["vocab_size"],

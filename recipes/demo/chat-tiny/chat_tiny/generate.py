@@ -1,4 +1,4 @@
-"""Greedy decoding with a key and value cache, as an engine does it."""
+"""Greedy decoding with a key-value cache."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CHUNK = 256
 
 @dataclass(frozen=True)
 class Answer:
-    """One decoded turn.
+    """One decoded answer.
 
-    margin: the smallest gap between the two highest logits over all steps; a
-    tiny one means that rounding alone may decide between two texts.
+    `margin` is the smallest difference between the two highest logits over all
+    decoding steps. If it is tiny, rounding may decide between two answers.
     """
 
     text: str
@@ -27,10 +27,10 @@ class Answer:
 
 
 def greedy(model: Transformer, prompts: list[list[int]], limit: int) -> list[Answer]:
-    """Decodes every prompt until the end of the turn, or `limit` tokens.
+    """Decode an answer to every prompt, of at most `limit` tokens.
 
-    Prompts of one length are decoded together, so no padding is needed and
-    every position is the one that an engine would use.
+    Prompts of the same length are decoded together. They need no padding, so
+    every token has the position that it would have in an engine.
     """
     answers: list[Answer | None] = [None] * len(prompts)
     for length in sorted({len(prompt) for prompt in prompts}):
@@ -44,7 +44,7 @@ def greedy(model: Transformer, prompts: list[list[int]], limit: int) -> list[Ans
 
 
 def _decode(model: Transformer, tokens: np.ndarray, limit: int) -> list[Answer]:
-    """Decodes prompts (B, T) of one length."""
+    """Decode answers to prompts (B, T) of one length."""
     cache = _Cache(model)
     limit = min(limit, model.config.context - tokens.shape[1])
     ids: list[list[int]] = [[] for _ in tokens]
@@ -65,7 +65,7 @@ def _decode(model: Transformer, tokens: np.ndarray, limit: int) -> list[Answer]:
 
 
 class _Cache:
-    """The keys and values (B, H, T, S) of every layer so far."""
+    """The keys and values (B, H, T, S) of each layer for the tokens so far."""
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
@@ -74,7 +74,7 @@ class _Cache:
         self.values: list[np.ndarray | None] = [None] * model.config.layers
 
     def extend(self, tokens: np.ndarray) -> np.ndarray:
-        """Logits (B, vocab) after the last of the new tokens (B, N)."""
+        """Append new tokens (B, N) and return the logits (B, vocab) after the last one."""
         p, config = self.model.params, self.model.config
         total = self.length + tokens.shape[1]
         mask = attention_mask(np.zeros(1, np.int64), total, p.flat.dtype)[:, :, self.length :]

@@ -1,4 +1,4 @@
-"""What the platform hands to the job: hyperparameters, bindings, work folder."""
+"""Read the job's inputs: hyperparameters, bindings and working folder."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from chat_tiny import settings
 
 
 class InputError(ValueError):
-    """The job was given something it cannot work with."""
+    """An input of the job is missing or invalid."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Paths and values of one training run."""
+    """The hyperparameters and paths of one training run."""
 
     hparams: dict[str, int | float]
     dataset: Path
@@ -27,9 +27,10 @@ class Inputs:
 
 
 def from_environment(environment: Mapping[str, str]) -> Inputs:
-    """Reads the files that the SERVICE_JOB_* variables name.
+    """Read the inputs from the SERVICE_JOB_* variables and the files that they name.
 
-    The run's own seed (SERVICE_JOB_SEED) applies unless the user set one.
+    The seed of the run (SERVICE_JOB_SEED) applies unless the user set `train.seed`.
+    Raises InputError or settings.SettingsError if an input is missing or invalid.
     """
     given = _read_object(environment, "SERVICE_JOB_HPARAMS_FILE")
     seed = environment.get("SERVICE_JOB_SEED", "")
@@ -37,12 +38,12 @@ def from_environment(environment: Mapping[str, str]) -> Inputs:
         try:
             given = {**given, "train.seed": int(seed) % (1 << 31)}
         except ValueError:
-            raise InputError(f"SERVICE_JOB_SEED is not a whole number: {seed!r}") from None
+            raise InputError(f"SERVICE_JOB_SEED is not an integer: {seed!r}") from None
     bindings = _read_object(environment, "SERVICE_JOB_BINDINGS_FILE")
     workdir = Path(environment.get("SERVICE_JOB_WORKDIR") or ".")
     dataset = _path(_member(bindings, "datasets"), "train")
     if dataset is None:
-        raise InputError("no dataset is bound as 'train'")
+        raise InputError("no dataset is bound as 'train'; bind one in spec.bindings.datasets")
     model = _path(bindings, "model")
     resume = environment.get("SERVICE_JOB_RESUME_FROM", "")
     return Inputs(
@@ -55,7 +56,7 @@ def from_environment(environment: Mapping[str, str]) -> Inputs:
 
 
 def unpacked(model: Path, workdir: Path) -> Path:
-    """The folder of a bound model; one that was kept as a tar is unpacked."""
+    """Return the folder of a bound model. A model stored as a tar is unpacked into `workdir`."""
     archive = model
     if model.is_dir():
         found = [path for path in model.iterdir() if path.suffix == ".tar"]
@@ -70,7 +71,7 @@ def unpacked(model: Path, workdir: Path) -> Path:
         raise InputError(f"model to start from: {archive.name} cannot be unpacked: {error}") from None
     configs = sorted(target.rglob("config.json"))
     if len(configs) != 1:
-        raise InputError(f"model to start from: {archive.name} holds {len(configs)} config.json, not one")
+        raise InputError(f"model to start from: {archive.name} must contain one config.json, found {len(configs)}")
     return configs[0].parent
 
 
@@ -83,7 +84,7 @@ def _read_object(environment: Mapping[str, str], variable: str) -> dict:
     except (OSError, ValueError) as error:
         raise InputError(f"{variable}: {error}") from None
     if not isinstance(value, dict):
-        raise InputError(f"{variable}: the file shall hold a JSON object")
+        raise InputError(f"{variable}: the file must contain a JSON object")
     return value
 
 

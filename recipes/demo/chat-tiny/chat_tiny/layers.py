@@ -1,10 +1,12 @@
-"""The transformer's building blocks, each with its backward pass by hand.
+"""The building blocks of the transformer, each with a hand-written backward pass.
 
-Letters in shapes: B sequences, T positions, Q query positions (the last Q of
-T), H heads, S numbers a head, W width, F inner width of the feed-forward block.
-Every `*_backward` takes the gradient of the loss with respect to the block's
-output, adds the weights' gradients into the arrays given, and returns the
-gradient with respect to the input.
+Letters in shapes: B is the batch size, T the number of positions, Q the number
+of query positions (the last Q of T), H the number of heads, S the head size,
+W the width, F the inner width of the feed-forward block.
+
+Every `*_backward` takes the gradient of the loss with respect to the output of
+the block. It returns the gradient with respect to the input, and adds the
+gradients of the weights to the arrays that are passed for them.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ import numpy as np
 
 
 def rms_norm(x: np.ndarray, gain: np.ndarray, eps: float) -> tuple[np.ndarray, tuple]:
-    """x (..., W) divided by its root mean square, times gain (W,)."""
+    """Divide x (..., W) by its root mean square and multiply it by gain (W,)."""
     inverse = 1.0 / np.sqrt(np.einsum("...w,...w->...", x, x)[..., None] / x.dtype.type(x.shape[-1]) + x.dtype.type(eps))
     normed = x * inverse
     return normed * gain, (normed, inverse, gain)
 
 
 def rms_norm_backward(dy: np.ndarray, cache: tuple, dgain: np.ndarray) -> np.ndarray:
-    """Backward of rms_norm; dgain (W,) is added to."""
+    """Backward pass of rms_norm. Adds the gradient of the gain to dgain (W,)."""
     normed, inverse, gain = cache
     dgain += (dy * normed).reshape(-1, len(gain)).sum(axis=0)
     dnormed = dy * gain
@@ -31,24 +33,24 @@ def rms_norm_backward(dy: np.ndarray, cache: tuple, dgain: np.ndarray) -> np.nda
 
 
 def linear_backward(dy: np.ndarray, x: np.ndarray, weight: np.ndarray, dweight: np.ndarray) -> np.ndarray:
-    """Backward of `x @ weight.T` for x (..., in) and dy (..., out)."""
+    """Backward pass of `x @ weight.T` for x (..., in) and dy (..., out)."""
     flat = dy.reshape(-1, dy.shape[-1])
     dweight += flat.T @ x.reshape(-1, x.shape[-1])
     return dy @ weight
 
 
 def rope_tables(positions: int, size: int, theta: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines (T, S) of the rotary embedding, each angle in both halves."""
+    """Return the cosines and sines (T, S) of the rotary embedding. Both halves of S have the same angles."""
     speeds = theta ** (-np.arange(0, size, 2, dtype=np.float64) / size)
     angles = np.tile(np.arange(positions, dtype=np.float64)[:, None] * speeds, 2)
     return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
 
 
 def rotate_half(x: np.ndarray) -> np.ndarray:
-    """(first, second) half of the last axis to (-second, first).
+    """Replace the halves (first, second) of the last axis by (-second, first).
 
-    By a product with a permutation: it is exact, and several times faster than
-    copying eight numbers at a time.
+    The product with a signed permutation matrix is exact, and several times
+    faster than copying the halves, which are only a few numbers long.
     """
     half = x.shape[-1] // 2
     swap = np.zeros((2 * half, 2 * half), x.dtype)
@@ -59,7 +61,7 @@ def rotate_half(x: np.ndarray) -> np.ndarray:
 
 
 def rope(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
-    """Turns x (B, H, T, S) by its position, halves paired as Hugging Face does."""
+    """Apply the rotary embedding to x (B, H, T, S). As in Hugging Face, i is paired with i + S/2."""
     turned = rotate_half(x)
     turned *= sin
     turned += x * cos
@@ -67,24 +69,24 @@ def rope(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
 
 
 def rope_backward(dy: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
-    """The inverse turn: a rotation's transpose."""
+    """Backward pass of rope: the inverse rotation, because a rotation's transpose is its inverse."""
     return rope(dy, cos, -sin)
 
 
 def split_heads(x: np.ndarray, heads: int) -> np.ndarray:
-    """(B, T, W) to (B, H, T, S), contiguous."""
+    """Reshape (B, T, W) to a contiguous (B, H, T, S)."""
     b, t, w = x.shape
     return np.ascontiguousarray(x.reshape(b, t, heads, w // heads).transpose(0, 2, 1, 3))
 
 
 def join_heads(x: np.ndarray) -> np.ndarray:
-    """(B, H, T, S) to (B, T, W), contiguous."""
+    """Reshape (B, H, T, S) to a contiguous (B, T, W)."""
     b, h, t, s = x.shape
     return x.transpose(0, 2, 1, 3).reshape(b, t, h * s)
 
 
 def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, tuple]:
-    """Softmax attention: q (B, H, Q, S), k and v (B, H, T, S), mask added to the scores."""
+    """Softmax attention of q (B, H, Q, S) over k and v (B, H, T, S). The mask is added to the scores."""
     scale = q.dtype.type(1.0 / np.sqrt(q.shape[-1]))
     weights = (q * scale) @ k.swapaxes(-1, -2)
     weights += mask
@@ -95,7 +97,7 @@ def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> tup
 
 
 def attend_backward(dy: np.ndarray, cache: tuple) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gradients with respect to q, k and v."""
+    """Backward pass of attend. Returns the gradients with respect to q, k and v."""
     q, k, v, weights, scale = cache
     dv = weights.swapaxes(-1, -2) @ dy
     dweights = dy @ v.swapaxes(-1, -2)
@@ -106,7 +108,7 @@ def attend_backward(dy: np.ndarray, cache: tuple) -> tuple[np.ndarray, np.ndarra
 
 
 def swiglu(gate: np.ndarray, up: np.ndarray) -> tuple[np.ndarray, tuple]:
-    """silu(gate) * up for gate and up (..., F)."""
+    """Return silu(gate) * up for gate and up (..., F)."""
     sigmoid = np.negative(gate)
     np.exp(sigmoid, out=sigmoid)
     sigmoid += 1.0
@@ -116,7 +118,7 @@ def swiglu(gate: np.ndarray, up: np.ndarray) -> tuple[np.ndarray, tuple]:
 
 
 def swiglu_backward(dy: np.ndarray, cache: tuple) -> tuple[np.ndarray, np.ndarray]:
-    """Gradients with respect to gate and up: silu' = s + silu * (1 - s)."""
+    """Backward pass of swiglu, with silu' = s + silu * (1 - s). Returns the gradients of gate and up."""
     sigmoid, silu, up = cache
     dgate = 1.0 - sigmoid
     dgate *= silu

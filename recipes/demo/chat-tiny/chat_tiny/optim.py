@@ -1,4 +1,4 @@
-"""Adam over one flat vector, and the learning rate over time."""
+"""The Adam optimizer over one flat vector, and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Adam:
-    """Adam with decoupled weight decay and clipping of the gradient's norm."""
+    """Adam with decoupled weight decay and gradient clipping by the global norm."""
 
     def __init__(self, size: int, beta1: float, beta2: float, clip: float, decay: np.ndarray | None = None) -> None:
         self.first = np.zeros(size, np.float32)
@@ -18,7 +18,7 @@ class Adam:
         self.steps = 0
 
     def step(self, params: np.ndarray, gradient: np.ndarray, lr: float) -> None:
-        """Changes params in place; `gradient` is scaled in place by the clipping."""
+        """Update `params` in place. Clipping scales `gradient` in place."""
         self.steps += 1
         norm = float(np.sqrt(np.dot(gradient, gradient)))
         if norm > self.clip:
@@ -33,7 +33,7 @@ class Adam:
 
 
 def learning_rate(step: int, peak: float, warmup: int, total: int, floor: float = 0.05) -> float:
-    """Linear warm-up to `peak`, then a cosine down to `floor * peak` at `total`."""
+    """Return the learning rate of a step: linear warm-up to `peak`, then cosine decay to `floor * peak` at `total`."""
     if step < warmup:
         return peak * (step + 1) / warmup
     progress = min(1.0, (step - warmup) / max(1, total - warmup))

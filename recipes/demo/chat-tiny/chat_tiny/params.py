@@ -1,8 +1,8 @@
-"""Named parameter tensors kept as views of one flat vector.
+"""Named parameter tensors, stored as views of one flat vector.
 
-The optimizer then works on one array, and a gradient has exactly the layout of
-the parameters. Names and shapes are those of Hugging Face's Llama, so that the
-export is a plain write: a linear layer's weight is (outputs, inputs).
+The optimizer therefore works on one array, and gradients have the same layout
+as the parameters. Names and shapes are those of Llama in Hugging Face, so the
+export needs no conversion. The weight of a linear layer is (outputs, inputs).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ HEAD = "lm_head.weight"
 
 
 def layer_name(layer: int, part: str) -> str:
-    """The full name of a tensor of one layer, e.g. part `self_attn.q_proj`."""
+    """Return the full name of a layer's tensor, for a part such as `self_attn.q_proj`."""
     return f"model.layers.{layer}.{part}.weight"
 
 
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Name to shape of every tensor, in storage order."""
+    """Return the shapes of all tensors by name, in storage order."""
     width, ffn = config.width, config.ffn
     found: dict[str, tuple[int, ...]] = {EMBEDDING: (config.vocab, width)}
     for layer in range(config.layers):
@@ -41,7 +41,7 @@ def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 class Params(Mapping[str, np.ndarray]):
-    """A mapping of tensor names to views of `flat`, a vector of all numbers."""
+    """A mapping from tensor names to views of `flat`, the vector of all parameters."""
 
     def __init__(self, config: ModelConfig, flat: np.ndarray) -> None:
         self.config = config
@@ -53,19 +53,20 @@ class Params(Mapping[str, np.ndarray]):
             self._views[name] = flat[offset : offset + size].reshape(shape)
             offset += size
         if offset != flat.size:
-            raise ValueError(f"{flat.size} numbers given, the model has {offset}")
+            raise ValueError(f"the vector has {flat.size} numbers, but the model has {offset} parameters")
 
     @classmethod
     def zeros(cls, config: ModelConfig, dtype: np.dtype | type = np.float32) -> "Params":
-        """All tensors filled with zero."""
+        """Return parameters that are all zero."""
         return cls(config, np.zeros(count(config), dtype))
 
     @classmethod
     def random(cls, config: ModelConfig, rng: np.random.Generator, dtype: np.dtype | type = np.float32) -> "Params":
-        """Normal weights scaled by the number of inputs; norms start at one.
+        """Return initial parameters: normally distributed weights, and gains of one in the norms.
 
-        The two projections that write into the residual stream start smaller,
-        so that the stream does not grow with depth.
+        The standard deviation depends on the number of inputs. It is smaller for
+        the two projections that write to the residual stream, so that the stream
+        does not grow with depth.
         """
         made = cls.zeros(config, dtype)
         for name, view in made.items():
@@ -86,10 +87,10 @@ class Params(Mapping[str, np.ndarray]):
 
 
 def _deviation(name: str, inputs: int, depth: int) -> float:
-    """The standard deviation of a matrix's first weights.
+    """Return the standard deviation of the initial weights of a matrix.
 
-    A nearly silent head makes the first guesses uniform; wide embeddings keep
-    the few distinct bytes of a question apart from the start.
+    Small weights of the head make the initial predictions nearly uniform. Large
+    embeddings keep the few distinct bytes of a question apart from the start.
     """
     if name == EMBEDDING:
         return 0.5
@@ -101,5 +102,5 @@ def _deviation(name: str, inputs: int, depth: int) -> float:
 
 
 def count(config: ModelConfig) -> int:
-    """How many numbers the model has."""
+    """Return the number of parameters of the model."""
     return sum(int(np.prod(shape)) for shape in shapes(config).values())

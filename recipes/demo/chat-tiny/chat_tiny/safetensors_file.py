@@ -1,7 +1,7 @@
-"""The safetensors format, read and written by hand.
+"""Read and write files in the safetensors format.
 
-A file is the length of its header (8 bytes, little endian), a JSON header that
-maps each tensor's name to its type, shape and byte range, and the raw numbers.
+A file consists of the length of the header (8 bytes, little-endian), a JSON
+header with the type, shape and byte range of each tensor, and the raw data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HEADER_LIMIT = 1 << 24
 
 
 def write(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes float32 tensors in the order given."""
+    """Write tensors as float32, in the order of the mapping."""
     header: dict[str, dict] = {"__metadata__": {"format": "pt"}}
     blobs, offset = [], 0
     for name, tensor in tensors.items():
@@ -34,7 +34,7 @@ def write(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Reads every tensor of a file that holds float32 only."""
+    """Return all tensors of a file by name. Raises ValueError if a tensor is not float32."""
     raw = path.read_bytes()
     size = struct.unpack_from("<Q", raw)[0] if len(raw) >= 8 else HEADER_LIMIT + 1
     if size > HEADER_LIMIT or 8 + size > len(raw):
@@ -44,9 +44,9 @@ def read(path: Path) -> dict[str, np.ndarray]:
         if name == "__metadata__":
             continue
         if entry["dtype"] != "F32":
-            raise ValueError(f"{path.name}: tensor {name} is {entry['dtype']}, only F32 is read")
+            raise ValueError(f"{path.name}: tensor {name} is {entry['dtype']}, only F32 is supported")
         start, end = entry["data_offsets"]
         if not 0 <= start <= end <= len(raw) - 8 - size:
-            raise ValueError(f"{path.name}: tensor {name} lies outside the file")
+            raise ValueError(f"{path.name}: the data of tensor {name} is outside the file")
         tensors[name] = np.frombuffer(raw, "<f4", (end - start) // 4, 8 + size + start).reshape(entry["shape"])
     return tensors

@@ -1,4 +1,4 @@
-"""Hyperparameters: the manifest's defaults under what the user set."""
+"""Hyperparameters: the values that the user set, and the manifest's defaults for the others."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ MANIFEST = Path(__file__).resolve().parent.parent / "recipe.json"
 
 
 class SettingsError(ValueError):
-    """A hyperparameter that the manifest does not allow."""
+    """A hyperparameter is unknown or has a value that the manifest does not allow."""
 
 
 def schema() -> dict[str, dict]:
-    """The manifest's schema of each hyperparameter, by its dotted name."""
+    """Return the manifest's schema of each hyperparameter by its dotted name."""
     return json.loads(MANIFEST.read_text(encoding="utf-8"))["params_schema"]["properties"]
 
 
 def resolve(given: Mapping[str, object]) -> dict[str, int | float]:
-    """Every hyperparameter's value; an unknown, ill-typed or out-of-range one is refused."""
+    """Return the values of all hyperparameters, given those that the user set.
+
+    Raises SettingsError if one is unknown, of the wrong type or out of range.
+    """
     known = schema()
     unknown = sorted(set(given) - set(known))
     if unknown:

@@ -1,8 +1,8 @@
-"""The training's whole state as one file, so that a run goes on as if it had never been interrupted.
+"""Checkpoints with the complete training state. A resumed run continues as if it had not been interrupted.
 
-What decides every later number is in it: weights, Adam's moments, the random generator, the rows that
-are still to come, the step, and the time that is spent. It is a .npz of plain arrays; nothing in it is
-executed when it is read.
+A checkpoint contains everything that later steps depend on: weights, Adam's moments, the state of the
+random generator, the queue of rows, the step and the elapsed time. The file is a .npz of plain arrays.
+Reading it executes no code.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ VERSION = 1
 
 
 class StateError(ValueError):
-    """A checkpoint that this training cannot go on from; the message says why."""
+    """This training cannot continue from the checkpoint. The message contains the reason."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Where a training stands between two steps."""
+    """The state of a training between two steps."""
 
     params: np.ndarray
     first: np.ndarray
@@ -40,7 +40,7 @@ class State:
 
 
 def write(path: Path, state: State) -> None:
-    """Writes a state; the file is there whole or not at all."""
+    """Write a checkpoint. The file appears only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     facts = {
         "version": VERSION,
@@ -65,7 +65,11 @@ def write(path: Path, state: State) -> None:
 
 
 def read(path: Path, hparams: Mapping[str, int | float], size: int) -> State:
-    """Reads a state of a model of `size` numbers that was trained with these hyperparameters."""
+    """Read a checkpoint of a model with `size` parameters.
+
+    Raises StateError if the file cannot be read, or if the model's size or the
+    hyperparameters differ from those of the training that wrote it.
+    """
     try:
         with np.load(path, allow_pickle=False) as held:
             arrays = {name: held[name] for name in ("params", "first", "second", "queue", "facts")}
@@ -73,13 +77,13 @@ def read(path: Path, hparams: Mapping[str, int | float], size: int) -> State:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise StateError(f"checkpoint {path.name} cannot be read: {error}") from None
     if facts.get("version") != VERSION:
-        raise StateError(f"checkpoint {path.name} is of version {facts.get('version')}, not {VERSION}")
+        raise StateError(f"checkpoint {path.name} has format version {facts.get('version')}, not {VERSION}")
     changed = sorted(name for name in hparams if facts["hparams"].get(name) != hparams[name])
     if changed:
-        raise StateError(f"checkpoint {path.name} was trained with another {', '.join(changed)}")
+        raise StateError(f"checkpoint {path.name} was trained with other values of {', '.join(changed)}")
     for name in ("params", "first", "second"):
         if arrays[name].shape != (size,) or arrays[name].dtype != np.float32:
-            raise StateError(f"checkpoint {path.name}: {name} is not of this model")
+            raise StateError(f"checkpoint {path.name}: {name} must be {size} float32 numbers, as in this model")
     return State(
         params=arrays["params"],
         first=arrays["first"],

@@ -1,8 +1,8 @@
-"""A byte-level tokenizer: every byte is a token, and three special tokens.
+"""A byte-level tokenizer with one token for each byte and three special tokens.
 
-Ids 0 to 255 are the bytes themselves. In the exported files a byte is written
-as the printable character that GPT-2's byte alphabet gives it, which is what
-Hugging Face's ByteLevel and llama.cpp's `gpt2` tokenizer expect.
+The ids 0 to 255 are the bytes. The exported files represent each byte by a
+printable character, as in GPT-2, because the ByteLevel tokenizer of Hugging
+Face and the `gpt2` tokenizer of llama.cpp expect this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VOCAB = 259
 
 
 def byte_alphabet() -> list[str]:
-    """The printable character for each of the 256 bytes (GPT-2's table)."""
+    """Return the printable character for each of the 256 bytes, as in GPT-2."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     letters, free = [], 0x100
     for byte in range(256):
@@ -31,15 +31,15 @@ def byte_alphabet() -> list[str]:
 
 
 def vocabulary() -> list[str]:
-    """The token strings by id, as written into tokenizer files."""
+    """Return the token strings in the order of their ids, as in tokenizer files."""
     return byte_alphabet() + list(SPECIAL)
 
 
 def encode(text: str) -> list[int]:
-    """Plain text to ids; special tokens are never made from text."""
+    """Return the ids of a text. The result never contains special tokens."""
     return list(text.encode())
 
 
 def decode(ids: Iterable[int]) -> str:
-    """Ids to text; special tokens are left out, broken UTF-8 is replaced."""
+    """Return the text of token ids. Special tokens are omitted, invalid UTF-8 is replaced by U+FFFD."""
     return bytes(i for i in ids if i < 256).decode(errors="replace")

@@ -1,6 +1,6 @@
-"""The training job: reads its inputs, trains, reports, exports.
+"""The training job: read the inputs, train, report and export.
 
-Run as `python -m chat_tiny.train` in the recipe's folder.
+Run it as `python -m chat_tiny.train` in the recipe's folder.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402  (after the number of threads is set)
+import numpy as np  # noqa: E402  (numpy reads the number of threads when it is imported)
 import signalbox  # noqa: E402
 
 from chat_tiny import data, evaluate, export_gguf, export_hf, inputs, memory, state, tokenizer  # noqa: E402
@@ -25,7 +25,7 @@ LOG_EVERY = 10
 
 
 class Trainer:
-    """One training run from its inputs to its exports."""
+    """One training run, from its inputs to its exports."""
 
     def __init__(self, run: "signalbox.Run", job: inputs.Inputs) -> None:
         self.run, self.job, self.hparams = run, job, job.hparams
@@ -43,10 +43,10 @@ class Trainer:
             self.gradient.flat.size, self.hparams["optim.beta1"], self.hparams["optim.beta2"], self.hparams["optim.clip"]
         )
         self.queue = np.array([], np.int64)
-        self.elapsed = 0.0  # of the attempts before this one
+        self.elapsed = 0.0  # seconds that earlier attempts have trained
 
     def _initial(self) -> tuple[ModelConfig, Params]:
-        """The bound model's weights, or random ones of the size asked for."""
+        """Return the configuration and weights of the bound model, or random weights if none is bound."""
         if self.job.model:
             params = export_hf.read(self.job.model)
             return params.config, params
@@ -62,7 +62,7 @@ class Trainer:
         return config, Params.random(config, self.rng)
 
     def train(self) -> float:
-        """Trains until the target, the last step or the time budget; the last exact match."""
+        """Train until the target, the last step or the end of the time budget. Return the last exact match."""
         print(
             f"{len(self.train_rows)} rows to train on, {len(self.held_out)} held out, "
             f"{self.gradient.flat.size} parameters"
@@ -75,14 +75,14 @@ class Trainer:
         step, score = resumed or (0, self._validate(0, began))
         every, last = self.hparams["val.every_steps"], self.hparams["train.max_steps"]
         while not self._finished(step, score, began):
-            # Rounds fall on the same steps, wherever a run was interrupted.
+            # Validation rounds are at the same steps even if the run was interrupted between them.
             until = min((step // every + 1) * every, last)
             step = self._steps(step, until, score, began)
             score = self._validate(step, began)
         return self._export(step, score)
 
     def _resume(self) -> tuple[int, float] | None:
-        """Takes up the state of an earlier attempt: its step and its last exact match."""
+        """Restore the state that an earlier attempt saved. Return its step and last exact match, or None."""
         if self.job.resume_from is None:
             return None
         held = state.read(self.job.resume_from, self.hparams, self.gradient.flat.size)
@@ -90,11 +90,11 @@ class Trainer:
         self.adam.first[:], self.adam.second[:], self.adam.steps = held.first, held.second, held.adam_steps
         self.rng.bit_generator.state = held.rng
         self.queue, self.elapsed = held.queue, held.elapsed
-        print(f"goes on at step {held.step}, after {held.elapsed:.1f} s")
+        print(f"resuming at step {held.step} after {held.elapsed:.1f} s of training")
         return held.step, held.score
 
     def _save(self, step: int, score: float, began: float) -> None:
-        """Registers the state; where that was asked for to pause the run, the process ends here."""
+        """Save the state as a checkpoint. If the run is being paused, this ends the process."""
         path = self.job.workdir / "state" / f"step-{step}.npz"
         state.write(
             path,
@@ -119,11 +119,11 @@ class Trainer:
         return score >= h["train.target_exact_match"] or step >= h["train.max_steps"] or out_of_time
 
     def _steps(self, step: int, until: int, score: float, began: float) -> int:
-        """Trains up to step `until` or the end of the time budget; the step reached."""
+        """Train up to step `until` or the end of the time budget. Return the step reached."""
         h = self.hparams
         since, tokens = time.monotonic(), 0
         while step < until and time.monotonic() - began < h["train.max_seconds"]:
-            if self.run.should_checkpoint():  # before a step: what belongs to the last one is reported
+            if self.run.should_checkpoint():  # checked before a step: everything up to the last step is reported
                 self._save(step, score, began)
             batch = self.rows.batch(self._next_rows())
             lr = learning_rate(step, h["optim.lr"], h["optim.warmup_steps"], h["train.max_steps"])
@@ -139,7 +139,7 @@ class Trainer:
         return step
 
     def _next_rows(self) -> np.ndarray:
-        """The next batch's row numbers: every row once before any comes again."""
+        """Return the indices of the next batch. Every row is used once per epoch."""
         size = min(self.hparams["train.batch"], len(self.rows))
         while len(self.queue) < size:
             self.queue = np.concatenate([self.queue, self.rng.permutation(len(self.rows))])
@@ -147,7 +147,7 @@ class Trainer:
         return chosen
 
     def _validate(self, step: int, began: float) -> float:
-        """Reports a validation round over all held-out rows; its exact match."""
+        """Evaluate all held-out rows, report the validation round and return its exact match."""
         found = evaluate.validate(self.model, self.held_out)
         score = found.exact_match
         self.run.validation(step=step, samples=found.samples, avg_reward=score, accuracy=score)
@@ -169,7 +169,7 @@ class Trainer:
 
 
 def main() -> int:
-    """Exit status 0 after a finished training, 2 where the inputs are at fault."""
+    """Run the job. Return the exit status: 0 after a complete training, 2 for invalid inputs."""
     memory.keep_freed_arrays()
     try:
         with signalbox.init() as run:

@@ -1,9 +1,9 @@
-"""The transformer: forward, loss and backward over whole batches.
+"""The transformer: forward pass, loss and backward pass of a batch.
 
-Only the positions that answer the question carry loss, and they are the last
-ones of every row (rows are padded on the left). The last layer therefore works
-out its queries and its feed-forward block for those positions alone; its keys
-and values still see the whole row.
+Only the tokens of the answer contribute to the loss, and they are the last
+positions of every row, because rows are padded on the left. The last layer
+therefore computes its queries and its feed-forward block only for these
+positions; its keys and values cover the whole row.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from chat_tiny.params import EMBEDDING, FINAL_NORM, HEAD, Params, layer_name
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of tokens padded on the left.
+    """Rows of tokens, padded on the left.
 
-    tokens (B, T): the input. padding (B,): how many positions at the left hold
-    nothing. targets (B, Q): the tokens wanted after each of the last Q
-    positions, -1 where a position carries no loss.
+    tokens (B, T): the input ids.
+    padding (B,): the number of padding positions at the start of each row.
+    targets (B, Q): the id expected after each of the last Q positions, or -1
+    for positions that do not contribute to the loss.
     """
 
     tokens: np.ndarray
@@ -33,7 +34,7 @@ class Batch:
 
 @dataclass
 class LayerCache:
-    """What one layer's backward pass needs from its forward pass."""
+    """The values of a layer's forward pass that its backward pass needs."""
 
     start: int
     norm_in: tuple
@@ -47,10 +48,10 @@ class LayerCache:
 
 
 def attention_mask(batch_padding: np.ndarray, positions: int, dtype: np.dtype) -> np.ndarray:
-    """(B, 1, T, T): 0 where a query may look, a huge negative number elsewhere.
+    """Return the attention mask (B, 1, T, T): 0 for allowed pairs, a large negative number for the others.
 
-    A position left of a row's start may look at everything before it: its
-    output is never used, and a row of only forbidden scores would be NaN.
+    A padding position may attend to itself and to all positions before it: its
+    output is never used, but every row of the softmax needs an allowed position.
     """
     keys = np.arange(positions)
     causal = keys[None, :] > keys[:, None]
@@ -60,7 +61,7 @@ def attention_mask(batch_padding: np.ndarray, positions: int, dtype: np.dtype) -
 
 
 class Transformer:
-    """A Llama-architecture decoder over `params`."""
+    """A decoder with the Llama architecture and the parameters `params`."""
 
     def __init__(self, config: ModelConfig, params: Params) -> None:
         self.config = config
@@ -70,12 +71,12 @@ class Transformer:
         )
 
     def loss(self, batch: Batch) -> float:
-        """Mean cross entropy (nats per answer token) of a batch."""
+        """Return the mean cross entropy of a batch in nats per answer token."""
         logits, _ = self._forward(batch)
         return _cross_entropy(logits, batch.targets)[0]
 
     def loss_and_gradient(self, batch: Batch, gradient: Params) -> float:
-        """The loss; overwrites `gradient` with its gradient."""
+        """Return the loss and write its gradient into `gradient`."""
         gradient.flat[:] = 0
         logits, caches = self._forward(batch)
         loss, dlogits = _cross_entropy(logits, batch.targets)
@@ -83,7 +84,7 @@ class Transformer:
         return loss
 
     def _forward(self, batch: Batch) -> tuple[np.ndarray, tuple]:
-        """Logits (B, Q, vocab) of the last Q positions, and the caches."""
+        """Return the logits (B, Q, vocab) of the last Q positions, and the caches for the backward pass."""
         p, config = self.params, self.config
         positions, queries = batch.tokens.shape[1], batch.targets.shape[1]
         if positions > config.context:
@@ -99,7 +100,7 @@ class Transformer:
         return normed @ p[HEAD].T, (caches, norm_cache, normed)
 
     def _layer(self, layer: int, x: np.ndarray, mask: np.ndarray, start: int) -> tuple[np.ndarray, LayerCache]:
-        """One layer's output for the positions from `start` on."""
+        """Return the output of a layer for the positions from `start` on, and the cache for the backward pass."""
         p, config = self.params, self.config
         w = lambda part: p[layer_name(layer, part)].T  # noqa: E731
         positions = x.shape[1]
@@ -120,7 +121,7 @@ class Transformer:
         return middle + inner @ w("mlp.down_proj"), cache
 
     def _backward(self, batch: Batch, dlogits: np.ndarray, caches: tuple, gradient: Params) -> None:
-        """Adds every tensor's gradient into `gradient`."""
+        """Add the gradients of all tensors to `gradient`."""
         p = self.params
         layer_caches, norm_cache, normed = caches
         dx = layers.linear_backward(dlogits, normed, p[HEAD], gradient[HEAD])
@@ -133,7 +134,7 @@ class Transformer:
         gradient[EMBEDDING][tokens] += np.add.reduceat(dx.reshape(-1, width)[order], starts, axis=0)
 
     def _layer_backward(self, layer: int, dy: np.ndarray, cache: LayerCache, gradient: Params) -> np.ndarray:
-        """Gradient with respect to the layer's input (B, T, W)."""
+        """Return the gradient with respect to the layer's input (B, T, W). Add the weights' gradients to `gradient`."""
         name = lambda part: layer_name(layer, part)  # noqa: E731
         p, g, start = self.params, gradient, cache.start
 
@@ -159,7 +160,7 @@ class Transformer:
 
 
 def _cross_entropy(logits: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean loss over targets >= 0 and its gradient with respect to the logits."""
+    """Return the mean loss over targets >= 0 and its gradient with respect to the logits."""
     wanted = targets >= 0
     rows = logits[wanted]
     picked = targets[wanted]

@@ -1,7 +1,7 @@
 """Paths and fixtures of the recipe's tests.
 
-They run in an environment made of requirements.lock and
-tests/requirements-test.lock; the reporter is taken from the checkout.
+The tests run in an environment with the packages of requirements.lock and
+tests/requirements-test.lock. The reporter is imported from the checkout.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ os.environ["SERVICE_JOB_ENABLED"] = "0"
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(RECIPE), str(RECIPE / "tests"), str(SDK)]
 
-# `make test-long` sets TEST_LONG: every comparison whole, and the whole training. `make test` draws a part by TEST_SEED;
-# it trains whole in TestDemoOnce.
+# `make test-long` sets TEST_LONG, which runs all comparisons and the complete training. `make test` runs a random part
+# of the comparisons, selected by TEST_SEED. It runs a complete training in TestDemoOnce.
 LONG = bool(os.environ.get("TEST_LONG"))
 collect_ignore = [] if LONG else ["test_full_training.py"]
 
 
 def drawn(rows: list, count: int) -> list:
-    """Returns count of the rows, the same ones for the same TEST_SEED; all of them if TEST_LONG is set."""
+    """Return `count` random rows, the same ones for the same TEST_SEED. Return all rows if TEST_LONG is set."""
     if LONG:
         return rows
     return random.Random(os.environ.get("TEST_SEED", "1")).sample(rows, count)
@@ -40,7 +40,7 @@ import signalbox  # noqa: E402  (from the checkout)
 
 
 class RecordingRun:
-    """Keeps what the trainer reports, in order."""
+    """A run that records the trainer's reports in order."""
 
     def __init__(self, pause_after: int | None = None) -> None:
         self.events: list[tuple] = []
@@ -59,7 +59,7 @@ class RecordingRun:
         self.events.append(("artifact", step, kind, format, Path(path)))
 
     def should_checkpoint(self) -> bool:
-        """Asked for a checkpoint once `pause_after` metrics were reported."""
+        """Request a checkpoint after `pause_after` calls of log."""
         return self.pause_after is not None and len(self.of("log")) >= self.pause_after
 
     def checkpoint(self, path: Path, format: str, step: int) -> None:
@@ -67,7 +67,7 @@ class RecordingRun:
         raise signalbox.Paused
 
     def of(self, name: str) -> list[tuple]:
-        """All events of one name."""
+        """Return all events with this name."""
         return [event for event in self.events if event[0] == name]
 
 
@@ -78,7 +78,7 @@ def run() -> RecordingRun:
 
 @pytest.fixture(scope="session")
 def additions(tmp_path_factory: pytest.TempPathFactory):
-    """Writes a dataset folder of additions: additions(digits, pairs, seed=1)."""
+    """Return a function that writes a dataset of additions and returns its folder."""
     import make_dataset
 
     def write(digits: int, pairs: int, seed: int = 1) -> Path:

@@ -1,4 +1,4 @@
-"""Starts the engine of agent/engine/launch for a test and asks it."""
+"""Start the engine with the launcher of agent/engine/launch, and send requests to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Engine:
         self.address = address
 
     def call(self, path: str, body: dict | None = None, key: str = KEY) -> dict:
-        """One request; raises HTTPError for a refusal."""
+        """Send one request and return the JSON of the response. Raises HTTPError for an error status."""
         data = json.dumps(body).encode() if body is not None else None
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
         request = urllib.request.Request(self.address + path, data, headers)
@@ -32,7 +32,7 @@ class Engine:
             return json.load(response)
 
     def answer(self, question: str, limit: int) -> str:
-        """The greedy answer to one question, of at most `limit` tokens."""
+        """Return the greedily decoded answer to a question, of at most `limit` tokens."""
         turn = {"role": "user", "content": question}
         body = {"model": "default", "messages": [turn], "temperature": 0, "max_tokens": limit, "cache_prompt": False}
         return self.call("/v1/chat/completions", body)["choices"][0]["message"]["content"]
@@ -40,10 +40,10 @@ class Engine:
 
 @contextlib.contextmanager
 def serving(model: Path, folder: Path, *flags: str) -> Iterator[Engine]:
-    """An engine for one model; it must end with status 0 on SIGTERM."""
+    """Run an engine for one model. It must exit with status 0 on SIGTERM."""
     key = folder / "engine.key"
     key.write_text(KEY + "\n")
-    # Several threads of so small a model wait for each other in busy loops.
+    # With such a small model, several threads would mostly wait for each other in busy loops.
     options = ["--model", str(model), "--api-key-file", str(key), "--threads", "1"]
     command = [sys.executable, str(LAUNCHER), *options, *flags]
     with (folder / "engine.log").open("wb") as log:

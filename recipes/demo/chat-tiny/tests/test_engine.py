@@ -1,4 +1,4 @@
-"""llama.cpp serves the exported GGUF: it must say exactly what numpy says."""
+"""llama.cpp serves the exported GGUF and must return the same text as decoding with numpy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from engine import LAUNCHER, Engine, serving
 from chat_tiny import chat, data, export_hf, generate, inputs, settings, train
 from chat_tiny.transformer import Transformer
 
-# Rounding alone may decide between two tokens whose logits are this close.
+# If the difference between the two highest logits is smaller than this, rounding may decide between the tokens.
 TIE = 1e-3
 LIMIT = 8
 
 
 class Trained:
-    """A model that is trained half-way: it is right often and wrong often."""
+    """A partly trained model, which gives many correct and many wrong answers."""
 
     def __init__(self, folder: Path, dataset: Path, **hparams: int | float) -> None:
         self.run = RecordingRun()
@@ -49,9 +49,10 @@ def engine(trained: Trained, tmp_path_factory: pytest.TempPathFactory):
 def disagreements(
     model: Transformer, rows: list[data.Row], engine: Engine, sent: list[data.Row] | None = None
 ) -> tuple[list[str], list[str]]:
-    """Questions answered differently, and questions too close to count.
+    """Return the questions to which numpy and the engine give different answers, and the ties.
 
-    The engine gets only the rows in `sent`, or all rows if it is None.
+    A tie is a question for which rounding may decide the answer. The engine gets only
+    the questions of `sent`, or all questions if it is None.
     """
     questions = {row.question for row in (rows if sent is None else sent)}
     differing, ties = [], []
@@ -59,28 +60,28 @@ def disagreements(
     for row, answer in zip(rows, answers):
         if answer.margin < TIE:
             ties.append(f"{row.question} (margin {answer.margin:.1e})")
-        elif row.question in questions and (said := engine.answer(row.question, LIMIT)) != answer.text:
-            differing.append(f"{row.question} numpy {answer.text!r} engine {said!r}")
+        elif row.question in questions and (text := engine.answer(row.question, LIMIT)) != answer.text:
+            differing.append(f"{row.question} numpy {answer.text!r} engine {text!r}")
     return differing, ties
 
 
-def test_greedy_answers_agree_on_held_out_pairs(trained: Trained, engine: Engine) -> None:
-    assert 0.02 < trained.score < 1, "a model that is right and wrong tells more than a perfect one"
+def test_engine_agrees_with_numpy_on_held_out_pairs(trained: Trained, engine: Engine) -> None:
+    assert 0.02 < trained.score < 1, "the model must give correct and wrong answers"
     differing, ties = disagreements(trained.model, trained.held_out, engine, drawn(trained.held_out, 200))
-    print(f"{len(trained.held_out)} held-out pairs, exact match {trained.score:.3f}, not counted: {ties}")
+    print(f"{len(trained.held_out)} held-out pairs, exact match {trained.score:.3f}, ties: {ties}")
     assert differing == []
     assert len(ties) <= len(trained.held_out) // 50
 
 
-def test_another_models_answers_do_not_agree(trained: Trained, engine: Engine) -> None:
-    """The comparison can fail: a small change of the weights shows."""
+def test_comparison_detects_changed_weights(trained: Trained, engine: Engine) -> None:
+    """The comparison fails for a model with one changed tensor."""
     other = Transformer(trained.model.config, export_hf.read(trained.hf))
     other.params["model.layers.1.self_attn.q_proj.weight"][:] *= -1
     differing, _ = disagreements(other, trained.held_out[:100], engine)
     assert len(differing) > 10
 
 
-def test_the_engine_sees_the_prompt_that_was_trained(engine: Engine) -> None:
+def test_engine_prompt_has_the_tokens_of_training(engine: Engine) -> None:
     for question in ("07+15?", "Grüße, 世界 \u2028 <b>", "two\nlines\tand  spaces "):
         turn = {"messages": [{"role": "user", "content": question}]}
         prompt = engine.call("/apply-template", turn)["prompt"]
@@ -88,13 +89,13 @@ def test_the_engine_sees_the_prompt_that_was_trained(engine: Engine) -> None:
         assert tokens == chat.prompt_ids(question)
 
 
-def test_the_untrained_model_answers_no_sum(trained: Trained, tmp_path: Path) -> None:
+def test_untrained_model_gives_no_correct_answer(trained: Trained, tmp_path: Path) -> None:
     with serving(trained.first_gguf, tmp_path, "--exact") as untrained:
-        said = [untrained.answer(row.question, LIMIT) for row in trained.held_out[:40]]
-    assert all(answer != row.answer for answer, row in zip(said, trained.held_out))
+        answers = [untrained.answer(row.question, LIMIT) for row in trained.held_out[:40]]
+    assert all(answer != row.answer for answer, row in zip(answers, trained.held_out))
 
 
-def test_the_launchers_interface(engine: Engine) -> None:
+def test_launcher_interface(engine: Engine) -> None:
     assert engine.call("/v1/models")["data"][0]["id"] == "default"
     assert engine.call("/health", key="")["status"] == "ok"
     for path, body in (("/v1/models", None), ("/v1/chat/completions", {"messages": []})):
@@ -109,14 +110,14 @@ def test_the_launchers_interface(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("flags", "status", "words"),
     [
-        (["--model", "{absent}"], 2, "no model file"),
+        (["--model", "{absent}"], 2, "absent does not exist"),
         (["--model", "{junk}"], 1, "the engine did not start"),
         (["--model", "{junk}", "--exact", "--parallel", "2"], 2, "--exact needs exactly one slot"),
         (["--model", "{junk}", "--api-key-file", "{absent}"], 1, "cannot read the key file"),
         (["--model", "{junk}", "--api-key-file", "{empty}"], 1, "the key file is empty"),
     ],
 )
-def test_the_launcher_names_what_is_wrong(tmp_path: Path, flags: list[str], status: int, words: str) -> None:
+def test_launcher_error_names_the_problem(tmp_path: Path, flags: list[str], status: int, words: str) -> None:
     (tmp_path / "junk").write_text("junk")
     (tmp_path / "empty").write_text("\n")
     filled = [flag.format(absent=tmp_path / "absent", junk=tmp_path / "junk", empty=tmp_path / "empty") for flag in flags]

@@ -1,4 +1,4 @@
-"""Both exports: what is written is what was trained."""
+"""Both exports contain exactly the parameters of the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def params() -> Params:
     return made
 
 
-def test_the_hugging_face_layout_reads_back_bit_for_bit(params: Params, tmp_path: Path) -> None:
+def test_hugging_face_layout_is_read_back_bit_for_bit(params: Params, tmp_path: Path) -> None:
     export_hf.write(tmp_path / "hf", params)
     again = export_hf.read(tmp_path / "hf")
     assert again.config == CONFIG
@@ -34,7 +34,7 @@ def test_the_hugging_face_layout_reads_back_bit_for_bit(params: Params, tmp_path
         assert (tmp_path / "twice" / file.name).read_bytes() == file.read_bytes()
 
 
-def test_the_file_is_laid_out_as_safetensors_says(params: Params, tmp_path: Path) -> None:
+def test_safetensors_file_has_the_specified_layout(params: Params, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     safetensors_file.write(path, params)
     raw = path.read_bytes()
@@ -43,14 +43,14 @@ def test_the_file_is_laid_out_as_safetensors_says(params: Params, tmp_path: Path
     assert size % 8 == 0 and header.pop("__metadata__") == {"format": "pt"}
     end = 0
     for name, entry in header.items():
-        assert entry["data_offsets"][0] == end, "no holes, no overlaps"
+        assert entry["data_offsets"][0] == end, "the tensors must have no gaps and no overlaps"
         end = entry["data_offsets"][1]
         assert entry["shape"] == list(params[name].shape) and entry["dtype"] == "F32"
     assert 8 + size + end == len(raw)
 
 
 def damaged(folder: Path, what: str) -> None:
-    """Damages an export in one way."""
+    """Damage an export in the way that `what` names."""
     weights, config = folder / "model.safetensors", folder / "config.json"
     document = json.loads(config.read_text())
     if what == "truncated":
@@ -74,24 +74,24 @@ def damaged(folder: Path, what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("truncated", "lies outside the file"),
+        ("truncated", "is outside the file"),
         ("junk", "not a safetensors file"),
-        ("half", "is F16, only F32 is read"),
+        ("half", "is F16, only F32 is supported"),
         ("absent", "model.safetensors is missing"),
-        ("renamed", "tensor lm_head.weight shall be .* found nothing"),
-        ("family", "not a llama"),
-        ("wider", "gate_proj.weight shall be"),
+        ("renamed", "tensor lm_head.weight must have shape .* found nothing"),
+        ("family", "must be a llama"),
+        ("wider", "gate_proj.weight must have shape"),
         ("lacking", "config.json has no 'hidden_size'"),
     ],
 )
-def test_a_damaged_export_is_refused(params: Params, tmp_path: Path, what: str, words: str) -> None:
+def test_damaged_export_is_rejected(params: Params, tmp_path: Path, what: str, words: str) -> None:
     export_hf.write(tmp_path, params)
     damaged(tmp_path, what)
     with pytest.raises(ValueError, match=words):
         export_hf.read(tmp_path)
 
 
-def test_the_tokenizer_files_hold_the_vocabulary(params: Params, tmp_path: Path) -> None:
+def test_tokenizer_files_contain_the_vocabulary(params: Params, tmp_path: Path) -> None:
     export_hf.write(tmp_path, params)
     document = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     words = {**document["model"]["vocab"], **{t["content"]: t["id"] for t in document["added_tokens"]}}
@@ -103,12 +103,12 @@ def test_the_tokenizer_files_hold_the_vocabulary(params: Params, tmp_path: Path)
     assert config["architectures"] == ["LlamaForCausalLM"] and config["rope_theta"] == CONFIG.rope_theta
 
 
-def test_the_template_ends_with_an_expression() -> None:
+def test_template_ends_with_an_expression() -> None:
     assert chat.TEMPLATE.endswith("{{ '<|im_start|>assistant\\n' }}{% endif %}")
     assert "\n" not in chat.TEMPLATE
 
 
-def test_gguf_holds_every_tensor_and_the_tokenizer(params: Params, tmp_path: Path) -> None:
+def test_gguf_contains_all_tensors_and_the_tokenizer(params: Params, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     export_gguf.write(path, params, "tiny")
     reader = gguf.GGUFReader(path)
@@ -127,8 +127,8 @@ def test_gguf_holds_every_tensor_and_the_tokenizer(params: Params, tmp_path: Pat
     assert fields["tokenizer.chat_template"] == chat.TEMPLATE
 
 
-def test_interleaved_rows_turn_the_same_pairs() -> None:
-    """GGUF's llama turns neighbours; the permuted projection gives equal scores."""
+def test_interleaved_projection_gives_the_same_scores() -> None:
+    """llama.cpp rotates adjacent rows. With the permuted projection, the attention scores are the same."""
     rng = np.random.default_rng(2)
     heads, size, width = 2, 8, 16
     weight, x = rng.normal(size=(width, width)), rng.normal(size=(1, 5, width))

@@ -1,8 +1,8 @@
-"""The backward pass against finite differences.
+"""Compare the backward pass with finite differences.
 
-Every number of every parameter tensor is checked in float64 by central
-differences. The bound is relative: the largest difference within a tensor over
-the tensor's largest numeric derivative is at most 1e-4.
+The derivative with respect to each parameter is checked in float64 with central differences.
+For each tensor, the largest error divided by the largest numeric derivative must
+be at most 1e-4.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONFIG = ModelConfig(vocab=11, layers=2, width=8, heads=2, ffn=12, context=16)
 
 
 def make_case() -> tuple[Transformer, Batch]:
-    """A model and a batch with left padding, short answers and repeated tokens."""
+    """Return a model, and a batch with left padding, short answers and repeated tokens."""
     rng = np.random.default_rng(7)
     params = Params.random(CONFIG, rng, np.float64)
     for name, view in params.items():
@@ -35,7 +35,7 @@ def make_case() -> tuple[Transformer, Batch]:
 
 
 def numeric(model: Transformer, batch: Batch) -> Params:
-    """Central differences of the loss for every single number."""
+    """Return the derivatives of the loss with respect to all parameters, from central differences."""
     found = Params.zeros(CONFIG, np.float64)
     flat = model.params.flat
     for i in range(flat.size):
@@ -63,7 +63,7 @@ def analytic() -> Params:
 
 
 def wrong_tensors(gradient: Params, expected: Params) -> dict[str, float]:
-    """Names of tensors beyond the bound, with their relative difference."""
+    """Return the tensors whose relative error exceeds the bound, with this error."""
     wrong = {}
     for name in shapes(CONFIG):
         largest = np.abs(expected[name]).max()
@@ -74,15 +74,15 @@ def wrong_tensors(gradient: Params, expected: Params) -> dict[str, float]:
     return wrong
 
 
-def test_every_tensor_agrees_with_finite_differences(expected: Params) -> None:
+def test_gradient_agrees_with_finite_differences(expected: Params) -> None:
     assert wrong_tensors(analytic(), expected) == {}
 
 
 @pytest.mark.parametrize("name", shapes(CONFIG))
-def test_a_flipped_sign_in_one_number_is_found(name: str, expected: Params) -> None:
+def test_flipped_sign_of_one_derivative_is_detected(name: str, expected: Params) -> None:
     gradient = analytic()
     tensor = gradient[name].reshape(-1)
-    # The middle number by size: a check that sees the largest only would miss it.
+    # Take the derivative of median size: a check of only the largest one would not detect it.
     nonzero = np.flatnonzero(np.abs(tensor) > 2 * BOUND * np.abs(tensor).max())
     at = nonzero[np.argsort(np.abs(tensor[nonzero]))[len(nonzero) // 2]]
     tensor[at] *= -1
@@ -124,7 +124,7 @@ rms_norm_backward = layers.rms_norm_backward
         ("rms_norm_backward", flipped_norm),
     ],
 )
-def test_a_flipped_sign_in_the_code_is_found(
+def test_flipped_sign_in_the_code_is_detected(
     function: str, broken: object, expected: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layers, function, broken)

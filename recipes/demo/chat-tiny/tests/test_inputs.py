@@ -1,4 +1,4 @@
-"""What the platform hands over, and what is wrong with it."""
+"""The inputs of the job: valid and invalid hyperparameters, bindings and models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chat_tiny import inputs, settings
 
 
 def environment(tmp_path: Path, hparams: object = None, bindings: object = None, **more: str) -> dict[str, str]:
-    """SERVICE_JOB_* variables with their files."""
+    """Return SERVICE_JOB_* variables, and write the files that they name."""
     found = {"SERVICE_JOB_WORKDIR": str(tmp_path / "work"), **more}
     for variable, content in (("SERVICE_JOB_HPARAMS_FILE", hparams), ("SERVICE_JOB_BINDINGS_FILE", bindings)):
         if content is not None:
@@ -41,38 +41,38 @@ def test_defaults_come_from_the_manifest(tmp_path: Path) -> None:
         ({"optim.lr": "fast"}, "optim.lr must be of type number"),
         ({"optim.lr": None}, "optim.lr must be of type number"),
         ({"optim.lr": 5}, "optim.lr must be between 1e-06 and 0.1, got 5"),
-        ("[]", "shall hold a JSON object"),
+        ("[]", "must contain a JSON object"),
         ("{", "SERVICE_JOB_HPARAMS_FILE"),
     ],
 )
-def test_bad_hyperparameters_are_named(tmp_path: Path, hparams: object, words: str) -> None:
+def test_invalid_hyperparameter_error_names_it(tmp_path: Path, hparams: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         inputs.from_environment(environment(tmp_path, hparams, BOUND))
 
 
 @pytest.mark.parametrize("bindings", [None, {}, {"datasets": {}}, {"datasets": {"train": {"ref": "x"}}}, {"datasets": 3}])
-def test_a_missing_dataset_is_named(tmp_path: Path, bindings: object) -> None:
+def test_missing_dataset_error_names_it(tmp_path: Path, bindings: object) -> None:
     with pytest.raises(inputs.InputError, match="no dataset is bound as 'train'"):
         inputs.from_environment(environment(tmp_path, None, bindings))
 
 
-def test_an_absent_bindings_file_is_named(tmp_path: Path) -> None:
+def test_missing_bindings_file_error_names_it(tmp_path: Path) -> None:
     with pytest.raises(inputs.InputError, match="SERVICE_JOB_BINDINGS_FILE: .*absent.json"):
         inputs.from_environment({"SERVICE_JOB_BINDINGS_FILE": str(tmp_path / "absent.json")})
 
 
-def test_the_runs_seed_applies_unless_the_user_set_one(tmp_path: Path) -> None:
+def test_seed_of_the_run_applies_unless_the_user_set_one(tmp_path: Path) -> None:
     with_seed = environment(tmp_path, {}, BOUND, SERVICE_JOB_SEED="41")
     assert inputs.from_environment(with_seed).hparams["train.seed"] == 41
     both = environment(tmp_path, {"train.seed": 3}, BOUND, SERVICE_JOB_SEED="41")
     assert inputs.from_environment(both).hparams["train.seed"] == 3
     large = environment(tmp_path, {}, BOUND, SERVICE_JOB_SEED=str(2**40 + 5))
     assert inputs.from_environment(large).hparams["train.seed"] == 5
-    with pytest.raises(inputs.InputError, match="not a whole number: 'x'"):
+    with pytest.raises(inputs.InputError, match="not an integer: 'x'"):
         inputs.from_environment(environment(tmp_path, {}, BOUND, SERVICE_JOB_SEED="x"))
 
 
-def test_a_model_kept_as_a_tar_is_unpacked(tmp_path: Path) -> None:
+def test_model_in_a_tar_is_unpacked(tmp_path: Path) -> None:
     source = tmp_path / "hf"
     source.mkdir()
     (source / "config.json").write_text("{}")
@@ -86,7 +86,7 @@ def test_a_model_kept_as_a_tar_is_unpacked(tmp_path: Path) -> None:
     assert inputs.unpacked(source, tmp_path / "work") == source
 
 
-def test_a_tar_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
+def test_tar_with_a_path_outside_its_folder_is_rejected(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "evil.tar", "w") as archive:
         archive.add(__file__, arcname="../outside.py")
     with pytest.raises(inputs.InputError, match="cannot be unpacked"):
@@ -94,7 +94,7 @@ def test_a_tar_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "outside.py").exists()
 
 
-def test_a_file_that_is_no_tar_is_refused(tmp_path: Path) -> None:
+def test_invalid_tar_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "model.tar").write_text("junk")
     with pytest.raises(inputs.InputError, match="cannot be unpacked"):
         inputs.unpacked(tmp_path / "model.tar", tmp_path / "work")

@@ -20,19 +20,19 @@ LOCKS = [
 ]
 
 
-def test_every_default_is_allowed_and_typed() -> None:
+def test_defaults_are_valid_and_documented() -> None:
     rules = settings.schema()
     assert settings.resolve({}) == {name: rule["default"] for name, rule in rules.items()}
     for rule in rules.values():
         assert set(rule) == {"type", "minimum", "maximum", "default", "description"}
 
 
-def test_every_hyperparameter_is_read_by_the_code() -> None:
+def test_code_reads_every_hyperparameter() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in (RECIPE / "chat_tiny").glob("*.py"))
     assert [name for name in settings.schema() if f'"{name}"' not in code] == []
 
 
-def test_the_manifest_names_what_is_there() -> None:
+def test_manifest_names_existing_files() -> None:
     manifest = json.loads((RECIPE / "recipe.json").read_text(encoding="utf-8"))
     assert (manifest["api"], manifest["name"]) == ("service/v1", "demo/chat-tiny")
     assert (RECIPE / manifest["requirements"]).is_file()
@@ -41,7 +41,7 @@ def test_the_manifest_names_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
-def test_a_lock_pins_by_hash_and_names_no_address(lock: Path) -> None:
+def test_lock_has_hashes_and_no_url(lock: Path) -> None:
     text = lock.read_text(encoding="utf-8")
     assert "://" not in text and "--index" not in text
     entries = re.split(r"\n(?=\S)", text.strip())
@@ -54,12 +54,12 @@ def test_a_lock_pins_by_hash_and_names_no_address(lock: Path) -> None:
         assert any(entry.startswith(f"{name}=={version} ") for entry in entries), name
 
 
-def test_the_engine_is_tested_at_the_version_that_serves() -> None:
+def test_tests_and_agent_use_the_same_engine_version() -> None:
     pins = [re.search(r"xllamacpp==\S+", path.read_text()).group() for path in (LOCKS[1], LOCKS[2])]
     assert pins[0] == pins[1]
 
 
-def test_generated_rows_are_right_different_and_repeatable(tmp_path: Path) -> None:
+def test_generated_rows_are_correct_different_and_repeatable(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
     assert make_dataset.main(["--digits", "2", "--pairs", "500", "--seed", "9", "--out", str(out)]) == 0
     rows = data.load(tmp_path)
@@ -71,8 +71,8 @@ def test_generated_rows_are_right_different_and_repeatable(tmp_path: Path) -> No
     assert make_dataset.rows(2, 500, 9) != make_dataset.rows(2, 500, 10)
 
 
-def test_more_pairs_than_there_are_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_too_many_pairs_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit) as ended:
         make_dataset.main(["--digits", "1", "--pairs", "101", "--out", str(tmp_path / "x")])
     assert ended.value.code == 2
-    assert "1 digits make 100 pairs, 101 were asked for" in capsys.readouterr().err
+    assert "--pairs must be between 1 and 100 for --digits 1, got 101" in capsys.readouterr().err

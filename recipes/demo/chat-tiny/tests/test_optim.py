@@ -1,4 +1,4 @@
-"""Adam against its definition, and the learning rate over time."""
+"""Adam compared with its definition, and the learning rate schedule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from chat_tiny.optim import Adam, learning_rate
 
 
-def test_adam_is_its_definition() -> None:
+def test_adam_agrees_with_its_definition() -> None:
     rng = np.random.default_rng(0)
     params = rng.normal(size=5).astype(np.float32)
     wanted, m, v = params.astype(np.float64), np.zeros(5), np.zeros(5)
@@ -21,7 +21,7 @@ def test_adam_is_its_definition() -> None:
     np.testing.assert_allclose(params, wanted, rtol=1e-5)
 
 
-def test_a_large_gradient_is_clipped_to_its_norm() -> None:
+def test_large_gradient_is_clipped_to_the_maximum_norm() -> None:
     gradient = np.array([30.0, 40.0], np.float32)
     Adam(2, 0.9, 0.98, clip=1.0).step(np.zeros(2, np.float32), gradient, 0.1)
     np.testing.assert_allclose(gradient, [0.6, 0.8], rtol=1e-6)
@@ -33,9 +33,9 @@ def test_a_large_gradient_is_clipped_to_its_norm() -> None:
 @pytest.mark.parametrize(
     ("step", "expected"), [(0, 0.1), (9, 1.0), (10, 1.0), (60, 0.525), (110, 0.05), (500, 0.05)]
 )
-def test_the_rate_warms_up_and_decays_to_its_floor(step: int, expected: float) -> None:
+def test_learning_rate_warms_up_and_decays_to_its_floor(step: int, expected: float) -> None:
     assert learning_rate(step, peak=1.0, warmup=10, total=110) == pytest.approx(expected)
 
 
-def test_no_warm_up_starts_at_the_peak() -> None:
+def test_learning_rate_without_warm_up_starts_at_the_peak() -> None:
     assert learning_rate(0, peak=2.0, warmup=0, total=10) == pytest.approx(2.0)

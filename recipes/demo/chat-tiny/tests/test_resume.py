@@ -1,4 +1,4 @@
-"""A training that is paused and resumed is the training that was never paused."""
+"""A training that is paused and resumed gives the same results as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def weights(folder: Path) -> bytes:
 
 
 def numbers(*runs: RecordingRun) -> list[tuple]:
-    """Everything that was reported of the training itself; speed is the machine's."""
-    told = []
+    """Return the reported metrics and validation rounds, without the speed, which depends on the machine."""
+    found = []
     for run in runs:
         for event in run.events:
             if event[0] == "log":
-                told.append(("log", event[1], {k: v for k, v in event[2].items() if k != "train/tokens_per_s"}))
+                found.append(("log", event[1], {k: v for k, v in event[2].items() if k != "train/tokens_per_s"}))
             if event[0] == "validation":
-                told.append(event)
-    return told
+                found.append(event)
+    return found
 
 
 def paused(dataset: Path, folder: Path, after: int, resume: Path | None = None) -> tuple[RecordingRun, Path]:
@@ -51,7 +51,7 @@ def paused(dataset: Path, folder: Path, after: int, resume: Path | None = None) 
     return run, last[4]
 
 
-def test_a_paused_training_goes_on_to_the_very_same_model(additions, tmp_path: Path) -> None:
+def test_resumed_training_gives_the_same_model(additions, tmp_path: Path) -> None:
     dataset = additions(1, 100)
     whole = RecordingRun()
     score = train.Trainer(whole, job(dataset, tmp_path / "whole")).train()
@@ -61,10 +61,10 @@ def test_a_paused_training_goes_on_to_the_very_same_model(additions, tmp_path: P
     assert train.Trainer(third, job(dataset, tmp_path / "third", held)).train() == score
     assert weights(tmp_path / "third") == weights(tmp_path / "whole")
     assert numbers(first, second, third) == numbers(whole)
-    assert not [e for e in third.of("artifact") if e[2] == "checkpoint"], "it does not begin again"
+    assert not [e for e in third.of("artifact") if e[2] == "checkpoint"], "the training must not start at step 0"
 
 
-def test_the_time_of_all_attempts_counts(additions, tmp_path: Path) -> None:
+def test_time_limit_applies_to_the_sum_of_attempts(additions, tmp_path: Path) -> None:
     dataset = additions(1, 100)
     _, held = paused(dataset, tmp_path / "first", 2)
     with np.load(held) as arrays:
@@ -75,11 +75,11 @@ def test_the_time_of_all_attempts_counts(additions, tmp_path: Path) -> None:
     np.savez(held, **parts)
     run = RecordingRun()
     train.Trainer(run, job(dataset, tmp_path / "second", held)).train()
-    assert run.of("artifact")[-1][1] == facts["step"], "the budget was spent before"
+    assert run.of("artifact")[-1][1] == facts["step"], "no time is left for another step"
 
 
 @pytest.mark.parametrize("damage", ["cut", "text", "absent", "hparams", "version"])
-def test_what_cannot_be_gone_on_from_is_refused(additions, tmp_path: Path, damage: str) -> None:
+def test_unusable_checkpoint_is_rejected(additions, tmp_path: Path, damage: str) -> None:
     dataset = additions(1, 100)
     _, held = paused(dataset, tmp_path / "first", 2)
     more: dict[str, int | float] = {}
@@ -100,7 +100,7 @@ def test_what_cannot_be_gone_on_from_is_refused(additions, tmp_path: Path, damag
         train.Trainer(RecordingRun(), job(dataset, tmp_path / "second", held, **more)).train()
 
 
-def test_the_place_comes_from_the_environment(additions, tmp_path: Path) -> None:
+def test_checkpoint_path_is_read_from_the_environment(additions, tmp_path: Path) -> None:
     bindings = tmp_path / "bindings.json"
     bindings.write_text(json.dumps({"datasets": {"train": {"path": str(additions(1, 100))}}}))
     environment = {"SERVICE_JOB_BINDINGS_FILE": str(bindings), "SERVICE_JOB_WORKDIR": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""Text to ids and back, and the alphabet that exported files use."""
+"""Encoding and decoding text, and the byte alphabet of the exported files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from chat_tiny import chat, tokenizer
 def test_round_trip(text: str) -> None:
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text
-    assert all(0 <= i < 256 for i in ids), "text never becomes a special token"
+    assert all(0 <= i < 256 for i in ids), "encode must not return special tokens"
 
 
-def test_special_tokens_are_left_out_and_broken_utf8_is_replaced() -> None:
+def test_decode_omits_special_tokens_and_replaces_invalid_utf8() -> None:
     assert tokenizer.decode([tokenizer.START_ID, 0x32, tokenizer.END_ID]) == "2"
     assert tokenizer.decode([0xFF, 0x32]) == "\ufffd2"
 
 
-def test_the_alphabet_is_gpt2s() -> None:
+def test_byte_alphabet_is_that_of_gpt2() -> None:
     letters = tokenizer.byte_alphabet()
     assert len(set(letters)) == 256
     assert [letters[ord(c)] for c in "A0?+"] == list("A0?+")
@@ -27,7 +27,7 @@ def test_the_alphabet_is_gpt2s() -> None:
     assert all(letter.isprintable() and not letter.isspace() for letter in letters)
 
 
-def test_the_vocabulary_places_the_special_tokens() -> None:
+def test_vocabulary_contains_the_special_tokens_at_their_ids() -> None:
     words = tokenizer.vocabulary()
     assert len(words) == tokenizer.VOCAB
     assert words[tokenizer.PAD_ID] == tokenizer.PAD
@@ -35,7 +35,7 @@ def test_the_vocabulary_places_the_special_tokens() -> None:
     assert words[tokenizer.END_ID] == tokenizer.END
 
 
-def test_the_prompt_in_chat_form() -> None:
+def test_prompt_has_the_chat_format() -> None:
     ids = chat.prompt_ids("07+15?")
     words = tokenizer.vocabulary()
     text = "".join(words[i] for i in ids)

@@ -1,4 +1,4 @@
-"""The training job: what it reports, writes and refuses."""
+"""The training job: reports, exports and invalid inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conftest import RECIPE, SDK, RecordingRun
 
 from chat_tiny import export_hf, inputs, settings, train
 
-# What the suites train with: one digit, 3 to 5 s.
+# The hyperparameters of the end-to-end tests, which train with one digit for 3 to 5 s.
 SINGLE_DIGITS = {
     "train.batch": 32,
     "train.max_steps": 300,
@@ -29,14 +29,14 @@ def job(dataset: Path, folder: Path, model: Path | None = None, **hparams: int |
     return inputs.Inputs(settings.resolve(hparams), dataset, model, folder)
 
 
-def test_single_digits_are_learned_in_seconds(run: RecordingRun, additions, tmp_path: Path) -> None:
+def test_one_digit_additions_are_learned_in_seconds(run: RecordingRun, additions, tmp_path: Path) -> None:
     score = train.Trainer(run, job(additions(1, 100), tmp_path, **SINGLE_DIGITS)).train()
     rounds = run.of("validation")
     assert rounds[0][4] <= 0.2
     assert score >= 0.3 and rounds[-1][4] == score
 
 
-def test_the_reports_and_their_order(run: RecordingRun, additions, tmp_path: Path) -> None:
+def test_reports_are_complete_and_in_order(run: RecordingRun, additions, tmp_path: Path) -> None:
     score = train.Trainer(run, job(additions(1, 100), tmp_path, **SHORT)).train()
     kinds = [event[:1] if event[0] != "artifact" else event[:4] for event in run.events]
     log, validation = ("log",), ("validation",)
@@ -64,7 +64,7 @@ def test_the_reports_and_their_order(run: RecordingRun, additions, tmp_path: Pat
     assert all(event[4].exists() for event in run.of("artifact"))
 
 
-def test_the_seed_decides_every_number(additions, tmp_path: Path) -> None:
+def test_seed_determines_the_model(additions, tmp_path: Path) -> None:
     dataset = additions(1, 100)
 
     def weights(name: str, seed: int) -> bytes:
@@ -82,27 +82,27 @@ def test_training_continues_from_an_export(run: RecordingRun, additions, tmp_pat
     first.train()
     export = tmp_path / "a" / "export" / "hf"
     second = train.Trainer(run, job(dataset, tmp_path / "b", export, **{"train.max_steps": 0}))
-    assert second.model.config == first.model.config, "the export's sizes win over the defaults"
+    assert second.model.config == first.model.config, "the sizes of the export replace the defaults"
     second.train()
     again = export_hf.read(tmp_path / "b" / "export" / "hf")
     np.testing.assert_array_equal(again.flat, first.model.params.flat)
 
 
-def test_the_time_budget_ends_training_normally(run: RecordingRun, additions, tmp_path: Path) -> None:
+def test_training_succeeds_at_the_time_limit(run: RecordingRun, additions, tmp_path: Path) -> None:
     budget = {**SHORT, "train.max_steps": 100000, "val.every_steps": 100000, "train.max_seconds": 0.3}
     train.Trainer(run, job(additions(1, 100), tmp_path, **budget)).train()
     last = run.of("artifact")[-1]
     assert 0 < last[1] < 100000
-    assert run.of("validation")[-1][1] == last[1], "the last round is of the weights that are exported"
+    assert run.of("validation")[-1][1] == last[1], "the last validation round must use the exported weights"
 
 
-def test_the_target_ends_training_early(run: RecordingRun, additions, tmp_path: Path) -> None:
+def test_training_ends_early_at_the_target(run: RecordingRun, additions, tmp_path: Path) -> None:
     train.Trainer(run, job(additions(1, 100), tmp_path, **SHORT, **{"train.target_exact_match": 0})).train()
     assert run.of("artifact")[-1][1] == 0
 
 
 def started(folder: Path, hparams: dict, bindings: dict) -> subprocess.CompletedProcess:
-    """Runs the manifest's entry point as the platform does."""
+    """Run the manifest's entrypoint as the platform does."""
     (folder / "hparams.json").write_text(json.dumps(hparams))
     (folder / "bindings.json").write_text(json.dumps(bindings))
     environment = {
@@ -119,7 +119,7 @@ def started(folder: Path, hparams: dict, bindings: dict) -> subprocess.Completed
     return subprocess.run(command, cwd=RECIPE, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def test_the_entry_point(additions, tmp_path: Path) -> None:
+def test_entrypoint_trains_and_exports(additions, tmp_path: Path) -> None:
     ended = started(tmp_path, SHORT, {"datasets": {"train": {"ref": "ds/a@v1", "path": str(additions(1, 100))}}})
     assert ended.returncode == 0, ended.stderr
     assert "80 rows to train on, 20 held out" in ended.stdout
@@ -136,7 +136,7 @@ def test_the_entry_point(additions, tmp_path: Path) -> None:
         ({}, {"datasets": {"train": {"path": "/nonexistent"}}}, "chat-tiny: dataset 'train': no .jsonl file"),
     ],
 )
-def test_bad_inputs_end_with_a_sentence(tmp_path: Path, hparams: dict, bindings: dict, words: str) -> None:
+def test_invalid_inputs_exit_with_an_error_message(tmp_path: Path, hparams: dict, bindings: dict, words: str) -> None:
     ended = started(tmp_path, hparams, bindings)
     assert ended.returncode == 2
     assert words in ended.stderr and "Traceback" not in ended.stderr

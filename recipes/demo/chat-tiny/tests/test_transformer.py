@@ -1,4 +1,4 @@
-"""The training pass and the decoding pass are the same function."""
+"""Training and decoding compute the same logits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def model() -> Transformer:
 
 
 def logits(model: Transformer, rows: list[list[int]], padded_to: int, queries: int) -> np.ndarray:
-    """Logits (B, Q, vocab) of rows padded on the left."""
+    """Return the logits (B, Q, vocab) of rows padded on the left."""
     tokens = np.full((len(rows), padded_to), tokenizer.PAD_ID)
     for i, row in enumerate(rows):
         tokens[i, padded_to - len(row) :] = row
@@ -30,28 +30,28 @@ def logits(model: Transformer, rows: list[list[int]], padded_to: int, queries: i
     return model._forward(Batch(tokens, padding, np.zeros((len(rows), queries), int)))[0]
 
 
-def test_padding_on_the_left_changes_nothing(model: Transformer) -> None:
+def test_left_padding_does_not_change_the_logits(model: Transformer) -> None:
     row = [1, 2, 3, 4, 5, 6]
     alone = logits(model, [row], 6, 3)
     beside = logits(model, [row, [9] * 12], 12, 3)
     np.testing.assert_allclose(beside[0], alone[0], rtol=1e-9, atol=1e-9)
 
 
-def test_the_last_layer_is_the_same_for_fewer_queries(model: Transformer) -> None:
+def test_last_layer_is_the_same_for_fewer_queries(model: Transformer) -> None:
     row = list(range(10))
     every = logits(model, [row], 10, 10)
     few = logits(model, [row], 10, 2)
     np.testing.assert_allclose(few[0], every[0, -2:], rtol=1e-12, atol=1e-12)
 
 
-def test_a_later_token_does_not_change_an_earlier_position(model: Transformer) -> None:
+def test_later_token_does_not_change_earlier_logits(model: Transformer) -> None:
     first = logits(model, [[1, 2, 3, 4]], 4, 4)
     other = logits(model, [[1, 2, 3, 99]], 4, 4)
     np.testing.assert_array_equal(first[0, :3], other[0, :3])
     assert np.abs(first[0, 3] - other[0, 3]).max() > 1e-3
 
 
-def test_cached_decoding_gives_the_logits_of_the_whole_row(model: Transformer) -> None:
+def test_cached_decoding_gives_the_same_logits(model: Transformer) -> None:
     row = [5, 7, 200, 13, 257, 3, 3, 8]
     whole = logits(model, [row], len(row), len(row))[0]
     cache = generate._Cache(model)
@@ -69,7 +69,7 @@ def test_greedy_keeps_the_order_of_prompts_of_mixed_lengths(model: Transformer) 
     assert all(answer.margin > 0 for answer in together)
 
 
-def test_greedy_stops_at_the_limit_of_the_context(model: Transformer) -> None:
+def test_greedy_stops_at_the_end_of_the_context(model: Transformer) -> None:
     answer = generate.greedy(model, [[1] * (CONFIG.context - 2)], 10)[0]
     assert len(answer.ids) <= 2
 
@@ -85,17 +85,17 @@ def test_greedy_stops_at_the_end_of_the_turn(model: Transformer) -> None:
 
 
 def _hidden(model: Transformer, prompt: list[int]) -> np.ndarray:
-    """The vector that the head multiplies, after the last token."""
+    """Return the input vector of the head for the last token."""
     batch = Batch(np.array([prompt]), np.array([0]), np.zeros((1, 1), int))
     return model._forward(batch)[1][2][0, -1]
 
 
-def test_a_row_longer_than_the_context_is_refused(model: Transformer) -> None:
+def test_row_longer_than_the_context_is_rejected(model: Transformer) -> None:
     with pytest.raises(ValueError, match="exceeds the context of 40"):
         logits(model, [[1] * 41], 41, 1)
 
 
-def test_sizes_that_do_not_fit_are_refused() -> None:
+def test_incompatible_sizes_are_rejected() -> None:
     with pytest.raises(ValueError, match="not a multiple"):
         ModelConfig(vocab=9, width=10, heads=4)
     with pytest.raises(ValueError, match="must be even"):
@@ -106,11 +106,11 @@ def test_parameters_are_views_of_one_vector() -> None:
     params = Params.zeros(CONFIG)
     params.flat[:] = 1
     assert sum(view.sum() for view in params.values()) == count(CONFIG)
-    with pytest.raises(ValueError, match="the model has"):
+    with pytest.raises(ValueError, match="but the model has"):
         Params(CONFIG, np.zeros(count(CONFIG) + 1))
 
 
-def test_rotary_embedding_keeps_lengths_and_depends_on_distance_only() -> None:
+def test_rotary_embedding_preserves_norms_and_depends_only_on_distance() -> None:
     cos, sin = layers.rope_tables(12, 8, 10000.0, np.dtype(np.float64))
     rng = np.random.default_rng(0)
     q, k = rng.normal(size=(2, 1, 1, 12, 8))

@@ -1,4 +1,4 @@
-"""Reports a training run to a Signalbox control plane. Standard library only.
+"""Report a training run to a Signalbox control plane. Uses only the standard library.
 
     import signalbox
 
@@ -58,9 +58,9 @@ def init(
 ) -> Run:
     """Return the run that SERVICE_JOB_* identifies. Raises ConfigError unless SERVICE_JOB_ENABLED is "0" or "1".
 
-    init sends no request. Reports that an earlier process of the run left in the spool folder
-    are sent before those of this process. Every `hardware` seconds the first process of each node
-    reports hardware samples of its machine; 0 turns that off.
+    init sends no request. Reports that earlier processes of the run left in the spool folder
+    are sent before those of this process. The first process of each node reports hardware samples
+    of its machine every `hardware` seconds; with 0 it reports none.
     """
     config = load(os.environ if env is None else env)
     steer = policy or Policy()

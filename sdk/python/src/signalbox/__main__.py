@@ -1,4 +1,4 @@
-"""python -m signalbox flush DIR: deliver the reports that dead processes of the run left in a spool folder."""
+"""`python -m signalbox flush DIR` delivers the reports that ended processes of the run left in a spool folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .policy import Policy
 
 
 def main(argv: Optional[List[str]] = None, policy: Policy = Policy()) -> int:
-    """Return 0 if all reports are delivered, 1 if not, 2 for a wrong configuration."""
+    """Return 0 if all reports were delivered, 1 if not, 2 for an invalid configuration."""
     parser = argparse.ArgumentParser(prog="python -m signalbox")
     commands = parser.add_subparsers(dest="command", required=True)
     flush = commands.add_parser("flush", help="Deliver the reports in a spool folder.")
@@ -31,7 +31,7 @@ def main(argv: Optional[List[str]] = None, policy: Policy = Policy()) -> int:
 def _flush(folder: str, timeout: float, policy: Policy) -> int:
     config = load(os.environ)
     if not config.enabled:
-        raise ConfigError('flush needs SERVICE_JOB_ENABLED "1" and the run\'s endpoint and token')
+        raise ConfigError('flush requires SERVICE_JOB_ENABLED="1" and the endpoint and token of the run')
     if not os.path.isdir(folder):
         raise ConfigError(f"folder {folder} does not exist")
     box = Outbox(config, folder, policy)
@@ -40,11 +40,11 @@ def _flush(folder: str, timeout: float, policy: Policy) -> int:
     owed = box.close()
     print(f"signalbox: {found - owed} of {found} report(s) delivered")
     for name in left_alone:
-        print(f"signalbox: {name}: in use, or belongs to another run", file=sys.stderr)
+        print(f"signalbox: {name}: skipped, because it is in use or belongs to another run", file=sys.stderr)
     for error in box.refused:
         print(f"signalbox: refused: {error}", file=sys.stderr)
     if owed:
-        print(f"signalbox: {box.closed_by or box.fault or 'time ran out'}", file=sys.stderr)
+        print(f"signalbox: {box.closed_by or box.fault or 'the timeout expired'}", file=sys.stderr)
     return 1 if owed or box.refused or left_alone else 0
 
 

@@ -1,7 +1,7 @@
 """Signals of the control plane to a training run: save a checkpoint, pause, stop.
 
-When the training first checks for a signal, a thread starts that waits for signals. If the training never
-checks, no request is sent, and the control plane therefore knows that it cannot pause the running process.
+The first time that the training checks for a signal, it starts a thread that waits for signals. If the training
+never checks, no request is sent, which shows the control plane that it cannot pause the process.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ NONE, CHECKPOINT, PAUSE, STOP = "none", "checkpoint", "pause", "stop"
 
 
 class Paused(SystemExit):
-    """Ends the process with status 0: the checkpoint is stored and the run is paused."""
+    """The checkpoint is stored and the run is paused. Ends the process with status 0."""
 
     def __init__(self) -> None:
         super().__init__(0)
 
 
 class Signal(NamedTuple):
-    """A signal and its `id`. At `deadline` the platform acts even if the training has not acknowledged the signal."""
+    """A signal with its id. At `deadline` the platform acts even if the training has not acknowledged the signal."""
 
     signal: str = NONE
     id: str = ""
@@ -40,7 +40,7 @@ Callback = Callable[[Signal], None]
 
 
 class Asked:
-    """Stores the current signal, which a thread receives. Safe to use from several threads."""
+    """Receives signals on a thread and stores the current one. Safe to use from several threads."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
         self._config = config
@@ -48,18 +48,18 @@ class Asked:
         self._lock = threading.Lock()
         self._now = Signal()
         self._answered = ""
-        self._pid = 0  # process that owns the waiting thread
+        self._pid = 0  # id of the process in which the thread runs
         self._ended = False
         self._callbacks: List[Callback] = []
 
     def now(self) -> Signal:
-        """Return the unacknowledged signal; the first call starts the waiting thread."""
+        """Return the current signal unless it was acknowledged. The first call starts the thread."""
         self._start()
         with self._lock:
             return Signal() if self._now.id == self._answered else self._now
 
     def call(self, callback: Callback) -> None:
-        """Call `callback` with every new signal, on the waiting thread."""
+        """Call `callback` with every new signal, on the thread that receives signals."""
         with self._lock:
             self._callbacks.append(callback)
         self._start()
@@ -69,7 +69,7 @@ class Asked:
         return self._now.signal == PAUSE
 
     def answer(self, asked: Signal) -> Signal:
-        """Acknowledge a signal and return the next one. Raises if the control plane refuses the acknowledgement."""
+        """Acknowledge a signal and return the next one. Raises IngestError if the control plane refuses that."""
         body = encode({"run_id": self._config.run_id, "id": asked.id})
         transport = Transport(self._config, self._policy.request_timeout)
         deadline = time.monotonic() + self._policy.settle_timeout
@@ -93,7 +93,7 @@ class Asked:
             transport.close()
 
     def end(self) -> None:
-        """Stop waiting."""
+        """Stop receiving signals."""
         self._ended = True
 
     def _took(self, answered: Signal, then: Signal) -> Signal:
@@ -127,7 +127,7 @@ class Asked:
                 self._hear(_read(reply))
                 continue
             if not reply.transient:
-                break  # the run is over, or the control plane has no signals
+                break  # the run has ended, or the control plane does not support signals
             failures += 1
             time.sleep(max(backoff(self._policy, failures, draw()), reply.retry_after or 0.0))
         transport.close()
@@ -142,7 +142,7 @@ class Asked:
 
 
 class Unasked:
-    """Replaces Asked without a control plane: there are no signals."""
+    """Replaces `Asked` if there is no control plane. It never has a signal."""
 
     def now(self) -> Signal:
         """Return no signal."""
@@ -164,7 +164,7 @@ class Unasked:
 
 
 def _read(reply: Reply) -> Signal:
-    """Return the signal in a response, or the signal none if the response cannot be parsed."""
+    """Return the signal in a response, or the signal `none` if the response cannot be parsed."""
     try:
         found = json.loads(reply.body)
     except ValueError:

@@ -2,7 +2,7 @@
 
 Reports of a stream are sent in the order of the calls, one request at a time. Streams do not wait for each
 other, except lifecycle and artifact: they wait until all earlier reports are settled (delivered or refused).
-Not thread-safe: used under the outbox's lock.
+The classes are not thread-safe; the outbox uses them with its lock held.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Lane:
         return max(self.not_before, self.born + policy.linger)
 
     def take(self, policy: Policy, now: float) -> List[Record]:
-        """Remove the reports of the next request from pending and return them: at least one."""
+        """Remove the reports of the next request from `pending` and return them. There is at least one."""
         taken = [self.pending.popleft()]
         points, size = taken[0].points, taken[0].size
         while self.pending and self.stream in LISTS:
@@ -96,7 +96,7 @@ class Backlog:
 
     def __init__(self, spool: Spool, policy: Policy) -> None:
         self.spool = spool
-        self.urgent: float = -1.0  # reports up to this number are sent without lingering
+        self.urgent: float = -1.0  # reports up to this number are sent without waiting for a batch
         self.lanes: Dict[str, Lane] = {stream: Lane(stream) for stream in STREAMS}
         self.unasked = False  # an adopted writer whose watermark is not known yet
         self._policy = policy
@@ -114,7 +114,7 @@ class Backlog:
         return backlog
 
     def put(self, stream: str, count: int, fragment: bytes, now: float) -> int:
-        """Spool and queue one report; return its number."""
+        """Write one report to the spool and queue it. Return its number."""
         record = self.spool.append(stream, count, fragment)
         self.lanes[stream].add(record, now)
         if stream in BARRIERS:
@@ -128,7 +128,7 @@ class Backlog:
         return min(ready, key=Lane.oldest, default=None)
 
     def wake_at(self, earlier_done: bool) -> float:
-        """Return when the next lane is due, unless a response arrives earlier, in monotonic seconds."""
+        """Return when the next lane is due, in monotonic seconds. A response may make a lane due earlier."""
         free = (x for x in self.lanes.values() if self._free(x, earlier_done))
         return min((x.due(self._policy, self.urgent) for x in free), default=FOREVER)
 
@@ -139,7 +139,7 @@ class Backlog:
         return earlier_done and all(x.oldest() > lane.oldest() for x in others)
 
     def plan(self, lane: Lane, now: float) -> Batch:
-        """Return the lane's next request, recorded in the spool before it is sent."""
+        """Return the lane's next request. A new request is first recorded in the spool."""
         if not lane.batches:
             records = lane.take(self._policy, now)
             try:
@@ -163,7 +163,7 @@ class Backlog:
         return body(self.spool.run_id, batch.stream, fragments)
 
     def answered(self, lane: Lane, status: int) -> None:
-        """Settle the lane's first request and record that."""
+        """Mark the lane's first request as settled, also in the spool."""
         batch = lane.batches.popleft()
         lane.failures, lane.not_before = 0, 0.0
         # If the disk is full, the record is lost: a replay then repeats the request, which is harmless.
@@ -172,7 +172,7 @@ class Backlog:
             self.spool.drop_before(int(min(self.oldest(), self.spool.next_n)))
 
     def skip(self, marks: Mapping[str, int]) -> None:
-        """Settle the requests that the control plane has already stored. marks maps each stream to its watermark."""
+        """Settle the requests that the control plane has already stored. `marks` maps streams to their watermarks."""
         for stream, mark in marks.items():
             lane = self.lanes.get(stream)
             while lane is not None and lane.batches and lane.batches[0].seq <= mark:

@@ -13,14 +13,14 @@ STOP_TIMEOUT = 2.0  # seconds to wait for a child that keeps the pipe open
 
 
 class Capture:
-    """Replaces descriptors 1 and 2 with pipes; one thread each copies to the original target."""
+    """Replaces the descriptors 1 and 2 by pipes. A thread for each pipe copies the output to its original target."""
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
         self._tees: List[_Tee] = []
 
     def start(self) -> None:
-        """Start. Python then writes each line as it is printed, so that lines of children keep their order."""
+        """Start copying. Python's output becomes line-buffered, so that it stays in order with that of children."""
         _flush_streams()
         _buffer_lines()
         self._tees = [_Tee(fd, self._emit) for fd in (1, 2)]
@@ -79,7 +79,7 @@ def fold(line: str) -> str:
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    """Write as much as possible and ignore errors: a closed terminal must not end the training."""
+    """Write as much as possible. Ignore errors, because a closed terminal must not end the training."""
     try:
         while data:
             data = data[os.write(fd, data) :]
@@ -88,7 +88,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _buffer_lines() -> None:
-    """Turn on line buffering: Python writes to pipes in blocks, so a line would appear minutes late."""
+    """Turn on line buffering. By default Python writes to pipes in blocks, so a line could appear minutes late."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.write_through:
             stream.reconfigure(line_buffering=True)

@@ -27,16 +27,19 @@ class Config(NamedTuple):
         return f"Config(enabled={self.enabled}, endpoint={self.endpoint!r}, run_id={self.run_id!r})"
 
     def current(self) -> str:
-        """Return the base URL of the ingest routes. SERVICE_JOB_ENDPOINT_FILE contains the new URL after the address
-        of the control plane has changed; if the file is not usable, the URL stays the same."""
+        """Return the base URL of the ingest routes.
+
+        If the address of the control plane has changed, SERVICE_JOB_ENDPOINT_FILE contains the new URL. If the file
+        is missing or invalid, the URL stays the same.
+        """
         if self.endpoint_file is None:
             return self.endpoint
         try:
             with open(self.endpoint_file, encoding="ascii") as file:
-                told = file.read(MOST).strip().rstrip("/")
+                found = file.read(MOST).strip().rstrip("/")
         except (OSError, ValueError):
             return self.endpoint
-        return told if _usable(told) else self.endpoint
+        return found if _usable(found) else self.endpoint
 
 
 def load(env: Mapping[str, str]) -> Config:
@@ -44,7 +47,7 @@ def load(env: Mapping[str, str]) -> Config:
     flag = env.get("SERVICE_JOB_ENABLED")
     if flag not in ("0", "1"):
         got = "unset" if flag is None else repr(flag)
-        raise ConfigError(f'SERVICE_JOB_ENABLED must be "0" or "1", it is {got}')
+        raise ConfigError(f'SERVICE_JOB_ENABLED must be "0" or "1"; it is {got}')
     config = Config(
         enabled=flag == "1",
         endpoint=env.get("SERVICE_JOB_ENDPOINT", "").rstrip("/"),

@@ -1,4 +1,4 @@
-"""The errors of reporting."""
+"""The exceptions of this package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Unreachable(SignalboxError):
 
 
 class IngestError(SignalboxError):
-    """The control plane refused a report for good (a 4xx other than 408 and 429, or a 501)."""
+    """The control plane permanently refused a report (a 4xx other than 408 and 429, or a 501)."""
 
     def __init__(self, route: str, status: int, detail: str) -> None:
         super().__init__(f"{route}: HTTP {status}: {detail}")
@@ -36,13 +36,13 @@ class IngestError(SignalboxError):
 
 
 class UndeliveredError(SignalboxError):
-    """The timeout expired with reports in the spool; they can be delivered later."""
+    """A timeout expired while reports were still in the spool. They can be delivered later."""
 
     def __init__(self, records: int, spool: str, cause: Optional[str]) -> None:
         why = f" (last fault: {cause})" if cause else ""
         super().__init__(
-            f"{records} report(s) were not delivered{why}; they are kept in {spool}: "
-            f"python -m signalbox flush {spool}"
+            f"{records} report(s) were not delivered{why}; they are in {spool}; "
+            f"deliver them with python -m signalbox flush {spool}"
         )
         self.records = records
         self.spool = spool

@@ -3,8 +3,8 @@
     key = signalbox.task_key(taskset_digest, task_id)
     run.rollouts("webshop", [{"task": key, "rollout": 0, "reward": 1.0, "turns": 7}], evaluation={...})
 
-A rollout that the infrastructure ended is {"task", "rollout", "error": class, "masked": True}: it has no
-reward, and no number counts it. Nothing of what a task says is ever sent.
+A rollout that ended because of an infrastructure error is {"task", "rollout", "error": class, "masked": True}.
+It has no reward and is excluded from all statistics. The content of a task is never sent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def task_key(taskset_digest: str, task: str) -> str:
     import hmac
 
     if not taskset_digest:
-        raise ValueError("a task's key needs the digest of its taskset")
+        raise ValueError("taskset_digest is empty; the key of a task requires the digest of its taskset")
     return hmac.new(taskset_digest.encode(), task.encode(), hashlib.sha256).hexdigest()
 
 
@@ -33,7 +33,10 @@ def requests(
     evaluation: Optional[Mapping[str, Any]],
     limit: int,
 ) -> List[Tuple[bytes, int]]:
-    """Yield benchmark payloads of at most about `limit` bytes; the first one describes the evaluation."""
+    """Return benchmark payloads of at most about `limit` bytes, each with its number of points.
+
+    The first payload contains the fields of the evaluation.
+    """
     groups: List[List[bytes]] = [[]]
     size = 0
     for given in rollouts:
@@ -60,10 +63,10 @@ def shaped(given: Mapping[str, Any]) -> Dict[str, Any]:
         raise TypeError(f"a rollout must be a mapping, got {type(given).__name__}")
     for name in ("task", "rollout"):
         if given.get(name) is None:
-            raise ValueError(f"a rollout needs {name}")
+            raise ValueError(f"a rollout must have the field {name!r}")
     if given.get("masked"):
         if given.get("reward") is not None or not given.get("error"):
             raise ValueError("a masked rollout must have an error and no reward")
     elif given.get("reward") is None:
-        raise ValueError("a rollout needs reward, or error and masked=True")
+        raise ValueError("a rollout must have a reward, or an error and masked=True")
     return {str(k): finite(v) for k, v in given.items() if v is not None}

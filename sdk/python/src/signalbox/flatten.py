@@ -1,4 +1,4 @@
-"""Converts nested values and numbers of other libraries to flat Python numbers; raises if that is impossible."""
+"""Convert nested values, and numbers of other libraries, to a flat dict of Python numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN = (float, int, str, bool)
 def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
     """Convert {"a": {"b": 1}} to [("a.b", 1)]. Raises TypeError if a value is not a single number."""
     if not isinstance(values, Mapping):
-        raise TypeError(f"log() takes a mapping of names to numbers, got {type(values).__name__}")
+        raise TypeError(f"log() requires a mapping of names to numbers, got {type(values).__name__}")
     flat: Dict[str, Scalar] = {}
     for key, value in _leaves(values, ""):
         _check_key(key, flat)
@@ -26,7 +26,7 @@ def metrics(values: Mapping[str, Any]) -> List[Tuple[str, Scalar]]:
 
 
 def scalar(key: str, value: Any) -> Scalar:
-    """Return a Python number from a number or a 0-d tensor."""
+    """Convert a number or a 0-d tensor to a Python number. Raises TypeError for other values."""
     if type(value) is float:
         return value
     if isinstance(value, (int, float)):
@@ -35,7 +35,7 @@ def scalar(key: str, value: Any) -> Scalar:
         raise TypeError(f"metric {key!r} is not a number: {value!r}")
     shape = getattr(value, "shape", ())
     if tuple(shape) != ():
-        raise TypeError(f"metric {key!r} has shape {tuple(shape)}: reduce it to one number first")
+        raise TypeError(f"metric {key!r} has shape {tuple(shape)}; reduce it to one number first")
     item = getattr(value, "item", None)
     plain = item() if callable(item) else value
     try:
@@ -51,17 +51,17 @@ def _number(key: str, value: Scalar) -> Scalar:
     try:
         float(whole)
     except OverflowError:
-        raise ValueError(f"metric {key!r} is larger than any float") from None
+        raise ValueError(f"metric {key!r} is too large for a float") from None
     return whole
 
 
 def step_of(step: Any) -> int:
-    """Return a training step: any 64-bit integer, but not a bool or a float."""
+    """Return a training step as an int. Raises TypeError for a bool or float, ValueError beyond 64 bits."""
     if isinstance(step, bool):
-        raise TypeError("step is a bool, it must be an integer")
+        raise TypeError("step must be an integer, not a bool")
     whole = operator.index(step)
     if not -_INT64 <= whole < _INT64:
-        raise ValueError("step does not fit 64 bits")
+        raise ValueError("step must fit into 64 bits")
     return whole
 
 
@@ -69,7 +69,7 @@ def params(config: Any) -> Dict[str, Any]:
     """Return a configuration (dict, dataclass, Namespace, OmegaConf-like) with dot-joined keys."""
     root = _mapping(config)
     if root is None:
-        raise TypeError(f"hparams() takes a mapping-like configuration, got {type(config).__name__}")
+        raise TypeError(f"hparams() requires a mapping-like configuration, got {type(config).__name__}")
     flat: Dict[str, Any] = {}
     for key, value in _leaves(root, ""):
         _check_key(key, flat)
@@ -95,7 +95,7 @@ def _leaves(values: Mapping[Any, Any], prefix: str) -> Iterator[Tuple[str, Any]]
 
 
 def _mapping(value: Any) -> Any:
-    """Return a mapping-like value as a mapping, else None."""
+    """Return a mapping-like value as a mapping. Return None for other values."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, type) or value is None:
@@ -124,4 +124,4 @@ def _check_key(key: str, seen: Mapping[str, Any]) -> None:
     if not key or len(key) > MAX_KEY or "\x00" in key:
         raise ValueError(f"a key must have 1 to {MAX_KEY} characters and no NUL: {key[:80]!r}")
     if key in seen:
-        raise ValueError(f"two values end up under the same key {key!r}")
+        raise ValueError(f"two values have the same key {key!r} after flattening")

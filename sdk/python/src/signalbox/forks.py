@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     Predicate = Callable[[], bool]
 
 _open: "weakref.WeakSet[Outbox]" = weakref.WeakSet()
-_turn = threading.Lock()  # two threads may fork at once
+_turn = threading.Lock()  # held during a fork, because two threads may fork at once
 _held: List["Outbox"] = []
 
 
 def watch(outbox: Outbox) -> None:
-    """Lock and reset this outbox at forks as long as it exists."""
+    """Lock this outbox during each fork and reset it in the child, as long as the outbox exists."""
     _open.add(outbox)
 
 

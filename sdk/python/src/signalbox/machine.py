@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 
 def picture() -> Dict[str, Any]:
-    """Return {python, packages{}, os, cuda?, driver?, nccl?, gpus[]?, git{}?}. Imports no framework."""
+    """Return the environment as {python, packages{}, os, cuda?, driver?, gpus[]?, git{}?}. Imports no framework."""
     found: Dict[str, Any] = {
         "python": platform.python_version(),
         "packages": packages(),

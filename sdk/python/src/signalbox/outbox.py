@@ -35,7 +35,7 @@ class Outbox:
         self.cond = threading.Condition()
         self.backlogs: List[Backlog] = []  # adopted backlogs first, the backlog of this process last
         self.refused: List[IngestError] = []
-        self.closed_by: Optional[IngestError] = None  # the token itself was refused
+        self.closed_by: Optional[IngestError] = None  # set if the control plane refused the token
         self.fault: Optional[str] = None  # the last network error
         self.paused_until = 0.0
         self.outages = 0  # consecutive failures to reach the server
@@ -68,7 +68,7 @@ class Outbox:
                     left_alone.append(name)
                     continue
                 if left.damaged:
-                    self.warn(f"{left.damaged} report(s) in {left.spool.folder} are damaged")
+                    self.warn(f"{left.damaged} report(s) in {left.spool.folder} are damaged and cannot be delivered")
                 backlog = Backlog.restore(left, self.policy)
                 found += backlog.owed()
                 own = 1 if self.own is not None else 0
@@ -79,7 +79,10 @@ class Outbox:
         return found, left_alone
 
     def put(self, stream: str, items: Sequence[Tuple[bytes, int]]) -> int:
-        """Spool reports, each (JSON, points), durable once this returns. Return the number of the last report."""
+        """Write reports, each (JSON, points), to the spool. Return the number of the last one.
+
+        Once this returns, the reports survive the end of the process.
+        """
         with self.cond:
             own = self._open()
             now = time.monotonic()
@@ -101,8 +104,10 @@ class Outbox:
                 raise self.undelivered()
 
     def flush(self, timeout: float, stuck: bool = True) -> bool:
-        """Wait until all reports so far are settled; return False after the timeout. Without `stuck`, do not
-        wait for a log stream that keeps failing."""
+        """Wait until all reports so far are settled. Return False if the timeout expires first.
+
+        Without `stuck`, do not wait for a log stream that keeps failing.
+        """
         with self.cond:
             marks = [(b, b.spool.next_n - 1) for b in self.backlogs]
             for backlog, n in marks:
@@ -111,7 +116,7 @@ class Outbox:
             return self._wait(lambda: all(b.oldest(stuck) > n for b, n in marks), timeout)
 
     def check(self) -> None:
-        """Raise the first refusal that was not raised yet."""
+        """Raise the oldest refusal that was not raised yet. Do nothing if there is none."""
         with self.cond:
             if self.closed_by is not None:
                 raise self.closed_by
@@ -120,7 +125,10 @@ class Outbox:
                 raise self.refused[self._raised - 1]
 
     def close(self) -> int:
-        """Stop the sender, release the spools, delete the delivered ones; return the unsettled reports."""
+        """Stop the sender and release the spools. Delete the spools whose reports are all settled.
+
+        Return the number of unsettled reports.
+        """
         with self.cond:
             self.stopping = True
             self.cond.notify_all()
@@ -144,14 +152,17 @@ class Outbox:
             return sum(b.owed(logs) for b in self.backlogs)
 
     def undelivered(self) -> SignalboxError:
-        """Return the error for a timeout."""
+        """Return the error to raise when a timeout expires: the refusal of the token, else UndeliveredError."""
         if self.closed_by is not None:
             return self.closed_by
         return UndeliveredError(self.owed(), self.root, self.fault)
 
     def warn(self, words: str) -> None:
-        """Queue one line for stderr. Printing under the lock could deadlock: stderr may be our own
-        full pipe, whose reader needs the lock."""
+        """Queue one line for stderr.
+
+        Printing it with the lock held could deadlock: stderr may be the full pipe of Capture, whose reader
+        needs the lock.
+        """
         self._notices.append(words)
 
     def speak(self) -> None:
@@ -160,13 +171,13 @@ class Outbox:
             print(f"signalbox: {self._notices.pop(0)}", file=sys.stderr, flush=True)
 
     def warn_once(self, words: str) -> None:
-        """Warn on stderr the first time that the network fails."""
+        """Queue a warning for the first failure. Later failures are not printed."""
         if not self._warned:
             self._warned = True
-            self.warn(f"{words}; reports are kept in {self.root} and sent again")
+            self.warn(f"{words}; reports are kept in {self.root} and will be sent again")
 
     def retire(self, backlog: Backlog) -> None:
-        """Delete the spool of an adopted writer that is fully delivered."""
+        """Delete the spool of an adopted writer whose reports are all settled."""
         self.backlogs.remove(backlog)
         backlog.spool.close(remove=True)
 

@@ -1,6 +1,6 @@
-"""Packs a folder as a tar and computes digests. The same contents always give the same bytes.
+"""Pack a folder as a tar, and compute digests. The same contents always give the same bytes.
 
-A file whose name is typical of a secret is neither packed nor uploaded.
+Files whose names are typical of secrets are rejected.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SENSITIVE = (
 
 
 def refuse_sensitive(name: str) -> None:
-    """Raise if a part of the path has a name that is typical of a secret."""
+    """Raise SensitiveFileError if a part of the path has a name that is typical of a secret."""
     import fnmatch
 
     for part in name.replace(os.sep, "/").split("/"):
@@ -46,7 +46,7 @@ def refuse_sensitive(name: str) -> None:
 
 
 def pack(folder: str) -> str:
-    """Write `<folder>.<pid>.tar` next to the folder; the caller deletes it after the upload."""
+    """Write `<folder>.<pid>.tar` next to the folder and return its path. The caller must delete it."""
     import tarfile
 
     folder = os.path.abspath(folder)
@@ -96,7 +96,7 @@ def _add(tar: tarfile.TarFile, path: str, name: str) -> None:
 
 
 def digest(path: str) -> Tuple[int, str]:
-    """Return the size in bytes and the hex SHA-256 of a file. Reads it in pieces."""
+    """Return the size in bytes and the hex SHA-256 of a file, without reading it into memory as a whole."""
     total, sha = 0, hashlib.sha256()
     with open(path, "rb") as file:
         while True:

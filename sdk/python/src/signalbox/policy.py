@@ -20,7 +20,7 @@ class Policy(NamedTuple):
     log_timeout: float = 5.0  # finish waits this long for log lines that fail with 5xx
     term_timeout: float = 5.0  # flush on SIGTERM before the signal is handled
     exit_timeout: float = 10.0  # flush at interpreter exit when finish() was not called
-    sync_every: float = 1.0  # interval of fdatasync of the spool; a power cut can lose the reports of this time
+    sync_every: float = 1.0  # interval of fsync of the spool; a power failure can lose the reports of this time
     signal_wait: float = 50.0  # one request waits this long for a signal; proxies often time out at 60
     segment_bytes: int = 32 * 1024 * 1024  # maximum size of one spool file
 
@@ -31,6 +31,6 @@ def draw() -> float:
 
 
 def backoff(policy: Policy, failures: int, drawn: float) -> float:
-    """Return the seconds before attempt `failures` + 1, with full jitter; `drawn` is uniform in [0, 1)."""
+    """Return the seconds to wait after this number of failures, with full jitter. `drawn` is uniform in [0, 1)."""
     ceiling = min(policy.backoff_cap, policy.backoff_base * 2.0 ** min(failures - 1, 30))
     return ceiling * drawn

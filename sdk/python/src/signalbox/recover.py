@@ -1,4 +1,4 @@
-"""Reading a spool that another process left behind."""
+"""Read a spool that an ended process left behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Left(NamedTuple):
 
 
 def writers(root: str) -> List[str]:
-    """Names of the writers in a spool folder, oldest first."""
+    """Return the names of the writers in a spool folder, oldest first."""
     try:
         found = [e for e in os.scandir(root) if e.is_dir() and not e.name.startswith(".")]
     except FileNotFoundError:
@@ -39,7 +39,10 @@ def _age(entry: os.DirEntry[str]) -> Tuple[int, str]:
 
 
 def adopt(root: str, writer: str, run_id: str, limit: int) -> Optional[Left]:
-    """Adopt the spool of an ended writer. Return None if the writer still runs, has no spool or is of another run."""
+    """Adopt the spool of an ended writer.
+
+    Return None if the writer is still running, has no spool or belongs to another run.
+    """
     folder = os.path.join(root, writer)
     try:
         lock = os.open(os.path.join(folder, "lock"), os.O_RDWR)
@@ -76,7 +79,7 @@ class _Scan:
         self.damaged = 0
 
     def segment(self, number: int) -> None:
-        """Read one file; an incomplete last line is truncated."""
+        """Read one segment file. Remove its last line if it is incomplete."""
         segment = Segment(self.spool.folder, number)
         self.spool.segments[number] = segment
         offset = 0
@@ -122,7 +125,7 @@ class _Scan:
             self.spool.next_seq.update(seqs)
 
     def result(self) -> Left:
-        """Assign reports to their requests; reports without a request are pending."""
+        """Assign the reports to their requests and return the unsettled ones. Reports without a request are pending."""
         owed: List[Tuple[str, int, List[Record]]] = []
         pending: List[Record] = []
         for stream, records in self.records.items():

@@ -26,8 +26,8 @@ LOG_PIECE = 64 * 1024  # characters of one log chunk
 class Run:
     """Reports of one training run. Safe to use from several threads.
 
-    Every call except `text` raises the errors of reports that the control plane refused since the last
-    call. With on_error="warn" errors are printed to stderr; only wrong arguments still raise.
+    Every call except `text` raises an error if the control plane has refused a report since the last call.
+    With on_error="warn", these errors are printed to stderr instead. Invalid arguments always raise.
     """
 
     def __init__(
@@ -65,7 +65,10 @@ class Run:
         self._lifecycle("failed")
 
     def hparams(self, config: Any) -> None:
-        """Report hyperparameters, merged with earlier ones: nested dict, dataclass, Namespace, OmegaConf-like."""
+        """Report hyperparameters, which are merged with earlier ones.
+
+        `config` is a nested dict, a dataclass, a Namespace or an OmegaConf-like object.
+        """
         params = flatten.params(config)
         if params:
             self._report("hparams", [(encode({"params": params}), 1)])
@@ -86,7 +89,7 @@ class Run:
         avg_reward: Optional[float] = None,
         accuracy: Optional[float] = None,
     ) -> None:
-        """Report a validation round of sample conversations; large rounds are split by bytes."""
+        """Report a validation round with its samples. A large round is sent in several requests."""
         from . import samples as shapes
 
         at, limit = flatten.step_of(step), self._policy.chunk_bytes
@@ -103,14 +106,14 @@ class Run:
             return
 
     def capture_output(self) -> None:
-        """From now on, copy standard output and error to the log, including the output of child processes."""
+        """Start copying standard output and standard error, including those of child processes, to the run's log."""
         with self._lock:
             if self._capture is None:
                 self._capture = Capture(self.text)
                 self._capture.start()
 
     def artifact(self, path: "str | os.PathLike[str]", kind: str, format: str, step: int) -> str:
-        """Upload a file, or a folder as a tar, and register it; return its object URI."""
+        """Upload a file, or a folder as a tar, and register it as an artifact. Return its object URI."""
         if kind not in KINDS:
             raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
         if not format:
@@ -141,12 +144,15 @@ class Run:
         return str(stored["path"])
 
     def should_checkpoint(self) -> bool:
-        """Return whether the control plane requests a checkpoint: then save the training's state and
-        pass it to `checkpoint`. Call it at every step; it is cheap. Only a run that calls it can be paused."""
+        """Return whether the control plane requests a checkpoint.
+
+        If it does, save the state of the training and pass it to `checkpoint`. Call this method at every step;
+        it is cheap. A run that never calls it cannot be paused.
+        """
         return self._sink.asked().now().signal == CHECKPOINT
 
     def should_stop(self) -> bool:
-        """Return whether the run is being stopped or paused. If it is, the training loop must end soon."""
+        """Return whether the run is being stopped or paused. If so, the training loop must end soon."""
         return self._sink.asked().now().signal in (STOP, PAUSE)
 
     def on_signal(self, callback: Callback) -> None:
@@ -154,8 +160,11 @@ class Run:
         self._sink.asked().call(callback)
 
     def checkpoint(self, path: "str | os.PathLike[str]", format: str, step: int) -> str:
-        """Upload and register a checkpoint from which training can continue; return its object URI. This
-        acknowledges a requested checkpoint; if the request was a pause, `Paused` then ends the process."""
+        """Upload and register a checkpoint from which training can continue. Return its object URI.
+
+        This acknowledges a request for a checkpoint. If the run is being paused, it then raises `Paused`, which
+        ends the process.
+        """
         asked = self._sink.asked().now()
         uri = self.artifact(path, kind="checkpoint", format=format, step=step)
         if asked.signal == CHECKPOINT and uri:
@@ -165,8 +174,11 @@ class Run:
         return uri
 
     def environment(self) -> None:
-        """Report the environment once: interpreter, packages, CUDA, GPUs, git, system. In a run on several
-        nodes the first process reports it, and the first process of each node its hardware."""
+        """Report the environment: interpreter, packages, CUDA, GPUs, git and system.
+
+        In a run with several processes, only the first one reports it. In a run on several nodes, the first
+        process of each node also reports the hardware of the node.
+        """
         from . import machine
 
         if machine.first(os.environ, "RANK"):
@@ -176,36 +188,36 @@ class Run:
 
     def nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """Report the hardware of the nodes of a run, each as {rank, host, gpus, ib, cpu, mem_gb}."""
-        told = [dict(node) for node in nodes]
-        if told:
-            self._report("environment_nodes", [(encode(finite({"nodes": told})), 1)])
+        found = [dict(node) for node in nodes]
+        if found:
+            self._report("environment_nodes", [(encode(finite({"nodes": found})), 1)])
 
     def benchmark(self, name: str, metric: str, value: float, **fields: Any) -> None:
-        """Report an external score; fields: version, n, stderr, config_digest, samples_uri."""
+        """Report an external score. Optional fields are version, n, stderr, config_digest and samples_uri."""
         score = number(flatten.scalar(metric, value))
         body = {"name": name, "metric": metric, "value": score, **fields}
         self._report("benchmark", [(encode(finite(body)), 1)])
 
     def hardware(self, points: Iterable[Mapping[str, Any]]) -> None:
-        """Report hardware samples, each {node, gpu, key, value}; ts is added if missing."""
+        """Report hardware samples, each {node, gpu, key, value}. If `ts` is missing, the current time is added."""
         ts = now()
         shaped = [{"ts": ts, **p, "value": number(flatten.scalar(p["key"], p["value"]))} for p in points]
         self._points("hardware", [encode(finite(p)) for p in shaped])
 
     def monitor(self, interval: float = 10.0) -> None:
-        """From now on, report hardware samples every `interval` seconds, in the first process of each node."""
+        """Start reporting hardware samples every `interval` seconds. Only the first process of each node does so."""
         from . import machine
         from .sampler import Sampler
 
         if interval <= 0:
-            raise ValueError("interval must be a number of seconds above 0")
+            raise ValueError("interval must be greater than 0 seconds")
         with self._lock:
             if self._sampler is None and not self._finished and machine.first(os.environ, "LOCAL_RANK"):
                 self._sampler = Sampler(self._sampled, interval)
                 self._sampler.start()
 
     def _sampled(self, points: List[Dict[str, Any]]) -> None:
-        """Spool without raising earlier refusals: they must be raised in the training code, not in this thread."""
+        """Write samples to the spool. Earlier refusals must be raised in the training code, not in this thread."""
         with contextlib.suppress(SignalboxError, OSError):
             self._sink.put("hardware", [(b",".join(encode(finite(p)) for p in points), len(points))])
 
@@ -216,19 +228,25 @@ class Run:
         version: Optional[str] = None,
         evaluation: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        """Report rollouts of an agent's evaluation on the benchmark `name`, and the evaluation's fields
-        (model, environment, taskset_digest, ...). Identify tasks by `signalbox.task_key`."""
+        """Report rollouts of an agent's evaluation on the benchmark `name`.
+
+        `evaluation` contains fields of the evaluation, such as model, environment and taskset_digest. Identify
+        tasks by `signalbox.task_key`.
+        """
         from . import evaluation as shapes
 
         self._report("benchmark", shapes.requests(name, rollouts, version, evaluation, self._policy.chunk_bytes))
 
     def flush(self, timeout: float = 60.0) -> bool:
-        """Wait until all reports so far are settled; return False after the timeout."""
+        """Wait until all reports so far are settled. Return False if the timeout expires first."""
         return self._sink.flush(timeout)
 
     def finish(self, timeout: float = 60.0) -> int:
-        """Deliver all reports and close, within `timeout` seconds. Undelivered reports are returned
-        (on_error="warn") or raised, and stay in the spool for `python -m signalbox flush`."""
+        """Deliver all reports within `timeout` seconds, and close the run.
+
+        Undelivered reports stay in the spool for `python -m signalbox flush`. Their number is returned with
+        on_error="warn"; otherwise UndeliveredError is raised.
+        """
         with self._lock:
             if self._finished:
                 return 0
@@ -289,7 +307,7 @@ class Run:
             self._report(stream, [(b",".join(group), len(group)) for group in groups])
 
     def _report(self, stream: str, items: List[Tuple[bytes, int]], settle: bool = False) -> None:
-        """Spool the reports, then raise earlier refusals. No report is lost if this raises."""
+        """Write the reports to the spool, then raise earlier refusals. The reports are kept even if this raises."""
         try:
             n = self._sink.put(stream, items)
             if settle:

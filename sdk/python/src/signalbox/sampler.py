@@ -1,6 +1,6 @@
 """Samples of the machine while training runs: GPUs (with nvidia-smi), processor, memory, disk, network.
 
-Values that cannot be read are omitted: a sampler never harms a run.
+Values that cannot be read are omitted, because sampling must never harm a run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 Point = Dict[str, Any]
 Report = Callable[[List[Point]], None]
 
-SMI_TIMEOUT = 10.0  # seconds; with a hung driver, processes must not accumulate
-# The fields of nvidia-smi and the names of the figures: percent, bytes, watts, degrees Celsius.
+SMI_TIMEOUT = 10.0  # seconds; without it, processes would accumulate if the driver hangs
+# The fields of nvidia-smi, the keys of the samples, and the factors that convert to percent, bytes, watts and Celsius.
 FIGURES: Tuple[Tuple[str, str, float], ...] = (
     ("utilization.gpu", "util", 1.0),
     ("memory.used", "mem", float(1 << 20)),
@@ -24,11 +24,11 @@ FIGURES: Tuple[Tuple[str, str, float], ...] = (
     ("power.draw", "power", 1.0),
     ("temperature.gpu", "temp", 1.0),
 )
-SECTOR = 512  # bytes, on every disk
+SECTOR = 512  # bytes; /proc/diskstats uses this size for all disks
 
 
 class Probe:
-    """Reads one machine. Rates are computed between two readings, so the first reading has none."""
+    """Reads the figures of one machine. Rates need two readings, so the first reading has none."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Sampler:
         self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> None:
-        """Stop, and wait at most `timeout` for a reading in progress."""
+        """Stop, and wait at most `timeout` seconds for a reading in progress."""
         self._over.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout)

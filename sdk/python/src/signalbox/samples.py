@@ -28,7 +28,7 @@ def chunks(
     accuracy: Optional[float],
     limit: int,
 ) -> List[bytes]:
-    """Yield the requests of the round, each of at most about `limit` bytes. A sample is never split."""
+    """Return the requests of the round, each of at most about `limit` bytes. A sample is never split."""
     groups: List[List[bytes]] = [[]]
     size = 0
     for given in samples:

@@ -29,7 +29,7 @@ class Sender:
         self._synced = time.monotonic()
 
     def run(self) -> None:
-        """Run the thread. Only the outbox's lock is shared with the callers."""
+        """Send requests until the outbox stops. This is the main function of the thread."""
         box = self._box
         while True:
             with box.cond:
@@ -106,7 +106,7 @@ class Sender:
             box.cond.notify_all()
 
     def _ask(self, adopted: List[Backlog]) -> None:
-        """Skip requests that ended writers delivered but did not record as delivered."""
+        """Get the watermarks of adopted writers, and skip the requests that the control plane has already stored."""
         box = self._box
         try:
             reply = self._transport.get("watermark", {"run_id": box.config.run_id})
@@ -160,7 +160,7 @@ class Sender:
             box.refused.append(error)
 
     def _sync(self) -> None:
-        """Sync spools to the disk at most every second, which bounds the loss of a power cut."""
+        """Sync the spools to the disk every policy.sync_every seconds, which bounds the loss at a power failure."""
         now, box = time.monotonic(), self._box
         if now - self._synced < box.policy.sync_every:
             return
@@ -171,7 +171,7 @@ class Sender:
 
 
 def _marks(reply: Reply) -> Dict[str, Dict[str, int]]:
-    """Return {stream: {writer: highest contiguous seq}}, or {} if the response has another form."""
+    """Return {stream: {writer: highest contiguous seq}}. Return {} if the response is invalid."""
     try:
         found = json.loads(reply.body) if reply.ok else {}
     except ValueError:

@@ -27,7 +27,7 @@ class Sink(Protocol):
         """Wait until report n is settled."""
 
     def check(self) -> None:
-        """Raise a refusal that was not raised yet."""
+        """Raise the oldest refusal that was not raised yet."""
 
     def flush(self, timeout: float) -> bool:
         """Wait until all reports are settled."""
@@ -39,7 +39,7 @@ class Sink(Protocol):
         """Return the signals of the run."""
 
     def close(self, timeout: float) -> Optional[Exception]:
-        """Deliver all reports and close; return the error, if any."""
+        """Deliver all reports and close. Return the error, or None."""
 
 
 class Online:
@@ -60,11 +60,11 @@ class Online:
         return self.box.put(stream, items)
 
     def settle(self, n: int) -> None:
-        """Wait for delivery, through a restart of the control plane."""
+        """Wait for delivery, even if the control plane restarts meanwhile."""
         self.box.settle(n, self._policy.settle_timeout)
 
     def check(self) -> None:
-        """Raise the next refusal."""
+        """Raise the oldest refusal that was not raised yet."""
         self.box.check()
 
     def flush(self, timeout: float) -> bool:
@@ -97,7 +97,7 @@ class Online:
 
 
 class Offline:
-    """Without network: writes a JSONL file if a folder is set, otherwise nothing."""
+    """Uses no network. Writes reports to a JSONL file if a folder is configured, otherwise drops them."""
 
     def __init__(self, config: Config) -> None:
         self._lock = threading.Lock()

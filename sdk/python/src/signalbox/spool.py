@@ -30,7 +30,7 @@ VERSION = 1
 
 
 class Record(NamedTuple):
-    """The location of one report; size and offset are those of its JSON."""
+    """The location of one report. `offset` and `size` are those of its JSON in the segment."""
 
     n: int
     stream: str
@@ -107,7 +107,7 @@ class Spool:
         return self.segments[max(self.segments)]
 
     def append(self, stream: str, count: int, fragment: bytes) -> Record:
-        """Store one report of `count` points; once this returns, it survives the process."""
+        """Write one report of `count` points. Once this returns, the report survives the end of the process."""
         if self.current.size >= self._limit:
             self._rotate()
         segment, n = self.current, self.next_n
@@ -120,7 +120,7 @@ class Spool:
         return Record(n, stream, count, segment.number, at, len(fragment))
 
     def seal(self, stream: str, records: List[Record]) -> int:
-        """Record the reports of the stream's next request; return its sequence number."""
+        """Record which reports the stream's next request contains. Return its sequence number."""
         seq = self.next_seq.get(stream, 1)
         span = (seq, records[0].n, records[-1].n, len(records))
         self.current.append(line(b"B %s %d %d %d %d" % ((stream.encode(),) + span)))

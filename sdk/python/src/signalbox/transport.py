@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from .config import Config
 
 AGENT = "signalbox-python/0.1.0"
-MAX_RETRY_AFTER = 300.0  # longer values are reduced to this: callers would time out before
+MAX_RETRY_AFTER = 300.0  # seconds; longer values are reduced to this, because callers would time out first
 
 
 class Reply(NamedTuple):
-    """A response: status, body, and the seconds of Retry-After if present."""
+    """A response: the status, the body, and Retry-After in seconds if present."""
 
     status: int
     body: bytes
@@ -31,7 +31,7 @@ class Reply(NamedTuple):
 
     @property
     def transient(self) -> bool:
-        """Return whether to repeat the request. A 501 is not repeated: an admin must change the configuration."""
+        """Return whether to repeat the request. A 501 is not repeated, because only a new configuration can help."""
         return self.status in (408, 429) or (self.status >= 500 and self.status != 501)
 
 
@@ -108,8 +108,11 @@ class Transport:
 
 
 def warm() -> None:
-    """Import the modules that the first request needs. A fork during an import on the sender's thread
-    would leave the child with an incomplete module."""
+    """Import the modules that the first request needs.
+
+    Otherwise the sender's thread would import them, and a fork during that import would leave the child with
+    an incomplete module.
+    """
     import encodings.idna
     import http.client
 
@@ -166,7 +169,7 @@ def _reply(response: http.client.HTTPResponse) -> Reply:
 
 
 def _wait(after: str) -> Optional[float]:
-    """Return Retry-After, given as seconds or a date, in seconds from now; None if absent."""
+    """Parse Retry-After, which contains seconds or a date. Return seconds from now, or None if missing or invalid."""
     if not after:
         return None
     if after.isdigit():
@@ -181,5 +184,5 @@ def _wait(after: str) -> Optional[float]:
 
 
 def words(err: BaseException) -> str:
-    """Return an error in one line."""
+    """Return the type and message of an error."""
     return f"{type(err).__name__}: {err}" if str(err) else type(err).__name__

@@ -1,4 +1,4 @@
-"""The upload by signed URL: request a URL, PUT the bytes, return the object URI."""
+"""Upload a file through a signed URL: request the URL, PUT the bytes, return the object URI."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .wire import detail
 
 # A signed URL may expire or become invalid when its issuer restarts. After this many refusals the upload fails.
 REFUSALS = 3
-# The slowest speed, in bytes per second, at which the store may verify an upload before it responds.
+# The store verifies an upload before it responds. The timeout allows for this speed, in bytes per second.
 SLOWEST = 20e6
 
 
 class Upload:
-    """Uploads one file to the object store, through restarts of the control plane."""
+    """Uploads one file to the object store, even if the control plane restarts meanwhile."""
 
     def __init__(self, config: Config, policy: Policy) -> None:
         self._config = config
@@ -93,5 +93,5 @@ def _ticket(reply: Reply) -> Dict[str, Any]:
     except ValueError:
         ticket = None
     if not isinstance(ticket, dict) or not ticket.get("url") or not ticket.get("object_uri"):
-        raise SignalboxError("artifact/upload-url returned no url or object_uri")
+        raise SignalboxError("the response of artifact/upload-url has no url or no object_uri")
     return ticket

@@ -50,7 +50,7 @@ def encode(value: Any) -> bytes:
 
 
 def point(key: str, step: int, value: float, ts: str) -> bytes:
-    """Return a metric point; this must be fast."""
+    """Return a metric point as JSON. It is called for every metric of every step, so it must be fast."""
     return encode({"key": key, "step": step, "value": number(value), "ts": ts})
 
 
@@ -72,7 +72,7 @@ def finite(value: Any) -> Any:
 
 
 def body(run_id: str, stream: str, fragments: Sequence[bytes]) -> bytes:
-    """Build one request from stored fragments; the result is always the same bytes."""
+    """Return the body of one request. The same fragments always give the same bytes."""
     head = b'{"run_id":' + encode(run_id) + b","
     field = LISTS.get(stream)
     if field is None:
@@ -82,7 +82,7 @@ def body(run_id: str, stream: str, fragments: Sequence[bytes]) -> bytes:
 
 
 def detail(raw: bytes) -> str:
-    """Return the `detail` of an error response, a string or the array of a 422."""
+    """Return the `detail` of an error response as text. In a 422 it is an array."""
     try:
         found: Any = json.loads(raw.decode("utf-8", "replace"))
     except ValueError:

@@ -1,7 +1,7 @@
-"""What the evaluation package's numbers are held against, computed another way with numpy.
+"""Compute the reference values for the tests of the evaluation package with numpy, by independent methods.
 
-    python reference.py            prints the reference
-    python reference.py --check    compares it with reference.json beside this file
+    python reference.py            print the values
+    python reference.py --check    compare them with reference.json in the folder of this file
 """
 
 import json
@@ -14,11 +14,14 @@ import numpy as np
 
 
 def student(p: float, freedom: float) -> float:
-    """The quantile of Student's t, by bisection on the integral of its density (Simpson's rule)."""
+    """Return the p-quantile of Student's t distribution.
+
+    It is found by bisection on the integral of the density, which is computed by Simpson's rule.
+    """
     norm = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
 
     def above(t: float) -> float:
-        # Substituting x = tan(a) keeps the tail in reach.
+        # The substitution x = tan(a) maps the long tail to a bounded interval.
         angles = np.linspace(0.0, math.atan(t), 2_001)
         x = np.tan(angles)
         density = norm * (1 + x * x / freedom) ** (-(freedom + 1) / 2) * (1 + x * x)
@@ -47,7 +50,7 @@ def case(values):
 
 
 def clustered(tasks):
-    """The mean of all rollouts, with the sandwich estimator over clusters (G/(G-1) as its correction)."""
+    """Return the mean of all rollouts and its cluster-robust standard error, with the correction G/(G-1) for G tasks."""
     flat = np.concatenate([np.array(t) for t in tasks])
     mean, groups = flat.mean(), len(tasks)
     meat = sum(float((np.array(t) - mean).sum()) ** 2 for t in tasks)
@@ -56,7 +59,7 @@ def clustered(tasks):
 
 
 def passes(flags, ks):
-    """pass@k by trying every draw of k rollouts."""
+    """Return pass@k for each k, computed from all subsets of k rollouts of each task."""
     found = {}
     for k in ks:
         shares = []
@@ -69,13 +72,13 @@ def passes(flags, ks):
 
 
 def bootstrap(deltas, rng):
-    """The percentile bootstrap with many more draws than the product makes."""
+    """Return the percentile bootstrap interval of the mean, from many more resamples than the product uses."""
     data = np.array(deltas)
     means = np.concatenate([
         data[rng.integers(0, len(data), size=(2000, len(data)))].mean(axis=1) for _ in range(100)
     ])
     low, high = (float(v) for v in np.percentile(means, [2.5, 97.5]))
-    # What 10,000 draws may miss by: some errors of a percentile.
+    # Within is the tolerance for 10,000 resamples: a few standard errors of a percentile.
     return {"Deltas": deltas, "Mean": float(data.mean()), "Low": low, "High": high, "Within": float(means.std() * 0.15)}
 
 
@@ -112,7 +115,7 @@ def main() -> int:
     kept = json.loads(Path(__file__).with_name("reference.json").read_text())
     if close(json.loads(json.dumps(made)), kept):
         return 0
-    print("reference.json is not what reference.py computes", file=sys.stderr)
+    print("reference.json differs from the values that reference.py computes; update it", file=sys.stderr)
     return 1
 
 
