@@ -76,7 +76,7 @@
 //
 // # Streams
 //
-// A server-streaming RPC has no google.api.http rule; proto/http_routes.yaml maps it. Each event has
+// A server-streaming RPC has no google.api.http rule; proto/http_extra_routes.yaml maps it. Each event has
 // an `id:` (the message's seq), and Last-Event-ID resumes after that id. `event: eof` is the last event of a
 // stream that is complete, and `event: error` contains the body that a plain request would get.
 package gateway

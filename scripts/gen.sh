@@ -11,11 +11,11 @@ for tool in google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/
 done
 rm -rf gen/signalbox
 PATH="$PWD/.cache/bin:$PATH" "$buf" generate
-# The route table contains the HTTP bindings of the RPCs and the routes of proto/http_routes.yaml, which
+# The route table contains the HTTP bindings of the RPCs and the routes of proto/http_extra_routes.yaml, which
 # have no RPC.
 "$buf" build -o .cache/image.binpb
-GOWORK=off go -C tools run ./routes -image ../.cache/image.binpb -http ../proto/http_routes.yaml -out ../gen/route
+GOWORK=off go -C tools run ./routes -image ../.cache/image.binpb -http ../proto/http_extra_routes.yaml -out ../gen/route
 # The OpenAPI document describes the protos. proto/openapi_overlay.yaml supplies what the protos cannot
 # express.
-GOWORK=off go -C tools run ./openapi -image ../.cache/image.binpb -http ../proto/http_routes.yaml \
+GOWORK=off go -C tools run ./openapi -image ../.cache/image.binpb -http ../proto/http_extra_routes.yaml \
   -overlay ../proto/openapi_overlay.yaml -out ../gen/openapi

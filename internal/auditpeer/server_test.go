@@ -70,7 +70,7 @@ func (p *part) record(t *testing.T, entries ...audit.Entry) {
 func (p *part) seal(t *testing.T, keyID string, key ed25519.PrivateKey) {
 	t.Helper()
 	s, err := audit.NewSealer(audit.SealerConfig{
-		Service: "jobs", Pool: p.server.Pool, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Key: key, KeyID: keyID, Keep: p.server.Heads,
+		Service: "jobs", Pool: p.server.Pool, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Key: key, KeyID: keyID, Heads: p.server.Heads,
 	})
 	require.NoError(t, err)
 	_, err = s.RunOnce(t.Context())

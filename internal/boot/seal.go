@@ -66,17 +66,19 @@ func sealingKey(text string) (authn.SigningKey, error) {
 
 // AuditPeer returns the server that serves the audit log of the Env's schema to auth.
 func (e *Env) AuditPeer() *auditpeer.Server {
-	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Heads: e.kept(), Clock: e.Clock}
+	return &auditpeer.Server{Service: e.Name, Pool: e.Pool, Keys: e.Sealing.Keys, Heads: e.heads(), Clock: e.Clock}
 }
 
-// kept returns the file that stores the signed heads outside the database.
-func (e *Env) kept() *audit.File { return audit.NewFile(filepath.Join(e.Sealing.Dir, e.Name+".jsonl")) }
+// heads returns the file that stores the signed heads outside the database.
+func (e *Env) heads() *audit.File {
+	return audit.NewFile(filepath.Join(e.Sealing.Dir, e.Name+".jsonl"))
+}
 
 // sealer returns the worker that seals the audit log of the Env's schema.
 func (e *Env) sealer() (process.Worker, error) {
 	s, err := audit.NewSealer(audit.SealerConfig{
 		Service: e.Name, Pool: e.Pool, Clock: e.Clock, Log: e.Log, Key: e.Sealing.Key.Private, KeyID: e.Sealing.Key.ID,
-		Keep: e.kept(),
+		Heads: e.heads(),
 	})
 	if err != nil {
 		return process.Worker{}, fmt.Errorf("create the %s sealer: %w", e.Name, err)

@@ -80,7 +80,7 @@ func setup(t *testing.T) *bench {
 func (b *bench) sealer(t *testing.T) *audit.Sealer {
 	t.Helper()
 	s, err := audit.NewSealer(audit.SealerConfig{
-		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.NewTextHandler(b.logged, nil)), Key: b.key, KeyID: keyID, Keep: b.file,
+		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.NewTextHandler(b.logged, nil)), Key: b.key, KeyID: keyID, Heads: b.file,
 	})
 	require.NoError(t, err)
 	return s

@@ -23,8 +23,8 @@ const (
 	batch  = 500
 )
 
-// Keeper stores signed heads where the administrators of the database cannot change them.
-type Keeper interface {
+// HeadStore stores signed heads where the administrators of the database cannot change them.
+type HeadStore interface {
 	Put(ctx context.Context, heads ...Checkpoint) error
 	// Last returns the highest position of a stored head, or 0 if no head is stored.
 	Last(ctx context.Context) (int64, error)
@@ -38,20 +38,20 @@ type SealerConfig struct {
 	Log     *slog.Logger
 	Key     ed25519.PrivateKey
 	KeyID   string
-	Keep    Keeper
+	Heads   HeadStore
 }
 
 // Sealer adds the committed rows of one schema to its hash chain and signs the head. Each replica may run a Sealer; a
 // lock ensures that only one of them works at a time.
 type Sealer struct {
 	cfg  SealerConfig
-	kept int64 // position of the newest head passed to Keep; negative until Keep.Last was read
+	kept int64 // position of the newest head passed to Heads; negative until Heads.Last was read
 }
 
 // NewSealer returns a Sealer. It fails if the config is incomplete.
 func NewSealer(cfg SealerConfig) (*Sealer, error) {
-	if len(cfg.Key) != ed25519.PrivateKeySize || cfg.KeyID == "" || cfg.Service == "" || cfg.Keep == nil {
-		return nil, errors.New("audit: SealerConfig must have Service, an Ed25519 Key, KeyID and Keep")
+	if len(cfg.Key) != ed25519.PrivateKeySize || cfg.KeyID == "" || cfg.Service == "" || cfg.Heads == nil {
+		return nil, errors.New("audit: SealerConfig must have Service, an Ed25519 Key, KeyID and Heads")
 	}
 	return &Sealer{cfg: cfg, kept: -1}, nil
 }
@@ -91,7 +91,7 @@ func (s *Sealer) RunOnce(ctx context.Context) (int, error) {
 	return sealed, s.keep(ctx)
 }
 
-// keep passes committed heads to Keep, including those signed by other replicas, so that every Keeper stores all
+// keep passes committed heads to Heads, including those signed by other replicas, so that every HeadStore stores all
 // heads.
 func (s *Sealer) keep(ctx context.Context) error {
 	for {
@@ -99,7 +99,7 @@ func (s *Sealer) keep(ctx context.Context) error {
 		if err != nil || len(heads) == 0 {
 			return err
 		}
-		if err := s.cfg.Keep.Put(ctx, heads...); err != nil {
+		if err := s.cfg.Heads.Put(ctx, heads...); err != nil {
 			return fmt.Errorf("store the audit heads of %s: %w", s.cfg.Service, err)
 		}
 		s.kept = heads[len(heads)-1].Position
@@ -110,13 +110,13 @@ func (s *Sealer) keep(ctx context.Context) error {
 }
 
 // resume reads the position of the last stored head, once. The sealer does not read it again, so that heads that are
-// removed later are not silently restored. If Keep has no heads, all heads are copied from the database. A warning is
+// removed later are not silently restored. If Heads has no heads, all heads are copied from the database. A warning is
 // logged then, because a truncation before the copy cannot be detected.
 func (s *Sealer) resume(ctx context.Context) error {
 	if s.kept >= 0 {
 		return nil
 	}
-	last, err := s.cfg.Keep.Last(ctx)
+	last, err := s.cfg.Heads.Last(ctx)
 	if err != nil {
 		return fmt.Errorf("read the position of the last stored audit head of %s: %w", s.cfg.Service, err)
 	}

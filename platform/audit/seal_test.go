@@ -108,7 +108,7 @@ func TestSealer_retriesFailedKeep(t *testing.T) {
 	b.record(t.Context(), t, audit.Entry{Action: "a", TargetKind: "k", TargetID: "i"})
 	s, err := audit.NewSealer(audit.SealerConfig{
 		Service: "jobs", Pool: b.pool, Clock: b.clock, Log: slog.New(slog.DiscardHandler), Key: b.key, KeyID: keyID,
-		Keep: &failing{errors.New("disk full")},
+		Heads: &failing{errors.New("disk full")},
 	})
 	require.NoError(t, err)
 	_, err = s.RunOnce(t.Context())
@@ -144,8 +144,8 @@ func TestNewSealer_incompleteConfig(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []audit.SealerConfig{
 		{},
-		{Service: "jobs", KeyID: "k", Key: ed25519.PrivateKey("short"), Keep: &failing{}},
-		{Service: "jobs", Key: make(ed25519.PrivateKey, ed25519.PrivateKeySize), Keep: &failing{}},
+		{Service: "jobs", KeyID: "k", Key: ed25519.PrivateKey("short"), Heads: &failing{}},
+		{Service: "jobs", Key: make(ed25519.PrivateKey, ed25519.PrivateKeySize), Heads: &failing{}},
 		{Service: "jobs", Key: make(ed25519.PrivateKey, ed25519.PrivateKeySize), KeyID: "k"},
 	} {
 		_, err := audit.NewSealer(cfg)
@@ -185,7 +185,7 @@ func TestSealer_ignoresForgedRows(t *testing.T) {
 	require.NotNil(t, b.tampered(t, b.trust(t)), "the forged head is reported")
 }
 
-// A Keeper that is added later receives the earlier heads and the heads signed by other sealers.
+// A HeadStore that is added later receives the earlier heads and the heads signed by other sealers.
 func TestSealer_backfillsNewKeeper(t *testing.T) {
 	t.Parallel()
 	b := filled(t, 3)

@@ -63,7 +63,7 @@ func New(o Options) *http.Client {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Dial = cmp.Or(o.Dial, o.Timeout)
 	return &http.Client{
-		Transport: &door{
+		Transport: &guard{
 			body:  o.Body,
 			https: o.transport(o.Networks.open),
 			http:  o.transport(o.Networks.allowed),
@@ -102,14 +102,14 @@ func withinOrigin(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// door is a transport that checks each request's URL and limits the response body.
-type door struct {
+// guard is a transport that checks each request's URL and limits the response body.
+type guard struct {
 	body        int64
 	https, http http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	out, err := d.through(r.URL)
 	if err != nil {
 		if r.Body != nil {
@@ -130,7 +130,7 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // through checks a URL and returns the transport for its scheme, which checks the address.
-func (d *door) through(u *url.URL) (http.RoundTripper, error) {
+func (d *guard) through(u *url.URL) (http.RoundTripper, error) {
 	if err := CheckURL(u); err != nil {
 		return nil, err
 	}

@@ -31,10 +31,10 @@ func clientSecret(s *setting.Settings) func(context.Context) (secret.String, err
 // registers AuthService, because GetConfig returns the public settings.
 func (s *Service) registerSettings(r grpc.ServiceRegistrar, public authv1.AuthServiceServer) {
 	authv1.RegisterSettingServiceServer(r, &setting.Server{Settings: s.settings})
-	configured := maintenance.ConfigServer{AuthServiceServer: public, Desk: s.mode}
+	configured := maintenance.ConfigServer{AuthServiceServer: public, Switch: s.mode}
 	authv1.RegisterAuthServiceServer(r, setting.ConfigServer{AuthServiceServer: configured, Settings: s.settings})
-	authv1.RegisterMaintenanceServiceServer(r, &maintenance.Server{Desk: s.mode})
-	authv1.RegisterAgentServiceServer(r, &llm.Server{Desk: s.agent})
+	authv1.RegisterMaintenanceServiceServer(r, &maintenance.Server{Switch: s.mode})
+	authv1.RegisterAgentServiceServer(r, &llm.Server{Tester: s.agent})
 }
 
 // wireMaintenance creates the switch of the maintenance mode.

@@ -88,7 +88,7 @@ type Service struct {
 	models      *model.Server
 	deployments *deployment.Server
 	playgrounds *playground.Server
-	tries       *playground.Book
+	tries       *playground.Changer
 	snapshots   *snapshot.Server
 	catalog     *catalog.Server
 	owners      *transfer.Server

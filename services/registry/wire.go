@@ -43,21 +43,21 @@ func (s *Service) wire(revisions *revision.Store, orderer *enginesync.Orderer) {
 	}
 	s.ledger = &epoch.Ledger{Pool: d.Pool, Hub: s.hub, Clock: d.Clock, Lease: s.cfg.AuthLease}
 	store := &deployment.Store{}
-	book := &deployment.Book{
+	changer := &deployment.Changer{
 		Pool: d.Pool, Store: store, Revisions: revisions, Orders: &enginesync.Orders{Queue: s.queue}, Events: events, Audit: trail, Clock: d.Clock,
 	}
-	tries := &playground.Book{
-		Pool: d.Pool, Revisions: revisions, Orders: book.Orders, Events: events, Audit: trail, Clock: d.Clock,
+	tries := &playground.Changer{
+		Pool: d.Pool, Revisions: revisions, Orders: changer.Orders, Events: events, Audit: trail, Clock: d.Clock,
 	}
-	book.Sessions, s.tries = tries, tries
+	changer.Sessions, s.tries = tries, tries
 	s.playgrounds = &playground.Server{
-		Pool: d.Pool, Book: tries, Revisions: revisions, Projects: projects, Once: repeats, Clock: d.Clock, IDs: d.IDs, Probe: s.cfg.ProbeDeadline,
+		Pool: d.Pool, Changer: tries, Revisions: revisions, Projects: projects, Once: repeats, Clock: d.Clock, IDs: d.IDs, Probe: s.cfg.ProbeDeadline,
 	}
 	s.deployments = &deployment.Server{
-		Pool: d.Pool, Book: book, Store: store, Revisions: revisions, Projects: projects, Replicas: s.ledger, Once: repeats, Clock: d.Clock,
+		Pool: d.Pool, Changer: changer, Store: store, Revisions: revisions, Projects: projects, Replicas: s.ledger, Once: repeats, Clock: d.Clock,
 		IDs: d.IDs, Rand: d.Rand, Probe: s.cfg.ProbeDeadline, PublicURL: d.PublicURL,
 	}
-	s.watcher = &enginesync.Watcher{Works: d.Works, Book: book, Orderer: orderer, Clock: d.Clock, Log: d.Log}
+	s.watcher = &enginesync.Watcher{Works: d.Works, Changer: changer, Orderer: orderer, Clock: d.Clock, Log: d.Log}
 	s.snapshots = &snapshot.Server{Pool: d.Pool, Store: store, Revisions: revisions, Ledger: s.ledger, Hub: s.hub, Clock: d.Clock}
 	s.owners = &transfer.Server{Owners: &transfer.Owners{Pool: d.Pool, Events: events, Audit: trail}, Replicas: s.ledger}
 	s.catalog = &catalog.Server{Pool: d.Pool, Seeder: s.seeder, Audit: trail}

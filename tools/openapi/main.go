@@ -1,5 +1,5 @@
 // Command openapi generates gen/openapi/openapi.json, the OpenAPI 3.1 document of everything that the gateway serves,
-// from a buf image, proto/http_routes.yaml and proto/openapi_overlay.yaml.
+// from a buf image, proto/http_extra_routes.yaml and proto/openapi_overlay.yaml.
 //
 // The document describes the gateway's JSON: names in snake_case, integers as numbers, unset values as null, enums by
 // their JSON values, protovalidate's bounds as JSON Schema, comments as descriptions. Requests are closed (no other

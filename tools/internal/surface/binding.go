@@ -50,7 +50,7 @@ func (s *schema) bindings(md protoreflect.MethodDescriptor) ([]*Route, error) {
 	case who.credential != "none" && who.credential != "user":
 		return nil, fmt.Errorf("%s: a route of the gateway cannot accept credential %q", md.FullName(), who.credential)
 	case md.IsStreamingClient() || md.IsStreamingServer():
-		return nil, fmt.Errorf("%s: a stream has no HTTP binding; list it in http_routes.yaml", md.FullName())
+		return nil, fmt.Errorf("%s: a stream has no HTTP binding; list it in http_extra_routes.yaml", md.FullName())
 	}
 	if err := checkShapes(md); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// list is the content of proto/http_routes.yaml.
+// list is the content of proto/http_extra_routes.yaml.
 type list struct {
 	Handlers []struct {
 		Handler       string   `yaml:"handler"`
@@ -26,26 +26,26 @@ type list struct {
 	} `yaml:"streams"`
 }
 
-// credentials returns the kinds of credentials that a handler in http_routes.yaml may require.
+// credentials returns the kinds of credentials that a handler in http_extra_routes.yaml may require.
 func credentials() []string { return []string{"none", "user", "ingest", "deployment", "signature"} }
 
-// listed returns the rows of http_routes.yaml.
+// listed returns the rows of http_extra_routes.yaml.
 func (s *schema) listed(data []byte) ([]*Route, error) {
 	var l list
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&l); err != nil {
-		return nil, fmt.Errorf("parse http_routes.yaml: %w", err)
+		return nil, fmt.Errorf("parse http_extra_routes.yaml: %w", err)
 	}
 	var rows []*Route
 	for _, h := range l.Handlers {
 		if h.Handler == "" || len(h.Methods) == 0 || len(h.Paths) == 0 || !slices.Contains(credentials(), h.Credential) {
-			return nil, fmt.Errorf("http_routes.yaml: handler %q needs methods, paths and a credential of %v", h.Handler, credentials())
+			return nil, fmt.Errorf("http_extra_routes.yaml: handler %q needs methods, paths and a credential of %v", h.Handler, credentials())
 		}
 		for _, path := range h.Paths {
 			vars, err := parsePattern(path, true)
 			if err != nil {
-				return nil, fmt.Errorf("http_routes.yaml: handler %s: %w", h.Handler, err)
+				return nil, fmt.Errorf("http_extra_routes.yaml: handler %s: %w", h.Handler, err)
 			}
 			for _, method := range h.Methods {
 				rows = append(rows, &Route{
@@ -58,7 +58,7 @@ func (s *schema) listed(data []byte) ([]*Route, error) {
 		for i, path := range st.Paths {
 			row, err := s.stream(st.RPC, path)
 			if err != nil {
-				return nil, fmt.Errorf("http_routes.yaml: stream %s: %w", st.RPC, err)
+				return nil, fmt.Errorf("http_extra_routes.yaml: stream %s: %w", st.RPC, err)
 			}
 			row.Additional = i > 0
 			rows = append(rows, row)

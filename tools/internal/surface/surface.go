@@ -1,4 +1,4 @@
-// Package surface reads the public surface of the product from a buf image and proto/http_routes.yaml: every route
+// Package surface reads the public surface of the product from a buf image and proto/http_extra_routes.yaml: every route
 // that the gateway serves, with its credential, its statuses and its RPC. The generator of the route table and that of
 // the OpenAPI document both use it, so that table and document agree.
 //

@@ -29,7 +29,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // OAuthService records the decision of the signed-in user. Tokens, revocation and metadata have the formats of their
-// RFCs and are served by handlers (proto/http_routes.yaml).
+// RFCs and are served by handlers (proto/http_extra_routes.yaml).
 type OAuthServiceClient interface {
 	// DecideAuthorization checks a request of RFC 6749 4.1.1 and returns the address that the browser opens next, with
 	// a code or an error of the RFC. An untrusted client or redirect address is 400 without a redirect.
@@ -59,7 +59,7 @@ func (c *oAuthServiceClient) DecideAuthorization(ctx context.Context, in *Decide
 // for forward compatibility.
 //
 // OAuthService records the decision of the signed-in user. Tokens, revocation and metadata have the formats of their
-// RFCs and are served by handlers (proto/http_routes.yaml).
+// RFCs and are served by handlers (proto/http_extra_routes.yaml).
 type OAuthServiceServer interface {
 	// DecideAuthorization checks a request of RFC 6749 4.1.1 and returns the address that the browser opens next, with
 	// a code or an error of the RFC. An untrusted client or redirect address is 400 without a redirect.

@@ -10,12 +10,12 @@ import (
 type Server struct {
 	authv1.UnimplementedAgentServiceServer
 
-	Desk *Tester
+	Tester *Tester
 }
 
 // TestAgentModel implements AgentService.
 func (s *Server) TestAgentModel(ctx context.Context, _ *authv1.TestAgentModelRequest) (*authv1.AgentModelTest, error) {
-	r, err := s.Desk.Test(ctx)
+	r, err := s.Tester.Test(ctx)
 	if err != nil {
 		return nil, err
 	}

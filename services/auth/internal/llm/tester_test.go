@@ -32,7 +32,7 @@ func pool(t *testing.T) *pgxpool.Pool {
 // replica returns the server of a replica that uses the pool.
 func replica(p *pgxpool.Pool, clk clock.Clock, s func(context.Context) (Settings, error)) *Server {
 	ids := id.NewSource(clk, rand.Reader)
-	return &Server{Desk: &Tester{
+	return &Server{Tester: &Tester{
 		Settings: s, Call: loopback(), Turn: Turn{Pool: p, Clock: clk}, Pool: p, Audit: audit.NewLog(clk, ids, "auth"), IDs: ids,
 	}}
 }

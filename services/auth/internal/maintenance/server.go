@@ -12,12 +12,12 @@ import (
 type Server struct {
 	authv1.UnimplementedMaintenanceServiceServer
 
-	Desk *Switch
+	Switch *Switch
 }
 
 // GetMaintenance implements MaintenanceService.
 func (s *Server) GetMaintenance(ctx context.Context, _ *authv1.GetMaintenanceRequest) (*authv1.Maintenance, error) {
-	now, err := s.Desk.Now(ctx)
+	now, err := s.Switch.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (s *Server) SetMaintenance(ctx context.Context, in *authv1.SetMaintenanceRe
 	if in.GetUntil() != nil {
 		until = new(in.GetUntil().AsTime().Truncate(time.Microsecond))
 	}
-	now, err := s.Desk.Set(ctx, mode, in.GetMessage(), until)
+	now, err := s.Switch.Set(ctx, mode, in.GetMessage(), until)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func toProto(s State) *authv1.Maintenance {
 type ConfigServer struct {
 	authv1.AuthServiceServer
 
-	Desk *Switch
+	Switch *Switch
 }
 
 // GetConfig implements AuthService.
@@ -65,7 +65,7 @@ func (s ConfigServer) GetConfig(ctx context.Context, in *authv1.GetConfigRequest
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.Desk.Now(ctx)
+	now, err := s.Switch.Now(ctx)
 	if err == nil && now.Mode == On {
 		out.Maintenance = &authv1.MaintenanceNotice{Message: now.Message, Until: request.OptionalTime(now.Until)}
 	}

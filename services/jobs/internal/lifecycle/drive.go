@@ -32,8 +32,8 @@ type Driver struct {
 	IDs    *id.Source
 }
 
-// scene holds a locked job, its current attempt, and the works of that attempt.
-type scene struct {
+// lockedJob holds a locked job, its current attempt, and the works of that attempt.
+type lockedJob struct {
 	job     *job.Job
 	before  job.State
 	attempt *job.Attempt
@@ -42,12 +42,12 @@ type scene struct {
 }
 
 // open locks a job and the works of its current attempt. The attempt is nil if the job was never placed.
-func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*scene, error) {
+func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*lockedJob, error) {
 	j, err := d.Jobs.Lock(ctx, tx, jobID)
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{job: j, before: j.State}
+	s := &lockedJob{job: j, before: j.State}
 	if s.now, err = pg.Now(ctx, tx); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (d *Driver) open(ctx context.Context, tx pgx.Tx, jobID string) (*scene, err
 }
 
 // step runs fn on a locked job in one transaction.
-func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Context, tx pgx.Tx, s *scene) error) error {
+func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Context, tx pgx.Tx, s *lockedJob) error) error {
 	return pg.InTx(ctx, d.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		s, err := d.open(ctx, tx, jobID)
 		if err != nil {
@@ -73,7 +73,7 @@ func (d *Driver) step(ctx context.Context, jobID string, fn func(ctx context.Con
 }
 
 // advance updates the job and the attempt from the current state of the works, and saves both.
-func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cause) error {
+func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *lockedJob, cause job.Cause) error {
 	if s.attempt.Over() {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (d *Driver) advance(ctx context.Context, tx pgx.Tx, s *scene, cause job.Cau
 }
 
 // clear releases the quota and the node resources of an ended attempt, and has the nodes remove its works.
-func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *scene) error {
+func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 	if err := d.release(ctx, tx, s); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (d *Driver) clear(ctx context.Context, tx pgx.Tx, s *scene) error {
 }
 
 // release returns the GPUs of the attempt to the quota of the job's owner and team.
-func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *scene) error {
+func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 	held, err := d.Jobs.Release(ctx, tx, s.attempt.ID)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (d *Driver) release(ctx context.Context, tx pgx.Tx, s *scene) error {
 }
 
 // halt stops the works of an attempt that have not ended. With force they are killed at once.
-func (d *Driver) halt(ctx context.Context, tx pgx.Tx, s *scene, force bool) error {
+func (d *Driver) halt(ctx context.Context, tx pgx.Tx, s *lockedJob, force bool) error {
 	const want = assignment.WantStopped
 	for _, w := range s.works {
 		if w.Released() || w.Exit != nil || w.Desired == want && (w.Force || !force) {

@@ -54,7 +54,7 @@ func (d *Driver) evict(ctx context.Context, w *assignment.Work, nodeID string) e
 			return err
 		}
 	}
-	return d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	return d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		for _, mine := range s.works {
 			if mine.ID != w.ID || mine.NodeID != nodeID || mine.Released() || mine.Exit != nil || mine.Desired != assignment.WantRunning {
 				continue

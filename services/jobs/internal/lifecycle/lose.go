@@ -46,7 +46,7 @@ func lose(w *assignment.Work) bool {
 
 // withdraw undoes a placement that no node has acknowledged, and reports whether it did.
 func (d *Driver) withdraw(ctx context.Context, w *assignment.Work) (done bool, err error) {
-	err = d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err = d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		if s.job.State != job.Scheduled || s.attempt.Number != w.Number {
 			return nil
 		}

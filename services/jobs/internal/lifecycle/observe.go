@@ -66,7 +66,7 @@ func (d *Driver) apply(ctx context.Context, w *assignment.Work, nodeID string, u
 }
 
 func (d *Driver) applyAttempt(ctx context.Context, w *assignment.Work, nodeID string, update func(w *assignment.Work) bool) error {
-	return d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	return d.step(ctx, w.JobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		for _, mine := range s.works {
 			if mine.ID != w.ID || mine.NodeID != nodeID || !update(mine) {
 				continue

@@ -14,7 +14,7 @@ import (
 // transaction if the job changed.
 func (d *Driver) Pause(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error) {
 	var paused *job.Job
-	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		paused = s.job
 		changed, err := s.job.Pause(s.attempt, d.IDs.New(id.Signal), s.now)
 		if err != nil || !changed {
@@ -34,7 +34,7 @@ func (d *Driver) Pause(ctx context.Context, jobID string, also func(ctx context.
 // Resume puts a paused job back into the queue. also runs in the same transaction.
 func (d *Driver) Resume(ctx context.Context, jobID string, also func(ctx context.Context, tx pgx.Tx) error) (*job.Job, error) {
 	var resumed *job.Job
-	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		resumed = s.job
 		if err := s.job.Resume(s.now); err != nil {
 			return err
@@ -48,7 +48,7 @@ func (d *Driver) Resume(ctx context.Context, jobID string, also func(ctx context
 }
 
 // endGrace handles a pause whose grace period is over: it stops the processes or cancels the pause.
-func (d *Driver) endGrace(ctx context.Context, tx pgx.Tx, s *scene, end job.GraceEnd) error {
+func (d *Driver) endGrace(ctx context.Context, tx pgx.Tx, s *lockedJob, end job.GraceEnd) error {
 	if end == job.GraceAbandoned {
 		s.job.KeepRunning(s.attempt)
 		if err := d.Jobs.SaveAttempt(ctx, tx, s.attempt); err != nil {
@@ -67,13 +67,13 @@ func (d *Driver) endGrace(ctx context.Context, tx pgx.Tx, s *scene, end job.Grac
 // withCurrent runs fn on the locked job of a run. It returns a conflict if attempt is not the current attempt;
 // what prefixes the message.
 func (d *Driver) withCurrent(
-	ctx context.Context, runID string, attempt int, what string, fn func(ctx context.Context, tx pgx.Tx, s *scene) error,
+	ctx context.Context, runID string, attempt int, what string, fn func(ctx context.Context, tx pgx.Tx, s *lockedJob) error,
 ) error {
 	jobID, err := d.Jobs.IDOfRun(ctx, d.Pool, runID)
 	if err != nil {
 		return err
 	}
-	return d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	return d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		if s.attempt == nil || s.attempt.Number != attempt {
 			return fault.New(fault.Conflict, "stale_attempt",
 				"%s: attempt %d is not the run's current attempt %d", what, attempt, s.job.Attempt)
@@ -84,7 +84,7 @@ func (d *Driver) withCurrent(
 
 // Register records a checkpoint that an attempt registered.
 func (d *Driver) Register(ctx context.Context, runID string, c job.Checkpoint) error {
-	return d.withCurrent(ctx, runID, c.Attempt, "checkpoint", func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	return d.withCurrent(ctx, runID, c.Attempt, "checkpoint", func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		if !s.job.Register(c) {
 			return nil
 		}
@@ -97,7 +97,7 @@ func (d *Driver) Register(ctx context.Context, runID string, c job.Checkpoint) e
 // processes are stopped now.
 func (d *Driver) Ack(ctx context.Context, runID string, attempt int, signalID string) (job.PendingSignal, error) {
 	var next job.PendingSignal
-	err := d.withCurrent(ctx, runID, attempt, "signal", func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err := d.withCurrent(ctx, runID, attempt, "signal", func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		changed, err := s.job.Ack(signalID, s.now)
 		next = s.job.CurrentSignal()
 		if err != nil || !changed {

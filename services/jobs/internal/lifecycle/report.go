@@ -12,7 +12,7 @@ import (
 // is not the run's current one.
 func (d *Driver) Report(ctx context.Context, runID string, attempt int, event, message string) (bool, error) {
 	var applied bool
-	err := d.withCurrent(ctx, runID, attempt, "lifecycle", func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err := d.withCurrent(ctx, runID, attempt, "lifecycle", func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		var err error
 		if applied, err = s.job.Report(s.attempt, event, message, s.now); err != nil || !applied {
 			return err

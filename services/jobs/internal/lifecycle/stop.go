@@ -16,7 +16,7 @@ func (d *Driver) Stop(
 	ctx context.Context, jobID, reason string, force bool, cause job.Cause, also func(ctx context.Context, tx pgx.Tx) error,
 ) (*job.Job, error) {
 	var stopped *job.Job
-	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		stopped = s.job
 		changed, err := s.job.Stop(reason, s.now)
 		if err != nil {
@@ -49,7 +49,7 @@ func forcedAll(works []*assignment.Work) bool {
 // Enforce stops a job that has passed one of its limits, and ends a pause whose grace period is over. It checks
 // again under the lock, so a late or repeated call changes nothing.
 func (d *Driver) Enforce(ctx context.Context, jobID string) error {
-	return d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	return d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		if s.job.ExpireQueue(s.now) {
 			return d.Jobs.Save(ctx, tx, s.job, s.before, job.Cause{})
 		}

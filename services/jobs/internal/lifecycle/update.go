@@ -13,7 +13,7 @@ func (d *Driver) Update(
 	ctx context.Context, jobID string, change func(j *job.Job) error, also func(ctx context.Context, tx pgx.Tx) error,
 ) (*job.Job, error) {
 	var updated *job.Job
-	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *scene) error {
+	err := d.step(ctx, jobID, func(ctx context.Context, tx pgx.Tx, s *lockedJob) error {
 		updated = s.job
 		if err := change(s.job); err != nil {
 			return err

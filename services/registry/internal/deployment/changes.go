@@ -33,9 +33,9 @@ type RevisionObserver interface {
 	Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error
 }
 
-// Book changes deployments. It writes each change in one transaction with its event and, if the engine is affected, its
+// Changer changes deployments. It writes each change in one transaction with its event and, if the engine is affected, its
 // order to jobs.
-type Book struct {
+type Changer struct {
 	Pool      *pgxpool.Pool
 	Store     *Store
 	Revisions *revision.Store
@@ -50,7 +50,7 @@ type Book struct {
 }
 
 // Create inserts a new deployment in tx.
-func (b *Book) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
+func (b *Changer) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 	if err := b.Store.Insert(ctx, tx, d); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (b *Book) Create(ctx context.Context, tx pgx.Tx, d *Deployment) error {
 
 // CreateRevision inserts a new candidate in tx and orders its engine. From then on, the model version that it serves
 // cannot be archived.
-func (b *Book) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
+func (b *Changer) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
 		return err
 	}
@@ -80,14 +80,14 @@ func (b *Book) CreateRevision(ctx context.Context, tx pgx.Tx, r *revision.Revisi
 		map[string]any{"revision": r.Number, "serving_digest": r.ServingDigest})
 }
 
-func (b *Book) event(ctx context.Context, tx pgx.Tx, deploymentID string, e event.Event) error {
+func (b *Changer) event(ctx context.Context, tx pgx.Tx, deploymentID string, e event.Event) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, deploymentID
 	_, err := b.Events.Append(ctx, tx, e)
 	return err
 }
 
 // record writes the event and the audit row of a user's action.
-func (b *Book) record(ctx context.Context, tx pgx.Tx, action, deploymentID string, e event.Event, after any) error {
+func (b *Changer) record(ctx context.Context, tx pgx.Tx, action, deploymentID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, deploymentID
 	return db.RecordChange(ctx, tx, b.Events, b.Audit, action, e, after)
 }
@@ -96,7 +96,7 @@ func (b *Book) record(ctx context.Context, tx pgx.Tx, action, deploymentID strin
 const prefixLength = 8
 
 // Mint creates a token of a deployment in tx. Only its hash is stored.
-func (b *Book) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io.Reader, deploymentID, name string) (*deploytoken.Token, secret.String, error) {
+func (b *Changer) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io.Reader, deploymentID, name string) (*deploytoken.Token, secret.String, error) {
 	text, err := secret.Mint(random, secret.KindDeployment)
 	if err != nil {
 		return nil, secret.String{}, fmt.Errorf("mint a deployment token: %w", err)
@@ -118,7 +118,7 @@ func (b *Book) Mint(ctx context.Context, tx pgx.Tx, ids *id.Source, random io.Re
 }
 
 // Revoke revokes a token and returns the epoch from which it is revoked. A repeat returns the same epoch.
-func (b *Book) Revoke(ctx context.Context, deploymentID, tokenID string) (from int64, err error) {
+func (b *Changer) Revoke(ctx context.Context, deploymentID, tokenID string) (from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		t, err := b.Tokens.Lock(ctx, tx, deploymentID, tokenID)
 		if err != nil {

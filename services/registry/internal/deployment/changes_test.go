@@ -45,9 +45,9 @@ func (o *orders) Order(ctx context.Context, tx pgx.Tx, revisionID string) error 
 	return nil
 }
 
-// bench is a Book with one deployment.
+// bench is a Changer with one deployment.
 type bench struct {
-	*Book
+	*Changer
 
 	t      *testing.T
 	ctx    context.Context
@@ -68,7 +68,7 @@ func open(t *testing.T) *bench {
 	require.NoError(t, err)
 	b := &bench{t: t, base: base, clock: clk, ids: id.NewSource(clk, rand.Reader), orders: &orders{}}
 	b.ctx = authn.NewContext(t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_1", Username: "ann", Role: authn.RoleOperator})
-	b.Book = &Book{
+	b.Changer = &Changer{
 		Pool: base.Pool("registry"), Store: &Store{}, Revisions: &revision.Store{Keys: keys}, Orders: b.orders, Clock: clk,
 		Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 	}

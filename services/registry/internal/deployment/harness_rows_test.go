@@ -109,7 +109,7 @@ func atOnce(fns ...func() error) []error {
 	return errs
 }
 
-// exec changes rows directly, without the Book.
+// exec changes rows directly, without the Changer.
 func (b *bench) exec(sql string, args ...any) {
 	b.t.Helper()
 	_, err := b.Pool.Exec(b.t.Context(), sql, args...)

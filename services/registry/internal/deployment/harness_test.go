@@ -46,7 +46,7 @@ func (r *replicas) Await(_ context.Context, epoch int64) error {
 
 func (r *replicas) Settle(context.Context) error { r.settled++; return r.err }
 
-// fixture is a server with a Book and a model. The model has one version, which llama.cpp can serve.
+// fixture is a server with a Changer and a model. The model has one version, which llama.cpp can serve.
 type fixture struct {
 	*bench
 	*Server
@@ -60,7 +60,7 @@ func openFixture(t *testing.T) *fixture {
 	b := open(t)
 	d := &fixture{bench: b, replicas: &replicas{}}
 	d.Server = &Server{
-		Pool: b.Pool, Book: b.Book, Store: b.Store, Revisions: b.Revisions, Projects: projects{}, Replicas: d.replicas,
+		Pool: b.Pool, Changer: b.Changer, Store: b.Store, Revisions: b.Revisions, Projects: projects{}, Replicas: d.replicas,
 		Once: &idempotency.Once{Pool: b.Pool, Keys: idempotency.New(b.clock)}, Clock: b.clock, IDs: b.ids, Rand: rand.Reader,
 		Probe: 2 * time.Minute, PublicURL: func() string { return "https://box.example/" },
 	}

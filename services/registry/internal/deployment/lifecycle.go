@@ -15,7 +15,7 @@ import (
 )
 
 // lock locks a deployment for a change. It returns an error if the request's If-Match header states another version.
-func (b *Book) lock(ctx context.Context, tx pgx.Tx, deploymentID string) (*Deployment, error) {
+func (b *Changer) lock(ctx context.Context, tx pgx.Tx, deploymentID string) (*Deployment, error) {
 	d, err := b.Store.Lock(ctx, tx, deploymentID)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (b *Book) lock(ctx context.Context, tx pgx.Tx, deploymentID string) (*Deplo
 }
 
 // Describe changes the description of a deployment.
-func (b *Book) Describe(ctx context.Context, deploymentID, description string) (d *Deployment, err error) {
+func (b *Changer) Describe(ctx context.Context, deploymentID, description string) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil || d.Description == description {
 			return err
@@ -40,7 +40,7 @@ func (b *Book) Describe(ctx context.Context, deploymentID, description string) (
 
 // Suspend suspends a deployment: from the returned epoch on, inference rejects its calls. The mode of a suspension can
 // change from ModeDrain to ModeCut, but not back.
-func (b *Book) Suspend(ctx context.Context, deploymentID, mode string) (d *Deployment, from int64, err error) {
+func (b *Changer) Suspend(ctx context.Context, deploymentID, mode string) (d *Deployment, from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (b *Book) Suspend(ctx context.Context, deploymentID, mode string) (d *Deplo
 }
 
 // Resume makes a suspended deployment accept calls again.
-func (b *Book) Resume(ctx context.Context, deploymentID string) (d *Deployment, err error) {
+func (b *Changer) Resume(ctx context.Context, deploymentID string) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil || d.State == StateServing {
 			return err
@@ -92,7 +92,7 @@ func (b *Book) Resume(ctx context.Context, deploymentID string) (d *Deployment, 
 
 // Delete deletes a deployment that is suspended or has no promoted revision. It ends the engines and revokes the
 // tokens. It returns the epoch from which inference no longer knows the deployment.
-func (b *Book) Delete(ctx context.Context, deploymentID string) (from int64, err error) {
+func (b *Changer) Delete(ctx context.Context, deploymentID string) (from int64, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.lock(ctx, tx, deploymentID)
 		if err != nil {
@@ -127,7 +127,7 @@ func (b *Book) Delete(ctx context.Context, deploymentID string) (from int64, err
 }
 
 // Start orders a new engine for a revision that was stopped or has failed.
-func (b *Book) Start(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
+func (b *Changer) Start(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)
 		if err != nil {
@@ -148,7 +148,7 @@ func (b *Book) Start(ctx context.Context, deploymentID string, number int32) (r 
 }
 
 // start orders a new engine for a locked revision that was stopped or has failed.
-func (b *Book) start(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
+func (b *Changer) start(ctx context.Context, tx pgx.Tx, r *revision.Revision) error {
 	if err := b.Models.Hold(ctx, tx, r.Source.ModelID, r.Source.Version); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (b *Book) start(ctx context.Context, tx pgx.Tx, r *revision.Revision) error
 }
 
 // Stop ends the engine of a revision that does not serve.
-func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
+func (b *Changer) Stop(ctx context.Context, deploymentID string, number int32) (r *revision.Revision, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)
 		if err != nil {
@@ -194,7 +194,7 @@ func (b *Book) Stop(ctx context.Context, deploymentID string, number int32) (r *
 }
 
 // bumpFor raises the epoch if the changed revision is the promoted one.
-func (b *Book) bumpFor(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
+func (b *Changer) bumpFor(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
 	if !d.promoted(r.ID) {
 		return nil
 	}
@@ -203,7 +203,7 @@ func (b *Book) bumpFor(ctx context.Context, tx pgx.Tx, d *Deployment, r *revisio
 }
 
 // end stops a locked revision and releases its engine.
-func (b *Book) end(ctx context.Context, tx pgx.Tx, r *revision.Revision, why string) error {
+func (b *Changer) end(ctx context.Context, tx pgx.Tx, r *revision.Revision, why string) error {
 	before := *r
 	r.State, r.Wanted, r.Engine = revision.Stopped, false, revision.Engine{Fence: r.Engine.Fence}
 	r.Reason = &revision.Reason{Phase: string(revision.Stopped), Code: "stopped", Message: why}

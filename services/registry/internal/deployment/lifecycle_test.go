@@ -211,7 +211,7 @@ func TestBook_Observe_resumesInNewProcess(t *testing.T) {
 	b := open(t)
 	r := b.promotedRevision()
 	b.see(r, 1, 1, died())
-	next := *b.Book
+	next := *b.Changer
 	next.Revisions = &revision.Store{Keys: b.Revisions.Keys}
 	wanted, err := next.Revisions.Wanted(b.ctx, b.Pool)
 	require.NoError(t, err)

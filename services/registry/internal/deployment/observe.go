@@ -16,7 +16,7 @@ import (
 // the revision is the pending one of a deployment, Observe then calls Settle in a second transaction, because the lock
 // order is deployment before revision. If the process exits between the two transactions, the next observation of the
 // work calls Settle.
-func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool, err error) {
+func (b *Changer) Observe(ctx context.Context, o revision.Observation) (wanted bool, err error) {
 	seen := ""
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		r, err := b.Revisions.LockWork(ctx, tx, o.WorkID)
@@ -43,7 +43,7 @@ func (b *Book) Observe(ctx context.Context, o revision.Observation) (wanted bool
 	return wanted, b.Settle(ctx, waiting, seen)
 }
 
-func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o revision.Observation) error {
+func (b *Changer) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o revision.Observation) error {
 	before := *r
 	verdict := revision.Evaluate(r, o)
 	r.State, r.Reason = verdict.State, verdict.Reason
@@ -84,7 +84,7 @@ func (b *Book) apply(ctx context.Context, tx pgx.Tx, r *revision.Revision, o rev
 }
 
 // moved writes the event of a state change.
-func (b *Book) moved(ctx context.Context, tx pgx.Tx, before, r *revision.Revision) error {
+func (b *Changer) moved(ctx context.Context, tx pgx.Tx, before, r *revision.Revision) error {
 	if before.State == r.State {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Promote makes a ready revision the serving one by changing one row. Promoting it again changes nothing.
-func (b *Book) Promote(ctx context.Context, deploymentID string, number int32) (d *Deployment, err error) {
+func (b *Changer) Promote(ctx context.Context, deploymentID string, number int32) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
 			return err
@@ -31,7 +31,7 @@ func (b *Book) Promote(ctx context.Context, deploymentID string, number int32) (
 	return d, err
 }
 
-func (b *Book) promote(ctx context.Context, tx pgx.Tx, action string, d *Deployment, r *revision.Revision) error {
+func (b *Changer) promote(ctx context.Context, tx pgx.Tx, action string, d *Deployment, r *revision.Revision) error {
 	if err := b.Store.Promote(ctx, tx, d, r.ID); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ const actionRollback = "deployment.rollback"
 // Rollback promotes a revision that was promoted before; a nil number means the previous one. If that revision is not
 // ready, Rollback fails unless start is set. With start, the revision is promoted as soon as it is ready, and until
 // then the current one keeps serving.
-func (b *Book) Rollback(ctx context.Context, deploymentID string, number *int32, start bool) (d *Deployment, err error) {
+func (b *Changer) Rollback(ctx context.Context, deploymentID string, number *int32, start bool) (d *Deployment, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if d, err = b.lock(ctx, tx, deploymentID); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (b *Book) Rollback(ctx context.Context, deploymentID string, number *int32,
 }
 
 // former locks and returns the target revision of a rollback.
-func (b *Book) former(ctx context.Context, tx pgx.Tx, d *Deployment, number *int32) (*revision.Revision, error) {
+func (b *Changer) former(ctx context.Context, tx pgx.Tx, d *Deployment, number *int32) (*revision.Revision, error) {
 	if number == nil {
 		if d.PreviousID == nil {
 			return nil, fault.New(fault.Conflict, "no_previous_revision", "the deployment has no previous revision; promote one by its number")
@@ -94,7 +94,7 @@ func (b *Book) former(ctx context.Context, tx pgx.Tx, d *Deployment, number *int
 }
 
 // await makes a revision the pending one, and starts it if it is not running.
-func (b *Book) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
+func (b *Changer) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
 	if d.pending(r.ID) {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (b *Book) await(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.
 
 // Settle ends the wait for a pending revision: it promotes the revision if it is ready, and cancels the rollback if the
 // revision was stopped or has failed.
-func (b *Book) Settle(ctx context.Context, deploymentID, revisionID string) error {
+func (b *Changer) Settle(ctx context.Context, deploymentID, revisionID string) error {
 	return pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := b.Store.Lock(ctx, tx, deploymentID)
 		if err != nil || !d.pending(revisionID) {
@@ -132,7 +132,7 @@ func (b *Book) Settle(ctx context.Context, deploymentID, revisionID string) erro
 	})
 }
 
-func (b *Book) giveUp(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
+func (b *Changer) giveUp(ctx context.Context, tx pgx.Tx, d *Deployment, r *revision.Revision) error {
 	d.PendingID, d.PendingNumber = nil, nil
 	if err := b.Store.Save(ctx, tx, d); err != nil {
 		return err

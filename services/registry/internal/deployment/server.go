@@ -34,7 +34,7 @@ type Server struct {
 	registryv1.UnimplementedDeploymentServiceServer
 
 	Pool      *pgxpool.Pool
-	Book      *Book
+	Changer   *Changer
 	Store     *Store
 	Revisions *revision.Store
 	Tokens    deploytoken.Store
@@ -63,7 +63,7 @@ func (s *Server) CreateDeployment(ctx context.Context, in *registryv1.CreateDepl
 	}
 	d := &Deployment{Owner: owner, ID: s.IDs.New(id.Deployment), Name: in.GetName(), Description: in.GetDescription(), State: StateServing, CreatedAt: s.Clock.Now()}
 	err = s.Once.Do(ctx, registryv1.DeploymentService_CreateDeployment_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.Book.Create(ctx, tx, d); err != nil {
+		if err := s.Changer.Create(ctx, tx, d); err != nil {
 			return err
 		}
 		idempotency.Set(out, s.toProto(d))
@@ -154,7 +154,7 @@ func (s *Server) UpdateDeployment(ctx context.Context, in *registryv1.UpdateDepl
 	if in.Description != nil {
 		description = in.GetDescription()
 	}
-	if d, err = s.Book.Describe(ctx, d.ID, description); err != nil {
+	if d, err = s.Changer.Describe(ctx, d.ID, description); err != nil {
 		return nil, err
 	}
 	return s.withETag(ctx, d)
@@ -166,7 +166,7 @@ func (s *Server) DeleteDeployment(ctx context.Context, in *registryv1.DeleteDepl
 	if err != nil {
 		return nil, err
 	}
-	from, err := s.Book.Delete(ctx, d.ID)
+	from, err := s.Changer.Delete(ctx, d.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (s *Server) SuspendDeployment(ctx context.Context, in *registryv1.SuspendDe
 	if mode == "" {
 		mode = ModeDrain
 	}
-	d, from, err := s.Book.Suspend(ctx, d.ID, mode)
+	d, from, err := s.Changer.Suspend(ctx, d.ID, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (s *Server) ResumeDeployment(ctx context.Context, in *registryv1.ResumeDepl
 	if err != nil {
 		return nil, err
 	}
-	if d, err = s.Book.Resume(ctx, d.ID); err != nil {
+	if d, err = s.Changer.Resume(ctx, d.ID); err != nil {
 		return nil, err
 	}
 	return s.switched(ctx, d)
@@ -212,7 +212,7 @@ func (s *Server) RollbackDeployment(ctx context.Context, in *registryv1.Rollback
 	if err != nil {
 		return nil, err
 	}
-	if d, err = s.Book.Rollback(ctx, d.ID, in.ToRevision, in.GetStart()); err != nil {
+	if d, err = s.Changer.Rollback(ctx, d.ID, in.ToRevision, in.GetStart()); err != nil {
 		return nil, err
 	}
 	if d.PendingID != nil {

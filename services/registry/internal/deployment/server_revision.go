@@ -37,7 +37,7 @@ func (s *Server) CreateRevision(ctx context.Context, in *registryv1.CreateRevisi
 		return nil, err
 	}
 	err = s.Once.Do(ctx, registryv1.DeploymentService_CreateRevision_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.Book.CreateRevision(ctx, tx, r); err != nil {
+		if err := s.Changer.CreateRevision(ctx, tx, r); err != nil {
 			return err
 		}
 		idempotency.Set(out, revision.ToProto(r))
@@ -134,7 +134,7 @@ func (s *Server) PromoteRevision(ctx context.Context, in *registryv1.PromoteRevi
 	if err != nil {
 		return nil, err
 	}
-	if d, err = s.Book.Promote(ctx, d.ID, in.GetNumber()); err != nil {
+	if d, err = s.Changer.Promote(ctx, d.ID, in.GetNumber()); err != nil {
 		return nil, err
 	}
 	return s.switched(ctx, d)
@@ -146,7 +146,7 @@ func (s *Server) StartRevision(ctx context.Context, in *registryv1.StartRevision
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Book.Start(ctx, d.ID, in.GetNumber())
+	r, err := s.Changer.Start(ctx, d.ID, in.GetNumber())
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *Server) StopRevision(ctx context.Context, in *registryv1.StopRevisionRe
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Book.Stop(ctx, d.ID, in.GetNumber())
+	r, err := s.Changer.Stop(ctx, d.ID, in.GetNumber())
 	if err != nil {
 		return nil, err
 	}

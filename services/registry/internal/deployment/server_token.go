@@ -24,7 +24,7 @@ func (s *Server) CreateDeploymentToken(ctx context.Context, in *registryv1.Creat
 	out := &registryv1.DeploymentToken{}
 	var text secret.String
 	err = s.Once.Do(ctx, registryv1.DeploymentService_CreateDeploymentToken_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
-		t, minted, err := s.Book.Mint(ctx, tx, s.IDs, s.Rand, d.ID, in.GetName())
+		t, minted, err := s.Changer.Mint(ctx, tx, s.IDs, s.Rand, d.ID, in.GetName())
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (s *Server) RevokeDeploymentToken(ctx context.Context, in *registryv1.Revok
 	if err != nil {
 		return nil, err
 	}
-	from, err := s.Book.Revoke(ctx, d.ID, in.GetTokenId())
+	from, err := s.Changer.Revoke(ctx, d.ID, in.GetTokenId())
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func open(t *testing.T) *bench {
 	revisions := &revision.Store{Keys: keys}
 	b.Watcher = &Watcher{
 		Works: b.jobs, Clock: clk, Log: slog.New(slog.DiscardHandler), Orderer: &Orderer{Pool: b.pool, Revisions: revisions, Works: b.jobs},
-		Book: &deployment.Book{
+		Changer: &deployment.Changer{
 			Pool: b.pool, Store: &deployment.Store{}, Revisions: revisions, Orders: noOrders{}, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 		},
 	}
@@ -144,7 +144,7 @@ func open(t *testing.T) *bench {
 		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
 		ID:    b.ids.New(id.Deployment), Name: "chat", State: deployment.StateServing, CreatedAt: clk.Now(),
 	}
-	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Book.Create(ctx, tx, b.d) }))
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Changer.Create(ctx, tx, b.d) }))
 	_, err = b.pool.Exec(t.Context(), `INSERT INTO model (id, name, owner_id, owner_name, project_id, project, visibility, description, task, created_at)
 		VALUES ('mdl_1', 'm', 'usr_1', 'ann', 'prj_1', 'team', 'team', '', 'chat', now())`)
 	require.NoError(t, err)
@@ -165,7 +165,7 @@ func (b *bench) revision() *revision.Revision {
 	r.ID, r.DeploymentID, r.WorkID = b.ids.New(id.Revision), b.d.ID, b.ids.New(id.Work)
 	r.Source = revision.Source{ModelID: "mdl_1", Version: 1}
 	r.State, r.Generation, r.CreatedAt = revision.Pending, 1, b.clock.Now()
-	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Book.CreateRevision(ctx, tx, r) }))
+	require.NoError(b.t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.Changer.CreateRevision(ctx, tx, r) }))
 	return r
 }
 

@@ -17,7 +17,7 @@ import (
 // Watcher updates revisions to the state that jobs reports for their engines.
 type Watcher struct {
 	Works   jobspeerv1.WorkPeerServiceClient
-	Book    *deployment.Book
+	Changer *deployment.Changer
 	Orderer *Orderer
 	Clock   clock.Clock
 	Log     *slog.Logger
@@ -78,7 +78,7 @@ func (w *Watcher) once(ctx context.Context) (synced bool, err error) {
 
 func (w *Watcher) observe(ctx context.Context, status *jobspeerv1.WorkStatus) error {
 	o := observationFromProto(status)
-	wanted, err := w.Book.Observe(ctx, o)
+	wanted, err := w.Changer.Observe(ctx, o)
 	if err != nil {
 		return fmt.Errorf("apply the status of work %s: %w", o.WorkID, err)
 	}
@@ -90,7 +90,7 @@ func (w *Watcher) observe(ctx context.Context, status *jobspeerv1.WorkStatus) er
 
 // reconcile repeats the orders of wanted works that jobs does not know or knows in an older generation.
 func (w *Watcher) reconcile(ctx context.Context, known map[string]int64) error {
-	revisions, err := w.Book.Revisions.Wanted(ctx, w.Book.Pool)
+	revisions, err := w.Changer.Revisions.Wanted(ctx, w.Changer.Pool)
 	if err != nil {
 		return err
 	}

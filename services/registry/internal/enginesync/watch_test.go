@@ -42,7 +42,7 @@ func TestWatcher_once_ordersUnknownWorks(t *testing.T) {
 	known, newer, unknown, stopped := b.revision(), b.revision(), b.revision(), b.revision()
 	_, err := b.pool.Exec(t.Context(), `UPDATE revision SET work_generation = 2 WHERE id = $1`, newer.ID)
 	require.NoError(t, err)
-	_, err = b.Book.Stop(t.Context(), b.d.ID, stopped.Number)
+	_, err = b.Changer.Stop(t.Context(), b.d.ID, stopped.Number)
 	require.NoError(t, err)
 	go func() { b.jobs.streams <- brings(seen(known, preparing, nil), seen(newer, preparing, nil), synced()) }()
 	whole, _ := b.once(t.Context())
@@ -61,7 +61,7 @@ func TestWatcher_once_endsUnwantedWorks(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	stopped := b.revision()
-	_, err := b.Book.Stop(t.Context(), b.d.ID, stopped.Number)
+	_, err := b.Changer.Stop(t.Context(), b.d.ID, stopped.Number)
 	require.NoError(t, err)
 	stray := &revision.Revision{WorkID: "wrk_stray", Generation: 4}
 	gone := &revision.Revision{WorkID: "wrk_gone", Generation: 1}
@@ -142,7 +142,7 @@ func TestOrderer_Work_sendsCurrentRow(t *testing.T) {
 	}
 	require.NoError(t, work(r.ID))
 	require.Equal(t, jobsv1.Desired_DESIRED_RUNNING, b.ordered().GetDesired())
-	_, err := b.Book.Stop(t.Context(), b.d.ID, r.Number)
+	_, err := b.Changer.Stop(t.Context(), b.d.ID, r.Number)
 	require.NoError(t, err)
 	require.NoError(t, work(r.ID))
 	require.Equal(t, jobsv1.Desired_DESIRED_GONE, b.ordered().GetDesired())
@@ -185,7 +185,7 @@ func (w timed) PutWork(ctx context.Context, _ *jobspeerv1.PutWorkRequest, _ ...g
 func TestOrders_Order_queuedInTransaction(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.Book.Orders = &Orders{Queue: b.queue()}
+	b.Changer.Orders = &Orders{Queue: b.queue()}
 	count := func() (n int) {
 		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM river_job WHERE kind = 'engine_order'`).Scan(&n))
 		return n
@@ -196,7 +196,7 @@ func TestOrders_Order_queuedInTransaction(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT args::text FROM river_job`).Scan(&args))
 	require.JSONEq(t, `{"revision_id":"`+r.ID+`"}`, args, "the order holds only the ID of the row")
 	err := b.tx(func(ctx context.Context, tx pgx.Tx) error {
-		require.NoError(t, b.Book.Orders.Order(ctx, tx, r.ID))
+		require.NoError(t, b.Changer.Orders.Order(ctx, tx, r.ID))
 		return errAway
 	})
 	require.ErrorIs(t, err, errAway)

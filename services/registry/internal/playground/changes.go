@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/registry/internal/revision"
 )
 
-// Book changes sessions. Each change is written with its event and the orders of its engines.
-type Book struct {
+// Changer changes sessions. Each change is written with its event and the orders of its engines.
+type Changer struct {
 	Pool      *pgxpool.Pool
 	Store     Store
 	Revisions *revision.Store
@@ -32,7 +32,7 @@ type Book struct {
 }
 
 // Create inserts a new session in tx and orders its engines.
-func (b *Book) Create(ctx context.Context, tx pgx.Tx, s *Session, targets []*revision.Revision) error {
+func (b *Changer) Create(ctx context.Context, tx pgx.Tx, s *Session, targets []*revision.Revision) error {
 	if err := b.Store.Insert(ctx, tx, s); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (b *Book) Create(ctx context.Context, tx pgx.Tx, s *Session, targets []*rev
 }
 
 // Extend moves the expiry of a live session by a span, up to maxTTL after its creation.
-func (b *Book) Extend(ctx context.Context, sessionID string, by time.Duration) (s *Session, err error) {
+func (b *Changer) Extend(ctx context.Context, sessionID string, by time.Duration) (s *Session, err error) {
 	err = pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		if s, err = b.Store.Lock(ctx, tx, sessionID); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (b *Book) Extend(ctx context.Context, sessionID string, by time.Duration) (
 }
 
 // Stop ends a live session. It does nothing if the session has ended.
-func (b *Book) Stop(ctx context.Context, sessionID string) error {
+func (b *Changer) Stop(ctx context.Context, sessionID string) error {
 	return pg.InTx(ctx, b.Pool, func(ctx context.Context, tx pgx.Tx) error {
 		s, err := b.Store.Lock(ctx, tx, sessionID)
 		if err != nil || s.State != stateLive {
@@ -102,7 +102,7 @@ func (b *Book) Stop(ctx context.Context, sessionID string) error {
 }
 
 // Expire ends the sessions whose time is over.
-func (b *Book) Expire(ctx context.Context) error {
+func (b *Changer) Expire(ctx context.Context) error {
 	due, err := b.Store.Due(ctx, b.Pool, b.Clock.Now())
 	if err != nil {
 		return err
@@ -131,13 +131,13 @@ func (b *Book) Expire(ctx context.Context) error {
 }
 
 // Forget deletes the sessions that ended longer ago than the retention.
-func (b *Book) Forget(ctx context.Context) error {
+func (b *Changer) Forget(ctx context.Context) error {
 	return b.Store.Forget(ctx, b.Pool, b.Clock.Now().Add(-retention))
 }
 
 // Moved implements deployment.RevisionObserver. If a target fails, its session fails too. The caller has locked only
 // the revision. Moved therefore locks the session, and changes it only if another target has not ended it already.
-func (b *Book) Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error {
+func (b *Changer) Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Revision) error {
 	if before.State == after.State {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (b *Book) Moved(ctx context.Context, tx pgx.Tx, before, after *revision.Rev
 }
 
 // end ends a locked session and its engines.
-func (b *Book) end(ctx context.Context, tx pgx.Tx, s *Session) error {
+func (b *Changer) end(ctx context.Context, tx pgx.Tx, s *Session) error {
 	if err := b.Store.End(ctx, tx, s); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (b *Book) end(ctx context.Context, tx pgx.Tx, s *Session) error {
 	return err
 }
 
-func (b *Book) record(ctx context.Context, tx pgx.Tx, action, sessionID string, e event.Event, after any) error {
+func (b *Changer) record(ctx context.Context, tx pgx.Tx, action, sessionID string, e event.Event, after any) error {
 	e.SubjectKind, e.SubjectID = SubjectKind, sessionID
 	return db.RecordChange(ctx, tx, b.Events, b.Audit, action, e, after)
 }

@@ -50,13 +50,13 @@ func (projects) Project(_ context.Context, key string) (*access.Project, error) 
 	return &access.Project{ID: "prj_1", Key: key, Visibility: "team"}, nil
 }
 
-// bench is a server, a model with one version, and the Book that applies observations of engines.
+// bench is a server, a model with one version, and the Changer that applies observations of engines.
 type bench struct {
 	*Server
 
 	t      *testing.T
 	peer   *PeerServer
-	seen   *deployment.Book
+	seen   *deployment.Changer
 	clock  *clock.Fake
 	orders *orders
 	model  string
@@ -73,14 +73,14 @@ func open(t *testing.T) *bench {
 	ids, revisions := id.NewSource(clk, rand.Reader), &revision.Store{Keys: keys}
 	b := &bench{t: t, clock: clk, orders: &orders{}}
 	events, trail := event.NewLog(clk, ids, "registry"), audit.NewLog(clk, ids, "registry")
-	book := &Book{Pool: pool, Revisions: revisions, Orders: b.orders, Events: events, Audit: trail, Clock: clk}
+	changer := &Changer{Pool: pool, Revisions: revisions, Orders: b.orders, Events: events, Audit: trail, Clock: clk}
 	b.Server = &Server{
-		Pool: pool, Book: book, Revisions: revisions, Projects: projects{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Clock: clk,
+		Pool: pool, Changer: changer, Revisions: revisions, Projects: projects{}, Once: &idempotency.Once{Pool: pool, Keys: idempotency.New(clk)}, Clock: clk,
 		IDs: ids, Probe: time.Minute,
 	}
 	b.peer = &PeerServer{Server: b.Server}
-	b.seen = &deployment.Book{
-		Pool: pool, Store: &deployment.Store{}, Revisions: revisions, Orders: b.orders, Events: events, Audit: trail, Clock: clk, Sessions: book,
+	b.seen = &deployment.Changer{
+		Pool: pool, Store: &deployment.Store{}, Revisions: revisions, Orders: b.orders, Events: events, Audit: trail, Clock: clk, Sessions: changer,
 	}
 	b.model = ids.New(id.Model)
 	b.exec(`INSERT INTO model (id, name, owner_id, owner_name, project_id, project, visibility, description, task, created_at)

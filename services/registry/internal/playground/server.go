@@ -28,7 +28,7 @@ type Server struct {
 	registryv1.UnimplementedPlaygroundServiceServer
 
 	Pool      *pgxpool.Pool
-	Book      *Book
+	Changer   *Changer
 	Store     Store
 	Revisions *revision.Store
 	Models    model.Store
@@ -62,7 +62,7 @@ func (s *Server) CreatePlaygroundSession(
 		return nil, err
 	}
 	err = s.Once.Do(ctx, registryv1.PlaygroundService_CreatePlaygroundSession_FullMethodName, in, out, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.Book.Create(ctx, tx, session, targets); err != nil {
+		if err := s.Changer.Create(ctx, tx, session, targets); err != nil {
 			return err
 		}
 		idempotency.Set(out, toProto(session, targets))
@@ -167,7 +167,7 @@ func (s *Server) ExtendPlaygroundSession(
 	if err != nil {
 		return nil, err
 	}
-	if session, err = s.Book.Extend(ctx, session.ID, time.Duration(in.GetSeconds())*time.Second); err != nil {
+	if session, err = s.Changer.Extend(ctx, session.ID, time.Duration(in.GetSeconds())*time.Second); err != nil {
 		return nil, err
 	}
 	return s.show(ctx, session)
@@ -179,7 +179,7 @@ func (s *Server) StopPlaygroundSession(ctx context.Context, in *registryv1.StopP
 	if err != nil {
 		return nil, err
 	}
-	return &emptypb.Empty{}, s.Book.Stop(ctx, session.ID)
+	return &emptypb.Empty{}, s.Changer.Stop(ctx, session.ID)
 }
 
 // target returns a target of a session by its number.

@@ -37,12 +37,12 @@ const guard = 2 * time.Minute
 type bench struct {
 	*Server
 
-	t     *testing.T
-	base  *pgtest.DB
-	clock *clock.Fake
-	ids   *id.Source
-	book  *deployment.Book
-	d     *deployment.Deployment
+	t       *testing.T
+	base    *pgtest.DB
+	clock   *clock.Fake
+	ids     *id.Source
+	changer *deployment.Changer
+	d       *deployment.Deployment
 }
 
 func open(t *testing.T) *bench {
@@ -58,14 +58,14 @@ func open(t *testing.T) *bench {
 	b.Server = &Server{
 		Pool: pool, Store: store, Revisions: revisions, Hub: hub, Clock: clk, Ledger: &epoch.Ledger{Pool: pool, Hub: hub, Clock: clk, Lease: time.Hour},
 	}
-	b.book = &deployment.Book{
+	b.changer = &deployment.Changer{
 		Pool: pool, Store: store, Revisions: revisions, Clock: clk, Events: event.NewLog(clk, b.ids, "registry"), Audit: audit.NewLog(clk, b.ids, "registry"),
 	}
 	b.d = &deployment.Deployment{
 		Owner: access.Owner{UserID: "usr_1", ProjectID: "prj_1", Project: "team", Visibility: "team"},
 		ID:    b.ids.New(id.Deployment), Name: "chat", State: deployment.StateServing, CreatedAt: clk.Now(),
 	}
-	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.book.Create(ctx, tx, b.d) }))
+	require.NoError(t, b.tx(func(ctx context.Context, tx pgx.Tx) error { return b.changer.Create(ctx, tx, b.d) }))
 	return b
 }
 
@@ -76,7 +76,7 @@ func (b *bench) tx(fn func(ctx context.Context, tx pgx.Tx) error) error {
 // mint creates a token, which raises the epoch. It sends no wake-up.
 func (b *bench) mint() (token *deploytoken.Token, err error) {
 	err = b.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
-		token, _, err = b.book.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
+		token, _, err = b.changer.Mint(ctx, tx, b.ids, rand.Reader, b.d.ID, "ci")
 		return err
 	})
 	return token, err

@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// File is a Keeper that appends signed heads to a file, one JSON object per line.
+// File is a HeadStore that appends signed heads to a file, one JSON object per line.
 type File struct {
 	path string
 	mu   sync.Mutex
@@ -22,7 +22,7 @@ type File struct {
 // NewFile returns a File for path. The first Put creates the file.
 func NewFile(path string) *File { return &File{path: path} }
 
-// Put implements Keeper. The heads are synced to disk when it returns.
+// Put implements HeadStore. The heads are synced to disk when it returns.
 func (f *File) Put(_ context.Context, heads ...Checkpoint) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,7 +49,7 @@ func (f *File) Put(_ context.Context, heads ...Checkpoint) error {
 	return nil
 }
 
-// Last implements Keeper.
+// Last implements HeadStore.
 func (f *File) Last(context.Context) (last int64, err error) {
 	heads, err := f.Checkpoints()
 	for i := range heads {
