@@ -81,7 +81,7 @@ func TestContract(t *testing.T) {
 	all := loaded(t)
 	for _, shape := range []string{"single", "split"} {
 		t.Run(shape, func(t *testing.T) {
-			w := newWorld(t, testenv.Shapes()[shape](t, testenv.Options{Env: settings()}))
+			w := newWorld(t, testenv.Kinds()[shape](t, testenv.Options{Env: settings()}))
 			some := all
 			if shape == "split" {
 				some = draw.OneIn(draw.New(t), splitShare, all)
@@ -121,7 +121,7 @@ func (w *world) area(t *testing.T, shape string, goldens []*exchange.Golden) {
 
 func (w *world) play(t *testing.T, g *exchange.Golden) {
 	t.Helper()
-	stage := exchange.Stage{URL: w.URL, From: w.address(), Patience: patience, World: w.variables(t), Document: document(t)}
+	stage := exchange.Stage{URL: w.URL, From: w.address(), StageTimeout: patience, World: w.variables(t), Document: document(t)}
 	for _, name := range g.World {
 		_, err := stage.World(name)
 		require.NoError(t, err)

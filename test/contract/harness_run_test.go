@@ -82,7 +82,7 @@ func (b *builder) train(bound ...string) *training {
 // await polls until holds returns true. It fails the test after testenv.Patience.
 func (b *builder) await(what string, holds func() bool) {
 	b.Helper()
-	require.Eventually(b, holds, testenv.Patience, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
+	require.Eventually(b, holds, testenv.StageTimeout, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
 }
 
 // report sends a report of the run.

@@ -19,7 +19,7 @@ import (
 // when a golden first uses one of its variables. A golden must not change shared objects; it creates the
 // objects that it changes.
 type world struct {
-	*testenv.Stand
+	*testenv.Installation
 
 	t      *testing.T // the test of the installation
 	pieces []*piece
@@ -157,7 +157,7 @@ func (w *world) caller() *client.Client {
 	return client.New(w.URL, &http.Transport{DialContext: dialer.DialContext})
 }
 
-func newWorld(t *testing.T, s *testenv.Stand) *world {
+func newWorld(t *testing.T, s *testenv.Installation) *world {
 	t.Helper()
-	return &world{Stand: s, t: t, pieces: parts(), vars: map[string]string{}}
+	return &world{Installation: s, t: t, pieces: parts(), vars: map[string]string{}}
 }

@@ -54,7 +54,7 @@ func (r reply) types(loc ...any) []string {
 }
 
 // ask sends a request with exactly this body. If body is empty, the request has no body.
-func ask(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path, body string) reply {
+func ask(ctx context.Context, t *testing.T, s *testenv.Installation, token, method, path, body string) reply {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {

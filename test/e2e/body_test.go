@@ -14,7 +14,7 @@ import (
 )
 
 // check sends a bad body and requires status 422 and an error at the expected location.
-func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Stand, token, method, path string) {
+func (b badBody) check(ctx context.Context, t *testing.T, s *testenv.Installation, token, method, path string) {
 	t.Helper()
 	r := ask(ctx, t, s, token, method, path, b.body)
 	require.Equal(t, http.StatusUnprocessableEntity, r.Status, "%s %s: %s", method, path, r.Body)
@@ -45,12 +45,12 @@ func drawn(t *testing.T) []route.Route {
 
 // TestEveryRoute sends requests that must be rejected to every route of an installation.
 func TestEveryRoute(t *testing.T) {
-	for name, start := range testenv.DrawnShapes(t) {
+	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) { everyRoute(t, start(t, testenv.Options{})) })
 	}
 }
 
-func everyRoute(t *testing.T, s *testenv.Stand) {
+func everyRoute(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	ctx := t.Context()
 	c := issue(ctx, t, s)
@@ -63,7 +63,7 @@ func everyRoute(t *testing.T, s *testenv.Stand) {
 }
 
 // badBodies sends invalid bodies to every route that accepts a body.
-func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func badBodies(ctx context.Context, t *testing.T, s *testenv.Installation, c issued) {
 	t.Helper()
 	sent := 0
 	for _, rt := range drawn(t) {
@@ -85,7 +85,7 @@ func badBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 }
 
 // badReports sends invalid bodies to the routes for the reports of trainings.
-func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func badReports(ctx context.Context, t *testing.T, s *testenv.Installation, c issued) {
 	t.Helper()
 	bodies := ingestBodies(c.runID)
 	for _, rt := range route.Table() {
@@ -104,7 +104,7 @@ func badReports(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 }
 
 // unwantedBodies sends a body to routes that accept none.
-func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func unwantedBodies(ctx context.Context, t *testing.T, s *testenv.Installation, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
 		if rt.Kind != route.RPC || rt.Method != http.MethodPost || rt.Body != "" || rt.Credential != "user" {
@@ -153,7 +153,7 @@ func goodBodies() map[string]string {
 
 // malformedIDs uses a malformed id in every path parameter. It requires 422 with the location of the
 // parameter, or 404 under /inference. It also requires 404 for a well-formed id that does not exist.
-func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Installation, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
 		if rt.Credential != "user" && rt.Credential != "deployment" {
@@ -196,7 +196,7 @@ func malformedIDs(ctx context.Context, t *testing.T, s *testenv.Stand, c issued)
 }
 
 // badQueries sends unknown and out-of-range query parameters to every list route.
-func badQueries(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func badQueries(ctx context.Context, t *testing.T, s *testenv.Installation, c issued) {
 	t.Helper()
 	for _, rt := range drawn(t) {
 		if rt.Kind != route.RPC || rt.Method != http.MethodGet || rt.Credential != "user" {

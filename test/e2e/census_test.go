@@ -19,7 +19,7 @@ import (
 
 // folder returns the folder for a part of the installation's data: single in the data folder of signalboxd,
 // or split if each service runs in its own process, as in the units of deploy/.
-func folder(s *testenv.Stand, single, split string) string {
+func folder(s *testenv.Installation, single, split string) string {
 	if s.Processes["signalboxd"] != nil {
 		return filepath.Join(s.Dir, "data", single)
 	}
@@ -28,7 +28,7 @@ func folder(s *testenv.Stand, single, split string) string {
 
 // database connects to the installation's database as the superuser, to check data that the API does not
 // show.
-func database(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
+func database(ctx context.Context, t *testing.T, s *testenv.Installation) *pgx.Conn {
 	t.Helper()
 	dir := folder(s, "postgres", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
@@ -50,7 +50,7 @@ func database(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 
 // census returns the number of rows of every table except the audit tables, and the number of stored
 // objects.
-func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) map[string]int64 {
+func census(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	rows, err := conn.Query(ctx, `
 		SELECT table_schema, table_name FROM information_schema.tables
@@ -75,7 +75,7 @@ func census(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn)
 
 // settled returns the census when it has not changed for a second. Any work of earlier requests has then
 // ended.
-func settled(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) map[string]int64 {
+func settled(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	last := census(ctx, t, s, conn)
 	require.Eventually(t, func() bool {
@@ -88,7 +88,7 @@ func settled(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn
 }
 
 // objects returns the paths of all files of the object store.
-func objects(t *testing.T, s *testenv.Stand) []string {
+func objects(t *testing.T, s *testenv.Installation) []string {
 	t.Helper()
 	var found []string
 	err := filepath.WalkDir(folder(s, "objects", "lib/objects"), func(path string, d fs.DirEntry, err error) error {

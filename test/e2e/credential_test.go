@@ -29,7 +29,7 @@ type issued struct {
 }
 
 // issue creates a token of each kind. The job of the ingest token runs until the test ends.
-func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
+func issue(ctx context.Context, t *testing.T, s *testenv.Installation) issued {
 	t.Helper()
 	l := s.Loop(ctx)
 	var c issued
@@ -59,7 +59,7 @@ func issue(ctx context.Context, t *testing.T, s *testenv.Stand) issued {
 
 // ingestToken submits a job whose command writes its ingest token to a file. It returns the token and the
 // id of the run.
-func ingestToken(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) (token, run string) {
+func ingestToken(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) (token, run string) {
 	t.Helper()
 	const name = "given-away"
 	submitCommand(ctx, t, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
@@ -110,7 +110,7 @@ func methodOf(rt route.Route) string {
 }
 
 // everyKind sends every kind of token to every route that requires a credential.
-func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func everyKind(ctx context.Context, t *testing.T, s *testenv.Installation, c issued) {
 	t.Helper()
 	tokens := map[string]string{"user": c.access, "ingest": c.ingest, "deployment": c.deployment, "join": c.join, "none": "", "nonsense": "abc"}
 	for _, rt := range drawn(t) {
@@ -147,7 +147,7 @@ func everyKind(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
 	t.Run("both ingest headers must agree", func(t *testing.T) { bothHeaders(ctx, t, s, c) })
 }
 
-func bothHeaders(ctx context.Context, t *testing.T, s *testenv.Stand, c issued) {
+func bothHeaders(ctx context.Context, t *testing.T, s *testenv.Installation, c issued) {
 	t.Helper()
 	for _, tc := range []struct {
 		own, bearer string

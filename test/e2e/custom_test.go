@@ -56,7 +56,7 @@ type attempt struct {
 }
 
 // end waits until the job has ended and reads its complete log.
-func end(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) ended {
+func end(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) ended {
 	t.Helper()
 	var e ended
 	require.NoError(t, l.AwaitState(ctx, "succeeded", "failed", "stopped"), s.Tail())
@@ -67,12 +67,12 @@ func end(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) e
 }
 
 func TestCustomCommands(t *testing.T) {
-	for name, start := range testenv.DrawnShapes(t) {
+	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) { customCommands(t, start(t, testenv.Options{})) })
 	}
 }
 
-func customCommands(t *testing.T, s *testenv.Stand) {
+func customCommands(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	ctx := t.Context()
 	t.Run("succeeds", func(t *testing.T) {
@@ -121,7 +121,7 @@ func customCommands(t *testing.T, s *testenv.Stand) {
 }
 
 // reportingCommand runs a command that uses the Python reporter, which every attempt can import.
-func reportingCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func reportingCommand(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "python", "-c", `
@@ -146,7 +146,7 @@ with signalbox.init() as run:
 }
 
 // stoppedCommand stops a command that has a child process. It requires that the child has also ended.
-func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", "sleep 611 & echo started; wait")
@@ -172,7 +172,7 @@ func stoppedCommand(ctx context.Context, t *testing.T, s *testenv.Stand) {
 	var again *client.Error
 	require.ErrorAs(t, err, &again)
 	require.Equal(t, http.StatusConflict, again.Status, "%s", again.Body)
-	for _, pid := range testenv.Left(s.Dir) {
+	for _, pid := range testenv.LeftProcesses(s.Dir) {
 		require.NotContains(t, commandLine(pid), "611", "the child must have ended")
 	}
 }

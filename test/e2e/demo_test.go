@@ -35,7 +35,7 @@ func TestDemoOnce(t *testing.T) {
 	dir := testenv.Folder(t)
 	demo := demoOnce(ctx, t, dir)
 	t.Log(demo.times)
-	require.Empty(t, testenv.Left(dir), "the demo must leave no process")
+	require.Empty(t, testenv.LeftProcesses(dir), "the demo must leave no process")
 
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + filepath.Join(dir, "data", "demo-password")})
 	d.awaitReady(t, dir)
@@ -71,7 +71,7 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute
 	cmd.Dir = testenv.Root(t) // the demo starts bin/signalboxd relative to its working directory
 	t.Cleanup(func() {
-		for _, pid := range testenv.Left(dir) {
+		for _, pid := range testenv.LeftProcesses(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
@@ -98,7 +98,7 @@ func signedIn(ctx context.Context, t *testing.T, dir, address string) *e2eflow.L
 	t.Helper()
 	password, err := os.ReadFile(filepath.Join(dir, "data", "demo-password"))
 	require.NoError(t, err)
-	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Timeout: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(address, nil), Clock: clock.Real(), Name: "reader", Timeout: testenv.StageTimeout}
 	require.NoError(t, l.Login(ctx, "admin", secret.New(strings.TrimSpace(string(password)))))
 	return l
 }

@@ -14,7 +14,7 @@ import (
 
 // secondEngine serves the run's Hugging Face export with mlx-lm. The platform has no driver for mlx-lm, so
 // the deployment contains the command that starts it.
-func secondEngine(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop) {
+func secondEngine(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop) {
 	t.Helper()
 	lock, err := os.ReadFile(filepath.Join(testenv.Root(t), "agent", "engine", "locks", "mlxlm.lock"))
 	require.NoError(t, err)

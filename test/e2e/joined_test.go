@@ -92,7 +92,7 @@ func TestSingleProcess_secondHostJoins(t *testing.T) {
 // awaitNode waits until the only node of the fleet is ready.
 func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id string) {
 	t.Helper()
-	require.True(t, eventually(t.Context(), testenv.Patience, func() bool {
+	require.True(t, eventually(t.Context(), testenv.StageTimeout, func() bool {
 		select {
 		case <-a.done:
 			require.FailNow(t, "the agent exited", a.log.String())
@@ -109,7 +109,7 @@ func awaitNode(t *testing.T, c *client.Client, fleet string, a *signalboxd) (id 
 }
 
 // farAway runs a command that sends reports on the pool of the joined host.
-func farAway(ctx context.Context, t *testing.T, s *testenv.Stand, node string) {
+func farAway(ctx context.Context, t *testing.T, s *testenv.Installation, node string) {
 	t.Helper()
 	l := s.Loop(ctx)
 	spec := commandSpec(ctx, t, l, "python", "-c", `
@@ -141,7 +141,7 @@ func TestSingleProcess_noJoinTokenWithoutListener(t *testing.T) {
 	const password = "given to the test"
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD=" + password})
 	d.awaitReady(t, dir)
-	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Timeout: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(d.ready.Address, nil), Clock: clock.Real(), Timeout: testenv.StageTimeout}
 	require.NoError(t, l.Login(t.Context(), "admin", secret.New(password)))
 	_, token, err := mintToken(t.Context(), l.Client, "far")
 	var refused *client.Error

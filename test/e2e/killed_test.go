@@ -20,7 +20,7 @@ import (
 const manyLines = `n=0; while [ $n -lt 3000 ]; do n=$((n+1)); printf '%d %*d\n' $n $((n % 97 + 1)) $n; done`
 
 // printedLines runs a command that prints many lines. It requires each line in the log once, in order.
-func printedLines(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func printedLines(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", manyLines)
@@ -36,7 +36,7 @@ func printedLines(ctx context.Context, t *testing.T, s *testenv.Stand) {
 
 // killedGroup kills the process group of the attempt, as an operator might do. The platform must end the
 // log, once, and the job must report how the command ended.
-func killedGroup(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func killedGroup(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", `sleep 613 & echo $$ > "$SERVICE_JOB_WORKDIR/leader.new"
@@ -70,7 +70,7 @@ echo one; echo two; mv "$SERVICE_JOB_WORKDIR/leader.new" "$SERVICE_JOB_WORKDIR/l
 		require.NotContains(t, events[0]+events[1], "event: eof")
 		require.Contains(t, events[2], "event: eof", "eof must come last and only once")
 	}
-	for _, pid := range testenv.Left(s.Dir) {
+	for _, pid := range testenv.LeftProcesses(s.Dir) {
 		require.NotContains(t, commandLine(pid), "sleep 613", "no process of the group may be left")
 	}
 }

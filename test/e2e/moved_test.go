@@ -21,7 +21,7 @@ type held struct {
 
 // hold submits such a job. The command creates the file mark and waits for the file `go` in the same
 // folder.
-func hold(ctx context.Context, t *testing.T, s *testenv.Stand, mark string, command ...string) *held {
+func hold(ctx context.Context, t *testing.T, s *testenv.Installation, mark string, command ...string) *held {
 	t.Helper()
 	h := &held{l: s.Loop(ctx)}
 	submitCommand(ctx, t, h.l, command...)
@@ -59,7 +59,7 @@ const ending = `echo one; cd "$SERVICE_JOB_WORKDIR"; : > ending; until [ -e go ]
 // losing a log line or a report. If the port may be chosen freely, signalboxd must use its previous address
 // again.
 func TestRestart_atAnotherAddress(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout)
 	defer cancel()
 	s := testenv.Single(t, testenv.Options{})
 	c := s.Count(ctx, s.Loop(ctx))
@@ -71,7 +71,7 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 	killed(t, s)
 	ends.release(t)
 	s.Until(ctx, "the command has ended", func() bool { return s.Find("over", func(string) bool { return true }) != "" })
-	s.Listen(s.Elsewhere())
+	s.Listen(s.FreeAddress())
 	s.StartSingle()
 	require.NotEqual(t, former, s.URL)
 

@@ -149,14 +149,14 @@ func refusals() map[string]refusal {
 
 // TestRefusals submits jobs that each gate rejects. It requires that no row and no object is left behind.
 func TestRefusals(t *testing.T) {
-	for name, start := range testenv.DrawnShapes(t) {
+	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t, start(t, testenv.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
 		})
 	}
 }
 
-func leavesNothing(t *testing.T, s *testenv.Stand) {
+func leavesNothing(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	ctx := t.Context()
 	conn := database(ctx, t, s)
@@ -239,13 +239,13 @@ func refused(ctx context.Context, t *testing.T, c *client.Client, spec map[strin
 
 // secondPerson creates a user olive with the role operator and the admin's password, and returns a client
 // for her.
-func secondPerson(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) *client.Client {
+func secondPerson(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) *client.Client {
 	t.Helper()
 	_, err := conn.Exec(ctx, `
 		INSERT INTO auth.account (id, username, role, password_hash, created_at)
 		SELECT 'usr_00000000000000000000000000', 'olive', 'operator', password_hash, now() FROM auth.account WHERE username = 'admin'`)
 	require.NoError(t, err)
-	l := &e2eflow.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Timeout: testenv.Patience}
+	l := &e2eflow.Loop{Client: client.New(s.URL, nil), Clock: clock.Real(), Timeout: testenv.StageTimeout}
 	require.NoError(t, l.Login(ctx, "olive", s.Password))
 	return l.Client
 }

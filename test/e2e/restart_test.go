@@ -24,15 +24,15 @@ const stopBar = 3 * time.Second
 // restart it reads all data again.
 func TestRestarts(t *testing.T) {
 	type way struct {
-		stop  func(t *testing.T, s *testenv.Stand)
-		again func(s *testenv.Stand)
+		stop  func(t *testing.T, s *testenv.Installation)
+		again func(s *testenv.Installation)
 	}
-	single := (*testenv.Stand).StartSingle
+	single := (*testenv.Installation).StartSingle
 	ways := map[string]map[string]way{
 		"single": {"Ctrl-C": {interrupt, single}, "kill": {killed, single}},
 		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killed, startAll}},
 	}
-	for shape, start := range testenv.DrawnShapes(t) {
+	for shape, start := range testenv.DrawnKinds(t) {
 		t.Run(shape, func(t *testing.T) {
 			ctx := t.Context()
 			s := start(t, testenv.Options{})
@@ -65,7 +65,7 @@ func TestRestarts(t *testing.T) {
 
 // stall opens a connection on which nothing is ever sent, as browsers do, and one with a request whose body
 // never arrives.
-func stall(t *testing.T, s *testenv.Stand) {
+func stall(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	for _, start := range []string{"", "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -77,7 +77,7 @@ func stall(t *testing.T, s *testenv.Stand) {
 }
 
 // interrupt sends Ctrl-C. Every process must end in time, even if clients hold connections open.
-func interrupt(t *testing.T, s *testenv.Stand) {
+func interrupt(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	stall(t, s)
 	p := s.Processes["signalboxd"]
@@ -86,13 +86,13 @@ func interrupt(t *testing.T, s *testenv.Stand) {
 	require.NoError(t, p.Err(), p.Tail())
 	require.LessOrEqual(t, took, stopBar, p.Tail())
 	t.Logf("Ctrl-C took %s", took)
-	for _, pid := range testenv.Left(s.Dir) {
+	for _, pid := range testenv.LeftProcesses(s.Dir) {
 		require.Fail(t, "a process is still running", "%d %s", pid, commandLine(pid))
 	}
 }
 
 // killed kills every process.
-func killed(t *testing.T, s *testenv.Stand) {
+func killed(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	for _, name := range s.Order {
 		s.Processes[name].Kill()
@@ -100,11 +100,11 @@ func killed(t *testing.T, s *testenv.Stand) {
 }
 
 // interruptAll interrupts the processes in the reverse order of their start. Each must end before the next.
-func interruptAll(t *testing.T, s *testenv.Stand) {
+func interruptAll(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	for _, name := range slices.Backward(s.Order) {
 		p := s.Processes[name]
-		took, ok := p.Stop(testenv.Patience)
+		took, ok := p.Stop(testenv.StageTimeout)
 		require.True(t, ok, "%s had to be killed: %s", name, p.Tail())
 		require.NoError(t, p.Err(), "%s: %s", name, p.Tail())
 		t.Logf("%s stopped in %s", name, took)
@@ -112,7 +112,7 @@ func interruptAll(t *testing.T, s *testenv.Stand) {
 }
 
 // startAll starts every process again with the same configuration.
-func startAll(s *testenv.Stand) {
+func startAll(s *testenv.Installation) {
 	for _, name := range s.Order {
 		s.Processes[name].Start()
 	}
@@ -129,7 +129,7 @@ func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []strin
 	t.Helper()
 	var diff string
 	l.Revision.Ready = false
-	ok := eventually(ctx, testenv.Patience, func() bool {
+	ok := eventually(ctx, testenv.StageTimeout, func() bool {
 		if !l.Revision.Ready && l.AwaitReady(ctx) != nil {
 			return false
 		}
@@ -183,13 +183,13 @@ func eventually(ctx context.Context, limit time.Duration, holds func() bool) boo
 }
 
 // interruptedJob stops signalboxd during an attempt. The next signalboxd must start a second attempt.
-func interruptedJob(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func interruptedJob(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	// The command of the first attempt runs until it is stopped. In the second attempt it exits.
 	submitCommand(ctx, t, l, "sh", "-c", `echo "attempt $SERVICE_JOB_ATTEMPT"; [ "$SERVICE_JOB_ATTEMPT" = 2 ] || exec sleep 612`)
 	var lines []string
-	require.True(t, eventually(ctx, testenv.Patience, func() bool {
+	require.True(t, eventually(ctx, testenv.StageTimeout, func() bool {
 		var logs []e2eflow.LogLine
 		require.NoError(t, l.Client.Get(ctx, "/api/jobs/"+l.Job.ID+"/logs", nil, &logs))
 		return len(logs) > 0

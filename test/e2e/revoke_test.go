@@ -15,7 +15,7 @@ import (
 
 // minted creates a deployment without a promoted revision and a token that the inference service already
 // accepts.
-func minted(ctx context.Context, t *testing.T, s *testenv.Stand, l *e2eflow.Loop, name string) {
+func minted(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflow.Loop, name string) {
 	t.Helper()
 	require.NoError(t, l.Client.Post(ctx, "/api/model-deployments", map[string]string{"name": l.Name + "-" + name}, &l.Deployment))
 	require.NoError(t, l.MakeToken(ctx, "ci"))
@@ -49,27 +49,27 @@ func unmade(ctx context.Context, t *testing.T, l *e2eflow.Loop) (status int, bod
 // it again. The default lease is far longer than a revocation may take, but the first DELETE must return
 // 204.
 func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testenv.StageTimeout)
 	defer cancel()
-	one := func(end func(p *testenv.Process)) func(*testenv.Stand) {
-		return func(s *testenv.Stand) {
+	one := func(end func(p *testenv.Process)) func(*testenv.Installation) {
+		return func(s *testenv.Installation) {
 			p := s.Processes["inference"]
 			end(p)
 			p.Start()
 			s.AwaitServing()
 		}
 	}
-	ways := map[string]map[string]func(s *testenv.Stand){
+	ways := map[string]map[string]func(s *testenv.Installation){
 		"single": {
-			"ctrl-c": func(s *testenv.Stand) { interrupt(t, s); s.StartSingle() },
-			"kill":   func(s *testenv.Stand) { killed(t, s); s.StartSingle() },
+			"ctrl-c": func(s *testenv.Installation) { interrupt(t, s); s.StartSingle() },
+			"kill":   func(s *testenv.Installation) { killed(t, s); s.StartSingle() },
 		},
 		"split": {
-			"ctrl-c": one(func(p *testenv.Process) { _, ok := p.Stop(testenv.Patience); require.True(t, ok, p.Tail()) }),
+			"ctrl-c": one(func(p *testenv.Process) { _, ok := p.Stop(testenv.StageTimeout); require.True(t, ok, p.Tail()) }),
 			"kill":   one((*testenv.Process).Kill),
 		},
 	}
-	for shape, start := range testenv.DrawnShapes(t) {
+	for shape, start := range testenv.DrawnKinds(t) {
 		t.Run(shape, func(t *testing.T) {
 			s := start(t, testenv.Options{})
 			l := s.Loop(ctx)
@@ -91,7 +91,7 @@ func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 // might continue at any time, so the revocation must wait until its lease has expired. When the instance
 // continues, it must reject the token.
 func TestTokenRevocation_waitsForLeaseOfFrozenReplica(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testenv.StageTimeout)
 	defer cancel()
 	s := testenv.Split(t, testenv.Options{Env: map[string]string{"SERVICE_AUTH_LEASE": "5s"}})
 	l := s.Loop(ctx)

@@ -79,7 +79,7 @@ func start(t *testing.T, dir string, env []string, argv ...string) *signalboxd {
 	t.Cleanup(func() {
 		_ = d.cmd.Process.Kill()
 		<-d.done
-		for _, pid := range testenv.Left(dir) {
+		for _, pid := range testenv.LeftProcesses(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
@@ -147,7 +147,7 @@ func TestServer(t *testing.T) {
 		require.Error(t, second.err)
 		require.Contains(t, second.log.String(), "the address "+address+" is in use by another process")
 		require.NoFileExists(t, filepath.Join(fresh, "ready.json"))
-		require.Empty(t, testenv.Left(fresh))
+		require.Empty(t, testenv.LeftProcesses(fresh))
 	})
 	t.Run("data folder in use", func(t *testing.T) {
 		second := start(t, t.TempDir(), nil, serving(t, dir, "127.0.0.1:0")...)
@@ -162,7 +162,7 @@ func TestServer(t *testing.T) {
 		first.ends(t, 20*time.Second)
 		require.NoError(t, first.err, first.log.String())
 		require.LessOrEqual(t, time.Since(began), stopBar)
-		require.Empty(t, testenv.Left(dir))
+		require.Empty(t, testenv.LeftProcesses(dir))
 	})
 	t.Run("password kept and not shown again", func(t *testing.T) {
 		again := start(t, dir, nil)
@@ -270,7 +270,7 @@ func TestPostgresFromCache(t *testing.T) {
 	d := start(t, dir, []string{"SERVICE_POSTGRES_BIN=", "PATH=" + withoutPostgres(t, dir)}, hidden(t, serving(t, dir, "127.0.0.1:0"))...)
 	d.awaitReady(t, dir)
 	found := false
-	for _, pid := range testenv.Left(dir) {
+	for _, pid := range testenv.LeftProcesses(dir) {
 		program, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 		if err == nil && filepath.Base(program) == "postgres" {
 			found = true

@@ -131,7 +131,7 @@ func TestLoopWithRedis(t *testing.T) {
 }
 
 // struck trains a model, calls strike after the first metric, and follows the run to its end.
-func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) {
+func struck(ctx context.Context, t *testing.T, s *testenv.Installation, strike func()) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitLesson(ctx, t, l)
@@ -156,7 +156,7 @@ func struck(ctx context.Context, t *testing.T, s *testenv.Stand, strike func()) 
 	require.Equal(t, 1, l.Job.Attempt)
 	var lines []e2eflow.LogLine
 	require.NoError(t, l.FollowLogs(ctx, func(line e2eflow.LogLine) { lines = append(lines, line) }))
-	s.LessonLines(ctx, l, lines)
+	s.RequireTrainingLines(ctx, l, lines)
 }
 
 // submitLesson submits the short training that these tests use.

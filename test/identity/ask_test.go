@@ -128,7 +128,7 @@ func (c *caller) login(ctx context.Context, user, pass, forwarded string) (respo
 }
 
 // signIn signs in as admin. The login must succeed.
-func (c *caller) signIn(t testing.TB, s *testenv.Stand, forwarded string) response {
+func (c *caller) signIn(t testing.TB, s *testenv.Installation, forwarded string) response {
 	t.Helper()
 	a, err := c.login(t.Context(), "admin", s.Password.Reveal(), forwarded)
 	require.NoError(t, err)

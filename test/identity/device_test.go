@@ -29,7 +29,7 @@ func (a reply) fields(t *testing.T) (out map[string]any) {
 }
 
 // send sends a request. If bearer is empty, the request has no credential.
-func send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, body, bearer string) reply {
+func send(ctx context.Context, t *testing.T, s *testenv.Installation, method, path, body, bearer string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func send(ctx context.Context, t *testing.T, s *testenv.Stand, method, path, bod
 // foreignPages sends the requests that a page of another site can make a visitor's browser send. Every
 // request must be rejected, also if the page has bound its own host name to the installation's address.
 // Otherwise the page could start a device flow that shows the visitor's address.
-func foreignPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func foreignPages(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	poll := "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&client_id=signalbox-cli&device_code=x"
 	const form, object = "application/x-www-form-urlencoded", "application/json"
@@ -75,7 +75,7 @@ func foreignPages(ctx context.Context, t *testing.T, s *testenv.Stand) {
 }
 
 // jsonFace runs the device flow with the specification's JSON routes.
-func jsonFace(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
+func jsonFace(ctx context.Context, t *testing.T, s *testenv.Installation, person string) {
 	t.Helper()
 	begun := send(ctx, t, s, http.MethodPost, "/api/cli/device/code", `{"client_name":"laptop"}`, "")
 	require.Equal(t, http.StatusOK, begun.status, begun.body)

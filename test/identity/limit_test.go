@@ -19,25 +19,25 @@ const attempts = 10
 
 // replicas starts two more instances of auth, and a gateway for each instance. The gateways trust no proxy.
 // It returns the URLs of the gateways.
-func replicas(t *testing.T, s *testenv.Stand) []string {
+func replicas(t *testing.T, s *testenv.Installation) []string {
 	t.Helper()
 	peers := s.Processes["gateway"].Setting("SERVICE_PEERS")
 	auths := []string{addressOf(t, peers, "auth")}
 	for n := range 2 {
-		addr := s.Elsewhere()
-		s.Twin("auth", fmt.Sprint("auth", n+2), map[string]string{"SERVICE_AUTH_LISTEN": addr})
+		addr := s.FreeAddress()
+		s.StartReplica("auth", fmt.Sprint("auth", n+2), map[string]string{"SERVICE_AUTH_LISTEN": addr})
 		auths = append(auths, addr)
 	}
 	var urls []string
 	for n, auth := range auths {
-		addr := s.Elsewhere()
-		s.Twin("gateway", fmt.Sprint("gateway", n+2), map[string]string{
+		addr := s.FreeAddress()
+		s.StartReplica("gateway", fmt.Sprint("gateway", n+2), map[string]string{
 			"SERVICE_LISTEN": addr, "SERVICE_PEERS": strings.Replace(peers, "auth="+auths[0], "auth="+auth, 1), "SERVICE_GATEWAY_TRUSTED_PROXIES": "",
 		})
 		urls = append(urls, "http://"+addr)
 	}
 	for _, url := range urls {
-		at := &testenv.Stand{T: t, URL: url}
+		at := &testenv.Installation{T: t, URL: url}
 		at.AwaitServing()
 	}
 	return urls
@@ -70,7 +70,7 @@ func limited(t *testing.T, a response, what string) {
 // theLimitIsOneOverReplicas makes ten attempts from each of several addresses. It spreads them over the
 // instances and forges another client address in each. It requires that every instance rejects the eleventh
 // attempt.
-func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Stand, urls []string) {
+func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Installation, urls []string) {
 	t.Helper()
 	refused := 0
 	addresses := sized(6, 100)
@@ -109,7 +109,7 @@ func lie() string {
 // aProxysWordCountsFromTheRight sends requests as a trusted proxy would. The clients of the proxy forge the
 // addresses to the left of the proxy's own entry, which must be ignored. All clients of an IPv6 network
 // must share a limit.
-func aProxysWordCountsFromTheRight(t *testing.T, s *testenv.Stand) {
+func aProxysWordCountsFromTheRight(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	c := from(t, s.URL, "")
 	fill := func(name string, address func(i int) string) {

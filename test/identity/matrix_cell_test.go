@@ -114,7 +114,7 @@ func (w *world) ask(ctx context.Context, t *testing.T, c cell) (response, string
 		path += "?limit=500" // otherwise objects of other cells could fill the first page
 	}
 	p := w.caller(c.relation)
-	a := p.call(ctx, t, w.Stand, c.method, path, w.body(c, p, o, project))
+	a := p.call(ctx, t, w.Installation, c.method, path, w.body(c, p, o, project))
 	if a.status < 300 && p.name != "" {
 		w.afterwards(ctx, t, c, p)
 	}
@@ -167,7 +167,7 @@ func (w *world) signIn(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	w.made++
 	p.http = at(30000 + w.made).http
-	p.login(ctx, t, w.Stand)
+	p.login(ctx, t, w.Installation)
 }
 
 // unique returns a name that was not used before.

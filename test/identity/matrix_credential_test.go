@@ -146,7 +146,7 @@ func (w *world) crossed(ctx context.Context, t *testing.T) {
 		{w.hidden["deployment token"], w.open["deployment_id"], http.StatusForbidden},
 		{w.open["deployment token"], absent("deployment_id", w.open["deployment_id"]), http.StatusNotFound},
 	} {
-		a := w.people["presenter"].send(ctx, t, w.Stand, http.MethodGet, "/inference/"+c.on+"/v1/models", "", func(r *http.Request) {
+		a := w.people["presenter"].send(ctx, t, w.Installation, http.MethodGet, "/inference/"+c.on+"/v1/models", "", func(r *http.Request) {
 			r.Header.Set("Authorization", "Bearer "+c.of)
 		})
 		require.Equal(t, c.want, a.status, "%s: %s", c.on, a.body)
@@ -164,7 +164,7 @@ func (w *world) shown(ctx context.Context, t *testing.T, p presented, r row) (re
 			}
 			open := table[r.class()+" "+kind][place]
 			if open && r.path == "/api/auth/logout" {
-				credential = p.admin.again(ctx, t, w.Stand, 7).token
+				credential = p.admin.again(ctx, t, w.Installation, 7).token
 			}
 			a := w.show(ctx, t, r, func(req *http.Request) { putCredential(req, place, credential, p.other(kind), p.cookie) })
 			assert.Empty(t, verdict(r, a, plainly, open), "%s %s with %s as %s", r.method, r.path, kind, place)
@@ -238,5 +238,5 @@ func (w *world) show(ctx context.Context, t *testing.T, r row, change func(*http
 	if strings.Contains(r.path, "/device") {
 		who = at(int(5000 + w.devices.Add(1))) // the number of calls per address is limited
 	}
-	return who.send(ctx, t, w.Stand, r.method, path, body, change)
+	return who.send(ctx, t, w.Installation, r.method, path, body, change)
 }

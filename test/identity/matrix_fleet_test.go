@@ -41,13 +41,13 @@ func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	w.fleet(ctx, t, o)
 	var join struct{ Token string }
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
 	request, err := fixtures.CertificateRequest()
 	require.NoError(t, err)
 	var node struct {
 		ID string `json:"node_id"`
 	}
-	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/join", map[string]any{
+	w.people["nobody"].do(ctx, t, w.Installation, http.MethodPost, "/api/fleets/join", map[string]any{
 		"token": join.Token, "hostname": "ghost", "inventory": map[string]any{},
 		"certificate_request": request,
 	}, &node)
@@ -58,7 +58,7 @@ func (w *world) node(ctx context.Context, t *testing.T, o objects) {
 func (w *world) share(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	var made struct{ ID, Token string }
-	w.people["owner"].do(ctx, t, w.Stand, http.MethodPost, "/api/shares", map[string]any{
+	w.people["owner"].do(ctx, t, w.Installation, http.MethodPost, "/api/shares", map[string]any{
 		"kind": "job", "target_ids": []string{o["run_id"]}, "fields": []string{"metrics", "config", "samples"},
 	}, &made)
 	o["share_id"], o["token"] = made.ID, made.Token

@@ -36,7 +36,7 @@ func (w *world) present(ctx context.Context, t *testing.T) presented {
 	} {
 		p.kinds["forged "+kind] = forged(kind)
 	}
-	a := w.people["admin"].again(ctx, t, w.Stand, 6).login(ctx, t, w.Stand)
+	a := w.people["admin"].again(ctx, t, w.Installation, 6).login(ctx, t, w.Installation)
 	for _, c := range (&http.Response{Header: a.header}).Cookies() {
 		if strings.HasPrefix(c.Value, secret.KindRefresh+"_") {
 			p.cookie, p.kinds["refresh"] = c.Name, c.Value
@@ -49,11 +49,11 @@ func (w *world) present(ctx context.Context, t *testing.T) presented {
 	var join struct {
 		Token string `json:"token"`
 	}
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/fleets/"+o["fleet_id"]+"/join-tokens", map[string]any{}, &join)
 	var device struct {
 		Code string `json:"device_code"`
 	}
-	w.people["nobody"].do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &device)
+	w.people["nobody"].do(ctx, t, w.Installation, http.MethodPost, "/api/cli/device/code", map[string]any{}, &device)
 	p.kinds["join"], p.kinds["device"] = join.Token, device.Code
 	return p
 }
@@ -73,7 +73,7 @@ func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) stri
 	var decided struct {
 		To string `json:"redirect_to"`
 	}
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/oauth/authorize", map[string]any{
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/oauth/authorize", map[string]any{
 		"response_type": "code", "client_id": "program", "redirect_uri": redirect, "resource": resource, "approve": true,
 		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
 	}, &decided)
@@ -83,7 +83,7 @@ func (w *world) otherAudience(ctx context.Context, t *testing.T, p *person) stri
 		"grant_type": {"authorization_code"}, "code": {to.Query().Get("code")}, "redirect_uri": {redirect}, "client_id": {"program"},
 		"code_verifier": {verifier}, "resource": {resource},
 	}
-	a := w.people["nobody"].call(ctx, t, w.Stand, http.MethodPost, "/api/oauth/token", form.Encode())
+	a := w.people["nobody"].call(ctx, t, w.Installation, http.MethodPost, "/api/oauth/token", form.Encode())
 	var issued struct {
 		Token string `json:"access_token"`
 	}

@@ -29,7 +29,7 @@ const spares = 24
 // fill creates an object of every kind in a project, as the project's owner.
 func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
-	make := func(path string, body any, out any) { p.do(ctx, t, w.Stand, http.MethodPost, path, body, out) }
+	make := func(path string, body any, out any) { p.do(ctx, t, w.Installation, http.MethodPost, path, body, out) }
 	var made struct {
 		ID    string `json:"id"`
 		RunID string `json:"run_id"`
@@ -44,7 +44,7 @@ func (w *world) fill(ctx context.Context, t *testing.T, p *person, o objects) {
 	w.push(ctx, t, p, o["dataset_id"], "v1")
 	o["model_id"] = named("/api/models")
 	make("/api/models/"+o["model_id"]+"/versions", map[string]any{"source": map[string]string{"run_id": o["run_id"], "artifact_id": o["artifact"]}}, nil)
-	p.do(ctx, t, w.Stand, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
+	p.do(ctx, t, w.Installation, http.MethodPut, "/api/models/"+o["model_id"]+"/versions/1/card", map[string]any{"content": "# what it is"}, nil)
 	w.catalog(ctx, t, p, o)
 	o["deployment_id"] = named("/api/model-deployments")
 	for range 2 { // the second revision is never stopped, so the model version stays in use
@@ -89,7 +89,7 @@ func (w *world) submit(ctx context.Context, t *testing.T, p *person, o objects) 
 	name := "given-away-" + o["project"]
 	command := fmt.Sprintf(`printf %%s \"$SERVICE_JOB_TOKEN\" > \"$SERVICE_JOB_WORKDIR/%[1]s.new\" && mv \"$SERVICE_JOB_WORKDIR/%[1]s.new\" \"$SERVICE_JOB_WORKDIR/%[1]s\"; exec sleep 3600`, name)
 	body := strings.NewReplacer("<project>", o["project"], "<command>", command, "<unique>", name).Replace(w.job)
-	a := p.call(ctx, t, w.Stand, http.MethodPost, "/api/jobs", body)
+	a := p.call(ctx, t, w.Installation, http.MethodPost, "/api/jobs", body)
 	require.Equal(t, http.StatusCreated, a.status, "%s", a.body)
 	var made struct {
 		ID    string `json:"id"`
@@ -147,7 +147,7 @@ func (w *world) pushed(ctx context.Context, t *testing.T, p *person, dataset, ve
 	var made struct {
 		Uploads []upload `json:"uploads"`
 	}
-	p.do(ctx, t, w.Stand, http.MethodPost, "/api/datasets/"+dataset+"/versions", map[string]any{
+	p.do(ctx, t, w.Installation, http.MethodPost, "/api/datasets/"+dataset+"/versions", map[string]any{
 		"version": version,
 		"files":   []any{map[string]any{"path": "a.jsonl", "size_bytes": len(data), "sha256": hex.EncodeToString(sum[:])}},
 	}, &made)
@@ -167,16 +167,16 @@ func (w *world) export(ctx context.Context, t *testing.T, run, token string) str
 		upload
 		ObjectURI string `json:"object_uri"`
 	}
-	job.do(ctx, t, w.Stand, http.MethodGet, fmt.Sprintf("/api/ingest/artifact/upload-url?run_id=%s&kind=merged_model&path=m.gguf&size_bytes=%d&sha256=%s",
+	job.do(ctx, t, w.Installation, http.MethodGet, fmt.Sprintf("/api/ingest/artifact/upload-url?run_id=%s&kind=merged_model&path=m.gguf&size_bytes=%d&sha256=%s",
 		run, len(data), hex.EncodeToString(sum[:])), nil, &ticket)
 	put(ctx, t, ticket.upload, data)
-	job.do(ctx, t, w.Stand, http.MethodPost, "/api/ingest/artifact", map[string]any{
+	job.do(ctx, t, w.Installation, http.MethodPost, "/api/ingest/artifact", map[string]any{
 		"run_id": run, "kind": "merged_model", "path": ticket.ObjectURI, "format": "gguf", "step": 1, "size_bytes": len(data),
 	}, nil)
 	var list []struct {
 		ID string `json:"id"`
 	}
-	w.people["owner"].do(ctx, t, w.Stand, http.MethodGet, "/api/runs/"+run+"/artifacts", nil, &list)
+	w.people["owner"].do(ctx, t, w.Installation, http.MethodGet, "/api/runs/"+run+"/artifacts", nil, &list)
 	require.Len(t, list, 1)
 	return list[0].ID
 }

@@ -92,7 +92,7 @@ func (w *world) creates(name, method, path string, body map[string]any) preparat
 			ID string `json:"id"`
 		}
 		path := variable.ReplaceAllStringFunc(path, func(v string) string { return o[strings.Trim(v, "{}")] })
-		w.people["admin"].do(ctx, t, w.Stand, method, path, body, &made)
+		w.people["admin"].do(ctx, t, w.Installation, method, path, body, &made)
 		if name != "" {
 			o[name] = made.ID
 		}
@@ -124,8 +124,8 @@ func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 		} `json:"user"`
 	}
 	admin := w.people["admin"]
-	admin.do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users", map[string]any{"username": w.unique(), "role": "operator"}, &made)
-	admin.do(ctx, t, w.Stand, http.MethodPatch, "/api/admin/users/"+made.User.ID, map[string]any{"disabled": true}, nil)
+	admin.do(ctx, t, w.Installation, http.MethodPost, "/api/admin/users", map[string]any{"username": w.unique(), "role": "operator"}, &made)
+	admin.do(ctx, t, w.Installation, http.MethodPatch, "/api/admin/users/"+made.User.ID, map[string]any{"disabled": true}, nil)
 	o["user_id"] = made.User.ID
 }
 
@@ -133,13 +133,13 @@ func (w *world) leaver(ctx context.Context, t *testing.T, o objects) {
 func (w *world) ended(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	admin := w.people["admin"]
-	a := admin.call(ctx, t, w.Stand, http.MethodPost, "/api/jobs/"+o["job_id"]+"/stop?force=true", "")
+	a := admin.call(ctx, t, w.Installation, http.MethodPost, "/api/jobs/"+o["job_id"]+"/stop?force=true", "")
 	require.Contains(t, []int{http.StatusOK, http.StatusAccepted, http.StatusConflict}, a.status, "%s", a.body)
 	var job struct {
 		State string `json:"state"`
 	}
 	require.Eventually(t, func() bool {
-		admin.do(ctx, t, w.Stand, http.MethodGet, "/api/jobs/"+o["job_id"], nil, &job)
+		admin.do(ctx, t, w.Installation, http.MethodGet, "/api/jobs/"+o["job_id"], nil, &job)
 		return slices.Contains([]string{"stopped", "failed"}, job.State) // a job that was restarted too often has failed
 	}, time.Minute, 50*time.Millisecond, "the job does not end: %+v", &job)
 }
@@ -165,7 +165,7 @@ func (w *world) anotherSession(ctx context.Context, t *testing.T, o objects) {
 		Current bool   `json:"current"`
 	}
 	w.made++
-	w.people["owner"].again(ctx, t, w.Stand, 1000+w.made).do(ctx, t, w.Stand, http.MethodGet, "/api/profile/sessions", nil, &sessions)
+	w.people["owner"].again(ctx, t, w.Installation, 1000+w.made).do(ctx, t, w.Installation, http.MethodGet, "/api/profile/sessions", nil, &sessions)
 	for _, s := range sessions {
 		if s.Current {
 			o["session_id"] = s.ID
@@ -180,14 +180,14 @@ func (w *world) userCode(ctx context.Context, t *testing.T, o objects) {
 		UserCode string `json:"user_code"`
 	}
 	w.made++
-	at(20000+w.made).do(ctx, t, w.Stand, http.MethodPost, "/api/cli/device/code", map[string]any{}, &flow)
+	at(20000+w.made).do(ctx, t, w.Installation, http.MethodPost, "/api/cli/device/code", map[string]any{}, &flow)
 	o["user_code"] = flow.UserCode
 }
 
 // asset selects a file of the sign-in page.
 func (w *world) asset(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
-	page := w.people["nobody"].call(ctx, t, w.Stand, http.MethodGet, "/login", "")
+	page := w.people["nobody"].call(ctx, t, w.Installation, http.MethodGet, "/login", "")
 	_, name, found := strings.Cut(string(page.body), `"/pages/`)
 	require.True(t, found, "%s", page.body)
 	o["asset"], _, _ = strings.Cut(name, `"`)
@@ -202,7 +202,7 @@ func (w *world) setting(ctx context.Context, t *testing.T, o objects) {
 		Value   json.RawMessage `json:"value"`
 		Version int             `json:"version"`
 	}
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodGet, "/api/admin/settings", nil, &settings)
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodGet, "/api/admin/settings", nil, &settings)
 	for _, s := range settings {
 		if s.Type != "secret" {
 			o["key"], o["setting version"], o["setting value"] = s.Key, strconv.Itoa(s.Version), string(s.Value)

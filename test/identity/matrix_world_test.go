@@ -18,7 +18,7 @@ type objects map[string]string
 
 // world is an installation with a user for each relation, and with objects that one of these users created.
 type world struct {
-	*testenv.Stand
+	*testenv.Installation
 
 	people map[string]*person // by relation
 	tess   *person            // the user that requests add, remove and change
@@ -34,9 +34,9 @@ type world struct {
 }
 
 // build creates users, projects and objects through the API.
-func build(ctx context.Context, t *testing.T, s *testenv.Stand) *world {
+func build(ctx context.Context, t *testing.T, s *testenv.Installation) *world {
 	t.Helper()
-	w := &world{Stand: s, people: map[string]*person{}, spent: map[string]int{}}
+	w := &world{Installation: s, people: map[string]*person{}, spent: map[string]int{}}
 	admin := at(1)
 	admin.name, admin.password = "admin", s.Password.Reveal()
 	admin.login(ctx, t, s)
@@ -70,10 +70,10 @@ func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int
 			ID string `json:"id"`
 		} `json:"user"`
 	}
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users",
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/admin/users",
 		map[string]any{"username": name, "role": role, "password": p.password}, &made)
 	p.id = made.User.ID
-	p.login(ctx, t, w.Stand)
+	p.login(ctx, t, w.Installation)
 	return p
 }
 
@@ -88,9 +88,9 @@ func (w *world) newcomer(ctx context.Context, t *testing.T) {
 		} `json:"user"`
 		Password string `json:"password"`
 	}
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users", map[string]any{"username": p.name, "role": "admin"}, &made)
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/admin/users", map[string]any{"username": p.name, "role": "admin"}, &made)
 	p.id, p.password, w.people[p.name] = made.User.ID, made.Password, p
-	p.login(ctx, t, w.Stand)
+	p.login(ctx, t, w.Installation)
 }
 
 // drawn resets the person's password to a new temporary password.
@@ -99,7 +99,7 @@ func (w *world) drawn(ctx context.Context, t *testing.T, p *person) {
 	var made struct {
 		Password string `json:"password"`
 	}
-	w.people["admin"].do(ctx, t, w.Stand, http.MethodPost, "/api/admin/users/"+p.id+"/reset-password", map[string]any{}, &made)
+	w.people["admin"].do(ctx, t, w.Installation, http.MethodPost, "/api/admin/users/"+p.id+"/reset-password", map[string]any{}, &made)
 	require.NotEmpty(t, made.Password)
 	p.password = made.Password
 }
@@ -112,9 +112,9 @@ func (w *world) projects(ctx context.Context, t *testing.T) {
 		ID string `json:"id"`
 	}
 	var team made
-	admin.do(ctx, t, w.Stand, http.MethodPost, "/api/teams", map[string]any{"key": "crew", "name": "Crew"}, &team)
+	admin.do(ctx, t, w.Installation, http.MethodPost, "/api/teams", map[string]any{"key": "crew", "name": "Crew"}, &team)
 	for name, role := range map[string]string{"lead": "lead", "member": "member", "manager": "member"} {
-		admin.do(ctx, t, w.Stand, http.MethodPut, "/api/teams/"+team.ID+"/members/"+name, map[string]any{"role": role}, nil)
+		admin.do(ctx, t, w.Installation, http.MethodPut, "/api/teams/"+team.ID+"/members/"+name, map[string]any{"role": role}, nil)
 	}
 	w.hidden["team_id"] = team.ID
 	for _, p := range []struct {
@@ -127,14 +127,14 @@ func (w *world) projects(ctx context.Context, t *testing.T) {
 	} {
 		p.body["key"], p.body["name"], p.body["visibility"] = p.key, "The "+p.key, p.visibility
 		var project made
-		manager.do(ctx, t, w.Stand, http.MethodPost, "/api/projects", p.body, &project)
+		manager.do(ctx, t, w.Installation, http.MethodPost, "/api/projects", p.body, &project)
 		p.into["project_id"], p.into["project"] = project.ID, p.key
 		for name, role := range map[string]string{"owner": "editor", "viewer": "viewer", "editor": "editor"} {
-			manager.do(ctx, t, w.Stand, http.MethodPut, "/api/projects/"+project.ID+"/members/"+name, map[string]any{"role": role}, nil)
+			manager.do(ctx, t, w.Installation, http.MethodPut, "/api/projects/"+project.ID+"/members/"+name, map[string]any{"role": role}, nil)
 		}
 	}
 	// manager owns the project but is not in the team.
-	admin.do(ctx, t, w.Stand, http.MethodDelete, "/api/teams/"+team.ID+"/members/manager", nil, nil)
+	admin.do(ctx, t, w.Installation, http.MethodDelete, "/api/teams/"+team.ID+"/members/manager", nil, nil)
 }
 
 const recipe = "custom/custom"
@@ -146,9 +146,9 @@ func (w *world) prepareJob(ctx context.Context, t *testing.T) {
 	var newest struct {
 		Version string `json:"version"`
 	}
-	admin.do(ctx, t, w.Stand, http.MethodGet, "/api/recipes/"+recipe, nil, &newest)
+	admin.do(ctx, t, w.Installation, http.MethodGet, "/api/recipes/"+recipe, nil, &newest)
 	var lock map[string]any
-	admin.do(ctx, t, w.Stand, http.MethodGet, "/api/recipes/"+recipe+"/versions/"+newest.Version+"/lock", nil, &lock)
+	admin.do(ctx, t, w.Installation, http.MethodGet, "/api/recipes/"+recipe+"/versions/"+newest.Version+"/lock", nil, &lock)
 	raw, err := json.Marshal(map[string]any{"api": "service/v1", "spec": map[string]any{
 		"name": "<unique>", "project": "<project>",
 		"source":    map[string]any{"command": []string{"sh", "-c", "<command>"}},

@@ -37,7 +37,7 @@ func tool(ctx context.Context, t *testing.T, script string, args ...string) stri
 
 // registered inserts the client into the installation's database, because the API has no route that
 // registers one.
-func registered(ctx context.Context, t *testing.T, s *testenv.Stand) {
+func registered(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
@@ -59,7 +59,7 @@ func registered(ctx context.Context, t *testing.T, s *testenv.Stand) {
 }
 
 // signedIn returns the access token of the installation's admin.
-func signedIn(ctx context.Context, t *testing.T, s *testenv.Stand) string {
+func signedIn(ctx context.Context, t *testing.T, s *testenv.Installation) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"username": "admin", "password": s.Password.Reveal()})
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ type walked struct {
 }
 
 // walk runs the strict OAuth client.
-func walk(ctx context.Context, t *testing.T, s *testenv.Stand, person string) walked {
+func walk(ctx context.Context, t *testing.T, s *testenv.Installation, person string) walked {
 	t.Helper()
 	folder := filepath.Join(testenv.Root(t), "test", "identity", "oauth4webapi")
 	task, err := json.Marshal(map[string]string{
@@ -134,7 +134,7 @@ func TestAuthorizationServer(t *testing.T) {
 
 // strictClient runs oauth4webapi, which checks every response against the RFCs. It uses discovery, the
 // device flow with OAuth forms, and the code flow with refresh and revocation.
-func strictClient(ctx context.Context, t *testing.T, s *testenv.Stand, person string) {
+func strictClient(ctx context.Context, t *testing.T, s *testenv.Installation, person string) {
 	t.Helper()
 	w := walk(ctx, t, s, person)
 	require.Equal(t, s.URL+"/api/mcp", w.Resource)

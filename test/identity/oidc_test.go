@@ -18,8 +18,8 @@ func oidcGroups(groups ...string) map[string]any {
 	return map[string]any{"groups": groups}
 }
 
-// oidcStand starts a provider and an installation whose users sign in with it.
-func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
+// startWithOIDC starts a provider and an installation whose users sign in with it.
+func startWithOIDC(t *testing.T) (*oidcprovider.Provider, *testenv.Installation) {
 	t.Helper()
 	p := oidcprovider.New(t)
 	ann := oidcGroups("admins")
@@ -33,7 +33,7 @@ func oidcStand(t *testing.T) (*oidcprovider.Provider, *testenv.Stand) {
 // TestOIDC_signIn tests the sign-in with a real provider.
 func TestOIDC_signIn(t *testing.T) {
 	t.Parallel()
-	p, s := oidcStand(t)
+	p, s := startWithOIDC(t)
 	ann, bob := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
 	t.Run("password login is off", func(t *testing.T) {
 		a := ann.do(http.MethodGet, "/api/auth/config", "")
@@ -102,20 +102,20 @@ func TestOIDC_signIn(t *testing.T) {
 // must fail.
 func TestOIDC_callbackValidOnceInOneBrowser(t *testing.T) {
 	t.Parallel()
-	_, s := oidcStand(t)
+	_, s := startWithOIDC(t)
 	ann, eve := newOIDCBrowser(t, s.URL), newOIDCBrowser(t, s.URL)
 	ann.signIn("ann")
 	require.Equal(t, http.StatusUnauthorized, ann.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only once")
 	eve.visit("deny")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodGet, ann.callback, "").status, "the callback must be valid only in its browser")
 	require.Equal(t, http.StatusUnauthorized, eve.do(http.MethodPost, "/api/auth/refresh", "").status)
-	oidcBegins(t, s)
+	requireOIDCStart(t, s)
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "the limit must not affect a signed-in user")
 }
 
-// oidcBegins starts sign-ins without finishing them, until the address has reached its limit of 60 per
+// requireOIDCStart starts sign-ins without finishing them, until the address has reached its limit of 60 per
 // minute.
-func oidcBegins(t *testing.T, s *testenv.Stand) {
+func requireOIDCStart(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	stranger := newOIDCBrowser(t, s.URL)
 	for n := 0; ; n++ {
@@ -148,7 +148,7 @@ func TestOIDC_providerDown(t *testing.T) {
 	require.Equal(t, http.StatusOK, ann.do(http.MethodGet, "/healthz", "").status)
 	p.Again()
 	p.Knows(oidcprovider.People{"ann": oidcGroups("admins")})
-	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, testenv.Patience, oidcAgain)
+	require.Eventually(t, func() bool { return ann.visit("ann").status == http.StatusSeeOther }, testenv.StageTimeout, oidcAgain)
 	p.Stop()
 	require.Equal(t, http.StatusOK, ann.do(http.MethodPost, "/api/auth/refresh", "").status, "a session must work without the provider")
 	p.Again()

@@ -36,7 +36,7 @@ func (w *wire) access(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	admin := at(1)
 	admin.name, admin.password = "admin", w.Password.Reveal()
-	admin.login(ctx, t, w.Stand)
+	admin.login(ctx, t, w.Installation)
 	return admin.token
 }
 

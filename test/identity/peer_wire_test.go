@@ -21,7 +21,7 @@ import (
 
 // wire is an installation with one process per service, as seen from the network between the services.
 type wire struct {
-	*testenv.Stand
+	*testenv.Installation
 
 	ca    *pki.CA
 	ports map[string]string // addresses of the services; "node" is the listener for agents
@@ -29,11 +29,11 @@ type wire struct {
 }
 
 // tap reads the installation's CA and the addresses of its services.
-func tap(t *testing.T, s *testenv.Stand) *wire {
+func tap(t *testing.T, s *testenv.Installation) *wire {
 	t.Helper()
 	ca, err := pki.LoadCA(filepath.Join(s.Dir, "etc", "signalbox", "ca"))
 	require.NoError(t, err)
-	w := &wire{Stand: s, ca: ca, ports: map[string]string{"node": s.Processes["jobs"].Setting("SERVICE_JOBS_AGENT_LISTEN")}}
+	w := &wire{Installation: s, ca: ca, ports: map[string]string{"node": s.Processes["jobs"].Setting("SERVICE_JOBS_AGENT_LISTEN")}}
 	for pair := range strings.SplitSeq(s.Processes["gateway"].Setting("SERVICE_PEERS"), ",") {
 		name, addr, _ := strings.Cut(pair, "=")
 		w.ports[name] = addr

@@ -73,7 +73,7 @@ func persist(ctx context.Context, c *caller, cookie string) response {
 }
 
 // signInMany creates sessions, each from its own address.
-func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
+func signInMany(t *testing.T, s *testenv.Installation, c *caller, n int) []*browser {
 	t.Helper()
 	browsers := make([]*browser, n)
 	for i := range browsers {
@@ -85,7 +85,7 @@ func signInMany(t *testing.T, s *testenv.Stand, c *caller, n int) []*browser {
 
 // oneSuccessor refreshes many sessions, each from twenty tabs, while auth is killed. It then sends the used
 // tokens again.
-func oneSuccessor(t *testing.T, s *testenv.Stand) {
+func oneSuccessor(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	c := from(t, s.URL, "")
 	db := database(t, s)
@@ -149,7 +149,7 @@ func judge(t *testing.T, db *pgx.Conn, browsers []*browser) {
 
 // replay kills auth again and sends used tokens after the grace period. Each must be rejected and must
 // revoke all tokens of its session.
-func replay(t *testing.T, s *testenv.Stand, c *caller, db *pgx.Conn, browsers []*browser) {
+func replay(t *testing.T, s *testenv.Installation, c *caller, db *pgx.Conn, browsers []*browser) {
 	t.Helper()
 	s.Processes["auth"].Kill()
 	// Set used_at to an earlier time instead of waiting for the end of the grace period.

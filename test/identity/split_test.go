@@ -25,7 +25,7 @@ func TestSignIn_splitServices(t *testing.T) {
 }
 
 // database connects to auth's database as the admin of the database server.
-func database(t *testing.T, s *testenv.Stand) *pgx.Conn {
+func database(t *testing.T, s *testenv.Installation) *pgx.Conn {
 	t.Helper()
 	raw, err := os.ReadFile(s.AdminURL())
 	require.NoError(t, err)

@@ -30,19 +30,19 @@ func TestProjectVisibility_coversContents(t *testing.T) {
 	}
 	w.seenByItsMembers(ctx, t)
 	for _, id := range made {
-		require.Equal(t, http.StatusNotFound, w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets/"+id, "").status)
+		require.Equal(t, http.StatusNotFound, w.people["stranger"].call(ctx, t, w.Installation, http.MethodGet, "/api/datasets/"+id, "").status)
 	}
 	ends = w.followed(ctx, t, "viewer")
-	w.people["manager"].do(ctx, t, w.Stand, http.MethodDelete, "/api/projects/"+w.open["project_id"]+"/members/viewer", nil, nil)
+	w.people["manager"].do(ctx, t, w.Installation, http.MethodDelete, "/api/projects/"+w.open["project_id"]+"/members/viewer", nil, nil)
 	for path, end := range ends {
 		// The stream ends as if the connection had broken. A client that reconnects receives 404.
 		assert.NotContains(t, <-end, "event: e", path)
-		assert.Equal(t, http.StatusNotFound, w.people["viewer"].call(ctx, t, w.Stand, http.MethodGet, path, "").status, path)
+		assert.Equal(t, http.StatusNotFound, w.people["viewer"].call(ctx, t, w.Installation, http.MethodGet, path, "").status, path)
 	}
 	w.opens(ctx, t, "all")
 	w.seenByAll(ctx, t)
 	for _, id := range made {
-		require.Equal(t, http.StatusOK, w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets/"+id, "").status)
+		require.Equal(t, http.StatusOK, w.people["stranger"].call(ctx, t, w.Installation, http.MethodGet, "/api/datasets/"+id, "").status)
 	}
 }
 
@@ -72,7 +72,7 @@ func (w *world) opens(ctx context.Context, t *testing.T, visibility string) {
 	var p struct {
 		Visibility string `json:"visibility"`
 	}
-	w.people["manager"].do(ctx, t, w.Stand, http.MethodPatch, "/api/projects/"+w.open["project_id"], map[string]any{"visibility": visibility}, &p)
+	w.people["manager"].do(ctx, t, w.Installation, http.MethodPatch, "/api/projects/"+w.open["project_id"], map[string]any{"visibility": visibility}, &p)
 	require.Equal(t, visibility, p.Visibility)
 }
 
@@ -86,11 +86,11 @@ func (w *world) seenByAll(ctx context.Context, t *testing.T) {
 func (w *world) sees(ctx context.Context, t *testing.T, who string) {
 	t.Helper()
 	for path, name := range single() {
-		a := w.people[who].call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
+		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
 		assert.Equal(t, http.StatusOK, a.status, "%s: %s: %s", who, path, a.body)
 	}
 	for path, name := range lists() {
-		a := w.people[who].call(ctx, t, w.Stand, http.MethodGet, path, "")
+		a := w.people[who].call(ctx, t, w.Installation, http.MethodGet, path, "")
 		assert.Equal(t, http.StatusOK, a.status, "%s: %s", who, path)
 		assert.Contains(t, string(a.body), w.open[name], "%s: %s", who, path)
 	}
@@ -103,14 +103,14 @@ func (w *world) seenByItsMembers(ctx context.Context, t *testing.T) {
 	w.sees(ctx, t, "viewer")
 	stranger := w.people["stranger"]
 	for path, name := range single() {
-		hidden := stranger.call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
+		hidden := stranger.call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", w.open[name]), "")
 		assert.Equal(t, http.StatusNotFound, hidden.status, path)
 		none := absent(name, w.open[name])
-		nothing := stranger.call(ctx, t, w.Stand, http.MethodGet, strings.ReplaceAll(path, "<it>", none), "")
+		nothing := stranger.call(ctx, t, w.Installation, http.MethodGet, strings.ReplaceAll(path, "<it>", none), "")
 		assert.Equal(t, plain(nothing, none), plain(hidden, w.open[name]), path)
 	}
 	for path, name := range lists() {
-		a := stranger.call(ctx, t, w.Stand, http.MethodGet, path, "")
+		a := stranger.call(ctx, t, w.Installation, http.MethodGet, path, "")
 		assert.Equal(t, http.StatusOK, a.status, path)
 		assert.NotContains(t, string(a.body), w.open[name], path)
 	}
@@ -159,7 +159,7 @@ func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string
 			for n := range each {
 				body := fmt.Sprintf(`{"name": "meanwhile-%d-%d", "project": %q}`, m, n, w.open["project"])
 				began <- struct{}{}
-				a := editor.call(ctx, t, w.Stand, http.MethodPost, "/api/datasets", body)
+				a := editor.call(ctx, t, w.Installation, http.MethodPost, "/api/datasets", body)
 				var made struct {
 					ID string `json:"id"`
 				}
@@ -176,7 +176,7 @@ func (w *world) whileItIsHidden(ctx context.Context, t *testing.T) (ids []string
 	<-began
 	w.opens(ctx, t, "team")
 	// From now on, datasets that are still being created must be hidden as well.
-	stranger := w.people["stranger"].call(ctx, t, w.Stand, http.MethodGet, "/api/datasets", "")
+	stranger := w.people["stranger"].call(ctx, t, w.Installation, http.MethodGet, "/api/datasets", "")
 	require.NotContains(t, string(stranger.body), "meanwhile-")
 	wg.Wait()
 	require.Len(t, ids, makers*each)

@@ -18,7 +18,7 @@ import (
 )
 
 // waitingJob submits a job and returns its id.
-func waitingJob(t *testing.T, s *testenv.Stand, admin string) string {
+func waitingJob(t *testing.T, s *testenv.Installation, admin string) string {
 	t.Helper()
 	var newest struct{ Version string }
 	do(t, s.URL, admin, http.MethodGet, "/api/recipes/custom/custom", "").into(t, &newest)
@@ -43,7 +43,7 @@ type held struct {
 	rest string
 }
 
-func hold(t *testing.T, s *testenv.Stand) held {
+func hold(t *testing.T, s *testenv.Installation) held {
 	t.Helper()
 	body := `{"username": "admin", "password": "` + s.Password.Reveal() + `"}`
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -76,7 +76,7 @@ func (h held) finish(t *testing.T) response {
 }
 
 // draining stops the process that serves the API during a request and a stream, as a service manager would.
-func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
+func draining(t *testing.T, s *testenv.Installation, shape, _ string) {
 	t.Helper()
 	admin := signIn(t, s)
 	job := waitingJob(t, s, admin)
@@ -97,7 +97,7 @@ func draining(t *testing.T, s *testenv.Stand, shape, _ string) {
 	require.Eventually(t, func() bool {
 		a, err := ask(t.Context(), s.URL, admin, http.MethodGet, "/api/projects", "")
 		return err == nil && a.status == http.StatusServiceUnavailable && a.code(t) == "draining"
-	}, testenv.Patience, time.Millisecond)
+	}, testenv.StageTimeout, time.Millisecond)
 	require.Equal(t, http.StatusOK, do(t, s.URL, "", http.MethodGet, "/healthz", "").status)
 	require.Equal(t, http.StatusOK, do(t, s.URL, "", http.MethodGet, "/api/version", "").status)
 	for _, path := range []string{"/inference/dep_00000000000000000000000000/v1/models", "/api/ingest/watermark", "/api/jobs", "/login"} {

@@ -19,7 +19,7 @@ import (
 
 // TestEdge tests an installation from outside. The last test stops the installation.
 func TestEdge(t *testing.T) {
-	for shape, start := range testenv.DrawnShapes(t) {
+	for shape, start := range testenv.DrawnKinds(t) {
 		t.Run(shape, func(t *testing.T) {
 			s := start(t, testenv.Options{})
 			admin := signIn(t, s)
@@ -80,7 +80,7 @@ func do(t testing.TB, base, token, method, path, body string) response {
 	return a
 }
 
-func signIn(t testing.TB, s *testenv.Stand) string {
+func signIn(t testing.TB, s *testenv.Installation) string {
 	t.Helper()
 	return logIn(t, s.URL, "admin", s.Password.Reveal())
 }
@@ -97,7 +97,7 @@ func logIn(t testing.TB, base, username, password string) string {
 }
 
 // member creates an operator, sets the operator's password and returns an access token.
-func member(t testing.TB, s *testenv.Stand, admin string) string {
+func member(t testing.TB, s *testenv.Installation, admin string) string {
 	t.Helper()
 	const own = "an operator's own words"
 	made := do(t, s.URL, admin, http.MethodPost, "/api/admin/users", `{"username": "olga", "role": "operator"}`)

@@ -167,7 +167,7 @@ func ruled() []string { return []string{"signalbox.jobs.v1.HardwareService/PutHa
 // everyCall makes each call of the route table over REST and over gRPC: without a token, without the
 // required role, with malformed ids and with ids that do not exist. Status, detail and fields of the errors
 // must be the same.
-func everyCall(t *testing.T, s *testenv.Stand, admin, operator string) {
+func everyCall(t *testing.T, s *testenv.Installation, admin, operator string) {
 	t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(s.URL, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)

@@ -26,17 +26,17 @@ func set(t testing.TB, base, token, mode string) {
 
 // edges returns the URLs that serve the API. If each service has its own process, it first adds a second
 // gateway with a second instance of auth.
-func edges(t *testing.T, s *testenv.Stand, shape string) []string {
+func edges(t *testing.T, s *testenv.Installation, shape string) []string {
 	t.Helper()
 	if shape == "single" {
 		return []string{s.URL}
 	}
-	auth, gateway := s.Elsewhere(), s.Elsewhere()
+	auth, gateway := s.FreeAddress(), s.FreeAddress()
 	_, first, _ := strings.Cut(","+s.Processes["gateway"].Setting("SERVICE_PEERS"), ",auth=")
 	first, _, _ = strings.Cut(first, ",")
 	peers := strings.Replace(s.Processes["gateway"].Setting("SERVICE_PEERS"), "auth="+first, "auth="+auth, 1)
-	s.Twin("auth", "auth-two", map[string]string{"SERVICE_AUTH_LISTEN": auth})
-	s.Twin("gateway", "gateway-two", map[string]string{"SERVICE_LISTEN": gateway, "SERVICE_PEERS": peers})
+	s.StartReplica("auth", "auth-two", map[string]string{"SERVICE_AUTH_LISTEN": auth})
+	s.StartReplica("gateway", "gateway-two", map[string]string{"SERVICE_LISTEN": gateway, "SERVICE_PEERS": peers})
 	for _, addr := range []string{auth, gateway} {
 		require.Eventually(t, func() bool {
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
@@ -44,13 +44,13 @@ func edges(t *testing.T, s *testenv.Stand, shape string) []string {
 				_ = conn.Close()
 			}
 			return err == nil
-		}, testenv.Patience, 20*time.Millisecond)
+		}, testenv.StageTimeout, 20*time.Millisecond)
 	}
 	two := "http://" + gateway
 	require.Eventually(t, func() bool {
 		a, err := ask(t.Context(), two, "", http.MethodGet, "/api/auth/config", "")
 		return err == nil && a.status == http.StatusOK
-	}, testenv.Patience, 20*time.Millisecond)
+	}, testenv.StageTimeout, 20*time.Millisecond)
 	return []string{s.URL, two}
 }
 
@@ -63,7 +63,7 @@ func closed(t testing.TB, base, token, path string) {
 	require.Equal(t, "60", a.header.Get("Retry-After"))
 }
 
-func maintenance(t *testing.T, s *testenv.Stand, shape, admin string) {
+func maintenance(t *testing.T, s *testenv.Installation, shape, admin string) {
 	t.Helper()
 	bases := edges(t, s, shape)
 	for i := range 20 {
@@ -96,7 +96,7 @@ func maintenance(t *testing.T, s *testenv.Stand, shape, admin string) {
 
 // authAway kills all instances of auth. Routes that maintenance closed must stay closed, and the other
 // routes must stay open.
-func authAway(t *testing.T, s *testenv.Stand, admin string, bases []string) {
+func authAway(t *testing.T, s *testenv.Installation, admin string, bases []string) {
 	t.Helper()
 	for _, name := range []string{"auth", "auth-two"} {
 		s.Processes[name].Kill()
@@ -121,6 +121,6 @@ func authAway(t *testing.T, s *testenv.Stand, admin string, bases []string) {
 		require.Eventually(t, func() bool {
 			a, err := ask(t.Context(), base, "", http.MethodGet, "/api/auth/config", "")
 			return err == nil && a.status == http.StatusOK
-		}, testenv.Patience, 20*time.Millisecond)
+		}, testenv.StageTimeout, 20*time.Millisecond)
 	}
 }

@@ -47,7 +47,7 @@ func TestShown_findsExamples(t *testing.T) {
 }
 
 // examples runs all commands of docs/reference/grpc.md with the pinned buf.
-func examples(t *testing.T, s *testenv.Stand, admin string) {
+func examples(t *testing.T, s *testenv.Installation, admin string) {
 	t.Helper()
 	root := testenv.Root(t)
 	built, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "tools", "buf.sh")).Output()

@@ -53,7 +53,7 @@ func (h *installation) catalog(ctx context.Context, t *testing.T) {
 	t.Helper()
 	refs := map[string]string{}
 	for _, split := range []string{"train", "held"} {
-		l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-" + split}
+		l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.StageTimeout, Name: h.loop.Name + "-" + split}
 		pushed, err := l.PushDataset(ctx, "v1", "a.jsonl", []byte(`{"question": "to be `+split+`"}`+"\n"))
 		require.NoError(t, err)
 		refs[split], refs["dataset"] = pushed.Ref, pushed.ID
@@ -148,7 +148,7 @@ func (h *installation) served(ctx context.Context, t *testing.T) {
 // deployed calls every route that changes a deployment.
 func (h *installation) deployed(ctx context.Context, t *testing.T, model string) {
 	t.Helper()
-	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-kept"}
+	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.StageTimeout, Name: h.loop.Name + "-kept"}
 	of, serving := e2eflow.ModelVersion{ModelID: model, Version: 1}, map[string]any{"engine": "command", "command": fixtures.Engine()}
 	require.NoError(t, l.Deploy(ctx, l.Name, of, serving))
 	at := "/api/model-deployments/" + l.Deployment.ID

@@ -52,7 +52,7 @@ func TestInstallation_leaksNoCredentials(t *testing.T) {
 	require.Contains(t, string(seen), "--data", "the arguments of signalboxd must be recorded")
 	require.Greater(t, strings.Count(string(seen), "\n"), 5, "the arguments of the training and of the engine must be recorded")
 	require.Empty(t, h.hoard.search("the arguments", seen))
-	_, ended := s.Processes["signalboxd"].Stop(testenv.Patience) // flushes the remaining spans
+	_, ended := s.Processes["signalboxd"].Stop(testenv.StageTimeout) // flushes the remaining spans
 	require.True(t, ended)
 	spans, n := traces.held()
 	require.Greater(t, n, leastSpans)
@@ -68,7 +68,7 @@ func TestInstallation_leaksNoCredentials(t *testing.T) {
 // and rolls back.
 func plantRow(ctx context.Context, t *testing.T, h *installation) {
 	t.Helper()
-	conn := connect(ctx, t, h.Stand)
+	conn := connect(ctx, t, h.Installation)
 	token := h.loop.Token.Reveal()
 	for name, planted := range map[string]string{
 		"plain": token, "base64": base64.StdEncoding.EncodeToString([]byte("Bearer " + token)), "hex": hex.EncodeToString([]byte(token)),

@@ -22,7 +22,7 @@ import (
 )
 
 // admin returns the URL of signalboxd's database for the superuser.
-func admin(t *testing.T, s *testenv.Stand) string {
+func admin(t *testing.T, s *testenv.Installation) string {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "data", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, "password"))
@@ -40,7 +40,7 @@ func admin(t *testing.T, s *testenv.Stand) string {
 }
 
 // connect connects to the database as the superuser.
-func connect(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
+func connect(ctx context.Context, t *testing.T, s *testenv.Installation) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, admin(t, s))
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func connect(ctx context.Context, t *testing.T, s *testenv.Stand) *pgx.Conn {
 
 // dump returns the content of the database: every row of every table in text and in binary format, and the
 // output of pg_dump if it is installed.
-func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) []byte {
+func dump(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) []byte {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT nspname, relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
 		WHERE relkind = 'r' AND nspname NOT IN ('pg_catalog', 'information_schema')`)
@@ -76,7 +76,7 @@ func dump(ctx context.Context, t *testing.T, s *testenv.Stand, conn *pgx.Conn) [
 
 // pgDump returns the output of pg_dump, which is in the same folder as the server in a full Postgres
 // installation.
-func pgDump(ctx context.Context, t *testing.T, s *testenv.Stand) []byte {
+func pgDump(ctx context.Context, t *testing.T, s *testenv.Installation) []byte {
 	t.Helper()
 	bin, err := local.Find("", filepath.Join(testenv.Root(t), ".cache", "postgres"))
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func pgDump(ctx context.Context, t *testing.T, s *testenv.Stand) []byte {
 }
 
 // logs returns the logs of all processes of the installation, including the database server.
-func logs(t *testing.T, s *testenv.Stand) []byte {
+func logs(t *testing.T, s *testenv.Installation) []byte {
 	t.Helper()
 	var all bytes.Buffer
 	for _, p := range s.Processes {
@@ -153,7 +153,7 @@ func watchArguments(t *testing.T, dir string) *watch {
 
 // look records the arguments of all processes that belong to the installation.
 func (w *watch) look() {
-	for _, pid := range testenv.Left(w.dir) {
+	for _, pid := range testenv.LeftProcesses(w.dir) {
 		raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if err != nil || len(raw) == 0 {
 			continue // the process has ended

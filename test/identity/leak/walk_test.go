@@ -27,7 +27,7 @@ import (
 
 // installation is an installation whose clients record all calls and credentials with a hook.
 type installation struct {
-	*testenv.Stand
+	*testenv.Installation
 
 	hoard  *hoard
 	calls  *calls
@@ -41,12 +41,12 @@ type installation struct {
 	artifact string
 }
 
-func open(ctx context.Context, t *testing.T, s *testenv.Stand) *installation {
+func open(ctx context.Context, t *testing.T, s *testenv.Installation) *installation {
 	t.Helper()
-	h := &installation{Stand: s, hoard: &hoard{}, calls: &calls{}}
+	h := &installation{Installation: s, hoard: &hoard{}, calls: &calls{}}
 	h.hook = newHook(h.hoard, h.calls, 1)
 	h.hoard.add("first password", s.Password.Reveal())
-	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "walk-" + draw(t), Timeout: testenv.Patience}
+	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "leak-" + draw(t), Timeout: testenv.StageTimeout}
 	var in struct{ Token string }
 	require.NoError(t, h.loop.Client.Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": s.Password.Reveal()}, &in), s.Tail())
 	h.token, h.admin = in.Token, h.loop.Client.With(secret.New(in.Token))
@@ -144,9 +144,9 @@ func (h *installation) device(ctx context.Context, t *testing.T) {
 // ingest runs a command that writes the token of its run to a file.
 func (h *installation) ingest(ctx context.Context, t *testing.T) {
 	t.Helper()
-	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.Patience, Name: h.loop.Name + "-own"}
+	l := &e2eflow.Loop{Client: h.admin, Clock: clock.Real(), Timeout: testenv.StageTimeout, Name: h.loop.Name + "-own"}
 	const name = "given-away"
-	spec := testenv.Command(ctx, h.Stand, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
+	spec := testenv.Command(ctx, h.Installation, l, "sh", "-c", `printf %s "$SERVICE_JOB_TOKEN" > "$SERVICE_JOB_WORKDIR/`+name+`.new" &&
 		mv "$SERVICE_JOB_WORKDIR/`+name+`.new" "$SERVICE_JOB_WORKDIR/`+name+`"; exec sleep 600`)
 	within, ok := spec["spec"].(map[string]any)
 	require.True(t, ok)

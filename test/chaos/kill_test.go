@@ -12,25 +12,25 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// sign describes how others notice that a process is down. A request to it fails. If another process has a
+// symptom describes how others notice that a process is down. A request to it fails. If another process has a
 // connection to it, that process logs a message when the connection breaks.
-type sign struct {
+type symptom struct {
 	route string // a GET route that the killed process serves
 	log   string // the process that logs the message line
 	line  string
 }
 
 // path returns the path of the route, with ids that do not exist.
-func (s sign) path() string {
+func (s symptom) path() string {
 	const none = "_00000000000000000000000000"
 	return strings.NewReplacer("{id}", "run"+none, "{deployment_id}", "dep"+none).Replace(s.route)
 }
 
-// signs returns the sign of each process. The gateway and signalboxd need none in the log: if they are
+// symptoms returns the symptom of each process. The gateway and signalboxd need none in the log: if they are
 // down, every request fails.
-func signs() map[string]sign {
+func symptoms() map[string]symptom {
 	const lineLost = "connection to the control plane lost"
-	return map[string]sign{
+	return map[string]symptom{
 		"auth":       {route: "/api/auth/me"},
 		"jobs":       {route: "/api/jobs", log: "agent", line: lineLost},
 		"ingest":     {route: "/api/runs/{id}/metrics", log: "gateway", line: "service cannot be reached"},
@@ -42,39 +42,39 @@ func signs() map[string]sign {
 	}
 }
 
-// strike kills the row's process and then calls release. It restarts the process at once or, if row.away is
+// killProcess kills the row's process and then calls release. It restarts the process at once or, if row.late is
 // set, after others have noticed that the process is down.
-func strike(ctx context.Context, t *testing.T, s *testenv.Stand, r row, l *e2eflow.Loop, release func()) {
+func killProcess(ctx context.Context, t *testing.T, s *testenv.Installation, r row, l *e2eflow.Loop, release func()) {
 	t.Helper()
-	seen := sign{}
+	seen := symptom{}
 	before := 0
-	if r.away {
-		seen = signs()[r.victim]
+	if r.late {
+		seen = symptoms()[r.process]
 		require.NotEmpty(t, seen)
 	}
 	if seen.log != "" {
 		before = len(s.Processes[seen.log].Log())
 	}
-	s.Processes[r.victim].Kill()
+	s.Processes[r.process].Kill()
 	release()
 	if seen.route != "" {
-		s.Until(ctx, "a call fails in the absence of "+r.victim, func() bool { return meets(ctx, l, seen.path()) })
+		s.Until(ctx, "a call fails in the absence of "+r.process, func() bool { return requestFails(ctx, l, seen.path()) })
 	}
 	if seen.log != "" {
-		s.Until(ctx, seen.log+" notices the absence of "+r.victim, func() bool {
+		s.Until(ctx, seen.log+" notices the absence of "+r.process, func() bool {
 			return strings.Contains(s.Processes[seen.log].Log()[before:], seen.line)
 		})
 	}
-	if r.victim == "signalboxd" {
+	if r.process == "signalboxd" {
 		s.StartSingle()
 		return
 	}
-	s.Processes[r.victim].Start()
+	s.Processes[r.process].Start()
 }
 
-// meets reports whether a request fails as it does while a process is down: without a response, or with
+// requestFails reports whether a request fails as it does while a process is down: without a response, or with
 // status 502, 503 or 504.
-func meets(ctx context.Context, l *e2eflow.Loop, path string) bool {
+func requestFails(ctx context.Context, l *e2eflow.Loop, path string) bool {
 	a, err := l.Client.Call(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return ctx.Err() == nil

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Twin starts another process with the program and settings of the process of, except for some changed
+// StartReplica starts another process with the program and settings of the process of, except for some changed
 // settings. It represents a second instance on the same host.
-func (s *Stand) Twin(of, name string, settings map[string]string) *Process {
+func (s *Installation) StartReplica(of, name string, settings map[string]string) *Process {
 	s.T.Helper()
 	require.NotContains(s.T, s.Processes, name)
 	like := s.Processes[of]
@@ -38,7 +38,7 @@ func (p *Process) Setting(name string) string {
 
 // AdminURL returns the path of the file with the admin URL of the database server. The file exists only if
 // each service has its own process.
-func (s *Stand) AdminURL() string { return filepath.Join(s.Dir, "admin-url") }
+func (s *Installation) AdminURL() string { return filepath.Join(s.Dir, "admin-url") }
 
 // Run replaces the program of the process. It takes effect at the next start.
 func (p *Process) Run(program string) { p.argv[0] = program }

@@ -29,8 +29,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// Stand is a running installation.
-type Stand struct {
+// Installation is a running installation.
+type Installation struct {
 	T        testing.TB
 	URL      string
 	Password secret.String
@@ -54,25 +54,25 @@ type Options struct {
 	OwnEnvironments bool
 }
 
-// Start starts an installation of one shape.
-type Start func(t testing.TB, o Options) *Stand
+// Start starts an installation of one kind.
+type Start func(t testing.TB, o Options) *Installation
 
-// Shapes returns the two ways to start an installation.
-func Shapes() map[string]Start { return map[string]Start{"single": Single, "split": Split} }
+// Kinds returns the kinds of installation: a single process, or one process per service.
+func Kinds() map[string]Start { return map[string]Start{"single": Single, "split": Split} }
 
-// DrawnShapes returns the shapes that this run of the test covers. `make test` covers one, which the seed selects;
+// DrawnKinds returns the kinds that this run of the test covers. `make test` covers one, which the seed selects;
 // `make test-long` covers both.
-func DrawnShapes(t testing.TB) map[string]Start {
+func DrawnKinds(t testing.TB) map[string]Start {
 	t.Helper()
-	all, drawn := Shapes(), map[string]Start{}
+	all, drawn := Kinds(), map[string]Start{}
 	for _, name := range draw.Some(draw.New(t), 1, slices.Sorted(maps.Keys(all))) {
 		drawn[name] = all[name]
 	}
 	return drawn
 }
 
-// Patience is the time limit for one stage of a test, such as a training, on a busy machine.
-const Patience = 3 * time.Minute
+// StageTimeout is the time limit for one stage of a test, such as a training, on a busy machine.
+const StageTimeout = 3 * time.Minute
 
 // Root returns the top folder of the repository.
 func Root(t testing.TB) string {
@@ -118,27 +118,25 @@ func withUV(t testing.TB) string {
 }
 
 // Loop returns a Loop with a unique name that is signed in as admin. A Loop trains, deploys and queries a model.
-func (s *Stand) Loop(ctx context.Context) *e2eflow.Loop {
+func (s *Installation) Loop(ctx context.Context) *e2eflow.Loop {
 	s.T.Helper()
 	var raw [4]byte
 	_, err := rand.Read(raw[:])
 	require.NoError(s.T, err)
 	l := &e2eflow.Loop{
-		Client: client.New(s.URL, nil), Clock: clock.Real(), Name: "walk-" + hex.EncodeToString(raw[:]), Timeout: Patience,
+		Client: client.New(s.URL, nil), Clock: clock.Real(), Name: "e2e-" + hex.EncodeToString(raw[:]), Timeout: StageTimeout,
 	}
 	require.NoError(s.T, l.Login(ctx, "admin", s.Password), s.Tail())
 	return l
 }
 
 // Tail returns the end of each process's log, for failure messages.
-func (s *Stand) Tail() string {
-	out := ""
-	var outSb109 strings.Builder
+func (s *Installation) Tail() string {
+	var out strings.Builder
 	for _, name := range s.Order {
-		outSb109.WriteString("\n--- " + name + "\n" + s.Processes[name].Tail())
+		out.WriteString("\n--- " + name + "\n" + s.Processes[name].Tail())
 	}
-	out += outSb109.String()
-	return out
+	return out.String()
 }
 
 // freePorts returns n free ports.
@@ -173,7 +171,7 @@ func folder(t testing.TB, o Options) string {
 func Folder(t testing.TB) string {
 	t.Helper()
 	base := pgtest.TempDir()
-	if os.Geteuid() == 0 && !open(base) {
+	if os.Geteuid() == 0 && !accessible(base) {
 		base = "/tmp" // users of the host must be able to pass through this folder
 	}
 	dir, err := os.MkdirTemp(base, "sb")

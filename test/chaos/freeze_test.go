@@ -19,7 +19,7 @@ import (
 
 // freeze stops the process group of a process and waits until the process is stopped. ok is false if the
 // process had already ended. thaw lets the group continue.
-func freeze(ctx context.Context, t *testing.T, s *testenv.Stand, pid int) (thaw func(), ok bool) {
+func freeze(ctx context.Context, t *testing.T, s *testenv.Installation, pid int) (thaw func(), ok bool) {
 	t.Helper()
 	group, err := syscall.Getpgid(pid)
 	if err != nil || syscall.Kill(-group, syscall.SIGSTOP) != nil {
@@ -58,14 +58,14 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(string(raw), "\x00", " ")
 }
 
-// holdBuild freezes the installer while it installs packages into an environment that is not yet complete.
-func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()) {
+// freezeBuild freezes the installer while it installs packages into an environment that is not yet complete.
+func freezeBuild(ctx context.Context, t *testing.T, s *testenv.Installation) (thaw func()) {
 	t.Helper()
 	s.Until(ctx, "an environment is being filled", func() bool {
 		halves, err := filepath.Glob(filepath.Join(s.Environments, "*.build-*", "venv"))
 		require.NoError(t, err)
 		for _, half := range halves {
-			for _, pid := range testenv.Left(half) {
+			for _, pid := range testenv.LeftProcesses(half) {
 				if !strings.Contains(commandLine(pid), " install ") {
 					continue
 				}
@@ -83,7 +83,7 @@ func holdBuild(ctx context.Context, t *testing.T, s *testenv.Stand) (thaw func()
 }
 
 // work returns the folder of the work whose assignment contains text, or "" if there is none.
-func work(t *testing.T, s *testenv.Stand, text string) string {
+func work(t *testing.T, s *testenv.Installation, text string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.AgentDir(), "works", "*", "assignment.json"))
 	require.NoError(t, err)
@@ -95,9 +95,9 @@ func work(t *testing.T, s *testenv.Stand, text string) string {
 	return ""
 }
 
-// holdWork freezes the process of the work whose assignment contains text. It waits until the command line
+// freezeWork freezes the process of the work whose assignment contains text. It waits until the command line
 // of the process contains program, and returns the process id.
-func holdWork(ctx context.Context, t *testing.T, s *testenv.Stand, text, run, program string) (pid int, thaw func()) {
+func freezeWork(ctx context.Context, t *testing.T, s *testenv.Installation, text, run, program string) (pid int, thaw func()) {
 	t.Helper()
 	s.Until(ctx, program+" runs", func() bool {
 		dir := work(t, s, text)
