@@ -52,8 +52,8 @@ func TestSingleProcess_killed(t *testing.T) {
 	}
 }
 
-// buildsEnvironments reports whether a row needs an environment that is being built. Such a row deletes environments, so
-// it cannot use the shared ones.
+// buildsEnvironments reports whether a row needs an environment that is being built. Such a row deletes
+// environments, so it cannot use the shared ones.
 func buildsEnvironments(rows []row) bool {
 	return slices.ContainsFunc(rows, func(r row) bool { return r.stage == environment })
 }

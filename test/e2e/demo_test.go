@@ -33,13 +33,13 @@ type demoRun struct {
 func TestDemoOnce(t *testing.T) {
 	ctx := t.Context()
 	dir := testenv.Folder(t)
-	demo := demoOnce(ctx, t, dir)
+	demo := runDemo(ctx, t, dir)
 	t.Log(demo.times)
 	require.Empty(t, testenv.LeftProcesses(dir), "the demo must leave no process")
 
 	d := start(t, dir, []string{"SERVICE_BOOTSTRAP_ADMIN_PASSWORD_FILE=" + filepath.Join(dir, "data", "demo-password")})
 	d.awaitReady(t, dir)
-	l := signedIn(ctx, t, dir, d.ready.Address)
+	l := signInToDemo(ctx, t, dir, d.ready.Address)
 	l.Job.RunID = demo.run
 	rounds, err := l.Rounds(ctx)
 	require.NoError(t, err)
@@ -58,13 +58,13 @@ func TestDemoOnce(t *testing.T) {
 	}
 	require.Len(t, held, len(samples))
 	require.Contains(t, held, demo.question, "the question must be a held-out one")
-	require.Equal(t, sum(t, demo.question), demo.answer)
+	require.Equal(t, correctSum(t, demo.question), demo.answer)
 	require.Equal(t, demo.answer, held[demo.question].Answer, "the answer must be that of the last validation round")
 	require.NotEqual(t, demo.answer, demo.untrained)
 }
 
-// demoOnce runs the demo, which must succeed, and returns what it printed.
-func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
+// runDemo runs the demo, which must succeed, and returns what it printed.
+func runDemo(ctx context.Context, t *testing.T, dir string) demoRun {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, testenv.Bin(t, "signalbox"), "demo", "--data", filepath.Join(dir, "data"), "--listen", freeAddress(t), "--once")
 	// If the test ends early, interrupt the demo so that it also stops its server.
@@ -93,8 +93,8 @@ func demoOnce(ctx context.Context, t *testing.T, dir string) demoRun {
 	}
 }
 
-// signedIn returns a Loop that is signed in to the installation in the folder of the demo.
-func signedIn(ctx context.Context, t *testing.T, dir, address string) *e2eflow.Loop {
+// signInToDemo returns a Loop that is signed in to the installation in the folder of the demo.
+func signInToDemo(ctx context.Context, t *testing.T, dir, address string) *e2eflow.Loop {
 	t.Helper()
 	password, err := os.ReadFile(filepath.Join(dir, "data", "demo-password"))
 	require.NoError(t, err)
@@ -103,8 +103,8 @@ func signedIn(ctx context.Context, t *testing.T, dir, address string) *e2eflow.L
 	return l
 }
 
-// sum returns the correct sum for a question like 07+15?.
-func sum(t *testing.T, question string) string {
+// correctSum returns the correct sum for a question like 07+15?.
+func correctSum(t *testing.T, question string) string {
 	t.Helper()
 	m := regexp.MustCompile(`^(\d\d)\+(\d\d)\?$`).FindStringSubmatch(question)
 	require.NotNil(t, m, question)

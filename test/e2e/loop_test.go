@@ -44,8 +44,8 @@ func train(ctx context.Context, t *testing.T, s *testenv.Installation) *e2eflow.
 	return l
 }
 
-// right returns a held-out question that the model solved in the last validation round.
-func right(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
+// solvedQuestion returns a held-out question that the model solved in the last validation round.
+func solvedQuestion(ctx context.Context, t *testing.T, l *e2eflow.Loop) e2eflow.Sample {
 	t.Helper()
 	samples, err := l.Samples(ctx)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func serve(ctx context.Context, t *testing.T, s *testenv.Installation, l *e2eflo
 	require.NoError(t, l.AwaitReady(ctx), s.Tail())
 	require.NoError(t, l.Promote(ctx))
 	require.NoError(t, l.MakeToken(ctx, "application"))
-	q := right(ctx, t, l)
+	q := solvedQuestion(ctx, t, l)
 	answer, err := l.Chat(ctx, q.Question)
 	require.NoError(t, err, s.Tail())
 	require.Equal(t, q.Expected, answer)

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// stopBar is the longest time that signalboxd may take to stop after Ctrl-C.
-const stopBar = 3 * time.Second
+// stopLimit is the longest time that signalboxd may take to stop after Ctrl-C.
+const stopLimit = 3 * time.Second
 
 // TestRestarts stops an installation by Ctrl-C and by kill after a model was trained and served. After the
 // restart it reads all data again.
@@ -29,8 +29,8 @@ func TestRestarts(t *testing.T) {
 	}
 	single := (*testenv.Installation).StartSingle
 	ways := map[string]map[string]way{
-		"single": {"Ctrl-C": {interrupt, single}, "kill": {killed, single}},
-		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killed, startAll}},
+		"single": {"Ctrl-C": {interrupt, single}, "kill": {killAll, single}},
+		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killAll, startAll}},
 	}
 	for shape, start := range testenv.DrawnKinds(t) {
 		t.Run(shape, func(t *testing.T) {
@@ -40,15 +40,15 @@ func TestRestarts(t *testing.T) {
 			q := serve(ctx, t, s, l)
 			_, err := l.AwaitTraffic(ctx, 1)
 			require.NoError(t, err)
-			places := staffed(t, l)
+			parameters := createOtherObjects(t, l)
 			for name, w := range ways[shape] {
 				t.Run(name, func(t *testing.T) {
-					paths := resources(t, l, places)
-					before := everything(ctx, t, l, paths)
+					paths := resources(t, l, parameters)
+					before := readAll(ctx, t, l, paths)
 					w.stop(t, s)
 					w.again(s)
-					awaitSame(ctx, t, l, paths, before)
-					engineLives(ctx, t, l)
+					awaitSameData(ctx, t, l, paths, before)
+					requireEngineRuns(ctx, t, l)
 					answer, err := l.Chat(ctx, q.Question)
 					require.NoError(t, err, s.Tail())
 					require.Equal(t, q.Expected, answer)
@@ -57,15 +57,15 @@ func TestRestarts(t *testing.T) {
 				})
 			}
 			if shape == "single" {
-				t.Run("Ctrl-C with a running job", func(t *testing.T) { interruptedJob(ctx, t, s) })
+				t.Run("Ctrl-C with a running job", func(t *testing.T) { requireSecondAttempt(ctx, t, s) })
 			}
 		})
 	}
 }
 
-// stall opens a connection on which nothing is ever sent, as browsers do, and one with a request whose body
-// never arrives.
-func stall(t *testing.T, s *testenv.Installation) {
+// openIdleConnections opens a connection on which nothing is ever sent, as browsers do, and one with a request
+// whose body never arrives.
+func openIdleConnections(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	for _, start := range []string{"", "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -79,20 +79,20 @@ func stall(t *testing.T, s *testenv.Installation) {
 // interrupt sends Ctrl-C. Every process must end in time, even if clients hold connections open.
 func interrupt(t *testing.T, s *testenv.Installation) {
 	t.Helper()
-	stall(t, s)
+	openIdleConnections(t, s)
 	p := s.Processes["signalboxd"]
-	took, ok := p.Stop(4 * stopBar)
+	took, ok := p.Stop(4 * stopLimit)
 	require.True(t, ok, "signalboxd had to be killed: %s", p.Tail())
 	require.NoError(t, p.Err(), p.Tail())
-	require.LessOrEqual(t, took, stopBar, p.Tail())
+	require.LessOrEqual(t, took, stopLimit, p.Tail())
 	t.Logf("Ctrl-C took %s", took)
 	for _, pid := range testenv.LeftProcesses(s.Dir) {
 		require.Fail(t, "a process is still running", "%d %s", pid, commandLine(pid))
 	}
 }
 
-// killed kills every process.
-func killed(t *testing.T, s *testenv.Installation) {
+// killAll kills every process.
+func killAll(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	for _, name := range s.Order {
 		s.Processes[name].Kill()
@@ -123,9 +123,9 @@ func trafficPath(l *e2eflow.Loop) string {
 	return "/api/model-deployments/" + l.Deployment.ID + "/traffic"
 }
 
-// awaitSame waits until the revision is ready again and every path returns the same data as before. Only
+// awaitSameData waits until the revision is ready again and every path returns the same data as before. Only
 // lists of events may have grown.
-func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string, before map[string][]byte) {
+func awaitSameData(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []string, before map[string][]byte) {
 	t.Helper()
 	var diff string
 	l.Revision.Ready = false
@@ -134,7 +134,7 @@ func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []strin
 			return false
 		}
 		diff = ""
-		for path, now := range everything(ctx, t, l, paths) {
+		for path, now := range readAll(ctx, t, l, paths) {
 			was := before[path]
 			if strings.HasSuffix(path, "/events") {
 				was, now = bytes.TrimSuffix(bytes.TrimSpace(was), []byte("]")), bytes.TrimSpace(now)
@@ -150,8 +150,8 @@ func awaitSame(ctx context.Context, t *testing.T, l *e2eflow.Loop, paths []strin
 	require.True(t, ok, "the data differs after the restart:\n%s", diff)
 }
 
-// engineLives requires that the engine of the revision is a running process.
-func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
+// requireEngineRuns requires that the engine of the revision is a running process.
+func requireEngineRuns(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	var revision struct {
 		Replicas []struct {
@@ -165,13 +165,13 @@ func engineLives(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 }
 
 // eventually polls until holds returns true. It returns false if limit has passed first.
-func eventually(ctx context.Context, limit time.Duration, holds func() bool) bool {
+func eventually(ctx context.Context, limit time.Duration, condition func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if holds() {
+		if condition() {
 			return true
 		}
 		select {
@@ -182,8 +182,8 @@ func eventually(ctx context.Context, limit time.Duration, holds func() bool) boo
 	}
 }
 
-// interruptedJob stops signalboxd during an attempt. The next signalboxd must start a second attempt.
-func interruptedJob(ctx context.Context, t *testing.T, s *testenv.Installation) {
+// requireSecondAttempt stops signalboxd during an attempt. The next signalboxd must start a second attempt.
+func requireSecondAttempt(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	// The command of the first attempt runs until it is stopped. In the second attempt it exits.

@@ -28,7 +28,8 @@ type host struct {
 	dir    string
 	users  map[string]account // nil if the test is not root
 	groups map[string]uint32
-	// replacements maps paths and ports of a real machine to those of the host, in the form that strings.NewReplacer takes.
+	// replacements maps paths and ports of a real machine to those of the host, in the form that
+	// strings.NewReplacer takes.
 	replacements []string
 }
 

@@ -19,12 +19,12 @@ import (
 // them.
 const manyLines = `n=0; while [ $n -lt 3000 ]; do n=$((n+1)); printf '%d %*d\n' $n $((n % 97 + 1)) $n; done`
 
-// printedLines runs a command that prints many lines. It requires each line in the log once, in order.
-func printedLines(ctx context.Context, t *testing.T, s *testenv.Installation) {
+// requirePrintedLines runs a command that prints many lines. It requires each line in the log once, in order.
+func requirePrintedLines(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", manyLines)
-	e := end(ctx, t, s, l)
+	e := awaitEnd(ctx, t, s, l)
 	require.Equal(t, "succeeded", e.State, e.Message)
 	var want strings.Builder
 	for n := 1; n <= 3000; n++ {
@@ -34,9 +34,9 @@ func printedLines(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	require.Equal(t, want.String(), e.log)
 }
 
-// killedGroup kills the process group of the attempt, as an operator might do. The platform must end the
+// killProcessGroup kills the process group of the attempt, as an operator might do. The platform must end the
 // log, once, and the job must report how the command ended.
-func killedGroup(ctx context.Context, t *testing.T, s *testenv.Installation) {
+func killProcessGroup(ctx context.Context, t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	l := s.Loop(ctx)
 	submitCommand(ctx, t, l, "sh", "-c", `sleep 613 & echo $$ > "$SERVICE_JOB_WORKDIR/leader.new"
@@ -57,7 +57,7 @@ echo one; echo two; mv "$SERVICE_JOB_WORKDIR/leader.new" "$SERVICE_JOB_WORKDIR/l
 	require.NotEqual(t, syscall.Getpgrp(), group)
 	require.NoError(t, syscall.Kill(-group, syscall.SIGKILL))
 
-	e := end(ctx, t, s, l)
+	e := awaitEnd(ctx, t, s, l)
 	require.Equal(t, "failed", e.State)
 	require.Equal(t, "user_error", e.EndReason)
 	require.Equal(t, "the command was killed by signal 9", e.Message)

@@ -26,8 +26,8 @@ type badBody struct {
 	typ string
 }
 
-// notObjects returns bodies that are not a valid object for any route.
-func notObjects() []badBody {
+// invalidObjects returns bodies that are not a valid object for any route.
+func invalidObjects() []badBody {
 	deep := `{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`
 	return []badBody{
 		{"not JSON", `{"a":`, []any{"body", 5}, "json_invalid"},
@@ -53,15 +53,16 @@ func inputOf(t *testing.T, rt route.Route) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MethodDescriptor).Input()
 }
 
-// shaped returns bad bodies derived from the fields of a message and its nested messages: wrong types, and
+// invalidFields returns bad bodies derived from the fields of a message and its nested messages: wrong types, and
 // duplicate and missing fields.
-func shaped(rt route.Route, m protoreflect.MessageDescriptor) []badBody {
-	w := &walker{}
+func invalidFields(rt route.Route, m protoreflect.MessageDescriptor) []badBody {
+	w := &badBodyCollector{}
 	w.message(rt, m, nil, func(inner string) string { return inner })
 	return w.out
 }
 
-type walker struct{ out []badBody }
+// badBodyCollector collects the bad bodies of a message and of the messages in its fields.
+type badBodyCollector struct{ out []badBody }
 
 func quoted(s string) string {
 	raw, _ := json.Marshal(s)
@@ -70,7 +71,7 @@ func quoted(s string) string {
 
 // message adds the bad bodies of a message at a location. wrap returns the complete body around an inner
 // one.
-func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []any, wrap func(string) string) {
+func (w *badBodyCollector) message(rt route.Route, m protoreflect.MessageDescriptor, at []any, wrap func(string) string) {
 	place := func(name string) []any { return append(append([]any{"body"}, at...), name) }
 	add := func(what, name, inner, typ string) {
 		words := append(slices.Clone(at), name, what)
@@ -83,8 +84,8 @@ func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []
 			add("in the path", name, `{`+quoted(name)+`: "x"}`, "extra_forbidden")
 			continue
 		}
-		if twin := camel(name); twin != name {
-			add("twin", twin, `{`+quoted(twin)+`: "x"}`, "extra_forbidden")
+		if camelCase := camel(name); camelCase != name {
+			add("camel case", camelCase, `{`+quoted(camelCase)+`: "x"}`, "extra_forbidden")
 		}
 		if required(fd) {
 			add("missing", name, `{}`, "missing")
@@ -93,15 +94,15 @@ func (w *walker) message(rt route.Route, m protoreflect.MessageDescriptor, at []
 			add("twice", name, `{`+quoted(name)+`: {}, `+quoted(name)+`: {}}`, "duplicate_key")
 			continue
 		}
-		wrong, typ := wrongFor(fd)
+		wrong, typ := invalidValue(fd)
 		add("type", name, `{`+quoted(name)+`: `+wrong+`}`, typ)
 		add("twice", name, `{`+quoted(name)+`: null, `+quoted(name)+`: null}`, "duplicate_key")
-		w.below(rt, fd, at, wrap)
+		w.nested(rt, fd, at, wrap)
 	}
 }
 
-// below adds the bad bodies of the message in a field.
-func (w *walker) below(rt route.Route, fd protoreflect.FieldDescriptor, at []any, wrap func(string) string) {
+// nested adds the bad bodies of the message in a field.
+func (w *badBodyCollector) nested(rt route.Route, fd protoreflect.FieldDescriptor, at []any, wrap func(string) string) {
 	if fd.IsMap() || fd.Message() == nil || strings.HasPrefix(string(fd.Message().FullName()), "google.") {
 		return
 	}
@@ -113,8 +114,8 @@ func (w *walker) below(rt route.Route, fd protoreflect.FieldDescriptor, at []any
 	w.message(rt, fd.Message(), append(slices.Clone(at), name), func(inner string) string { return wrap(`{` + quoted(name) + `: ` + inner + `}`) })
 }
 
-// wrongFor returns a value that is invalid for a field, and the type of the expected error.
-func wrongFor(fd protoreflect.FieldDescriptor) (value, typ string) {
+// invalidValue returns a value that is invalid for a field, and the type of the expected error.
+func invalidValue(fd protoreflect.FieldDescriptor) (value, typ string) {
 	switch {
 	case fd.IsMap():
 		return `[]`, "dict_type"
@@ -202,7 +203,7 @@ func ingestBodies(run string) map[string]ingestBody {
 		"environment":       {map[string]string{"run_id": id}, []string{"run_id"}},
 		"environment/nodes": {map[string]string{"run_id": id}, []string{"run_id"}},
 		"benchmark":         {map[string]string{"run_id": id}, []string{"run_id"}},
-		"signals/ack":       {map[string]string{"run_id": id, "id": `"` + none("sig") + `"`}, []string{"run_id", "id"}},
+		"signals/ack":       {map[string]string{"run_id": id, "id": `"` + missingID("sig") + `"`}, []string{"run_id", "id"}},
 	}
 }
 
@@ -232,8 +233,8 @@ func (b ingestBody) bad() []badBody {
 		out = append(out,
 			badBody{name + " type", object(name, quoted(name)+": "+wrong), []any{"body", name}, ""},
 			badBody{name + " twice", object("", quoted(name)+": "+value), []any{"body", name}, "duplicate_key"})
-		if twin := camel(name); twin != name {
-			out = append(out, badBody{name + " twin", object("", quoted(twin)+": "+value), []any{"body", twin}, "extra_forbidden"})
+		if camelCase := camel(name); camelCase != name {
+			out = append(out, badBody{name + " in camel case", object("", quoted(camelCase)+": "+value), []any{"body", camelCase}, "extra_forbidden"})
 		}
 	}
 	return out

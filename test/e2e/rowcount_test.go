@@ -48,9 +48,9 @@ func database(ctx context.Context, t *testing.T, s *testenv.Installation) *pgx.C
 	return conn
 }
 
-// census returns the number of rows of every table except the audit tables, and the number of stored
+// countRows returns the number of rows of every table except the audit tables, and the number of stored
 // objects.
-func census(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) map[string]int64 {
+func countRows(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
 	rows, err := conn.Query(ctx, `
 		SELECT table_schema, table_name FROM information_schema.tables
@@ -73,13 +73,13 @@ func census(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pg
 	return counts
 }
 
-// settled returns the census when it has not changed for a second. Any work of earlier requests has then
-// ended.
-func settled(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) map[string]int64 {
+// settledCounts returns the counts of countRows when they have not changed for a second. Any work of earlier
+// requests has then ended.
+func settledCounts(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) map[string]int64 {
 	t.Helper()
-	last := census(ctx, t, s, conn)
+	last := countRows(ctx, t, s, conn)
 	require.Eventually(t, func() bool {
-		now := census(ctx, t, s, conn)
+		now := countRows(ctx, t, s, conn)
 		same := fmt.Sprint(now) == fmt.Sprint(last)
 		last = now
 		return same

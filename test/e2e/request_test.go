@@ -53,8 +53,8 @@ func (r reply) types(loc ...any) []string {
 	return out
 }
 
-// ask sends a request with exactly this body. If body is empty, the request has no body.
-func ask(ctx context.Context, t *testing.T, s *testenv.Installation, token, method, path, body string) reply {
+// request sends a request with exactly this body. If body is empty, the request has no body.
+func request(ctx context.Context, t *testing.T, s *testenv.Installation, token, method, path, body string) reply {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {

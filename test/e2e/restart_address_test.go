@@ -13,17 +13,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// held is a job whose command waits until the test releases it.
-type held struct {
+// waitingJob is a job whose command waits until the test releases it.
+type waitingJob struct {
 	l   *e2eflow.Loop
 	dir string // the work folder of the job on the host
 }
 
-// hold submits such a job. The command creates the file mark and waits for the file `go` in the same
-// folder.
-func hold(ctx context.Context, t *testing.T, s *testenv.Installation, mark string, command ...string) *held {
+// startWaitingJob submits a job with the given command. The command creates the file mark and waits for the file
+// `go` in the same folder.
+func startWaitingJob(ctx context.Context, t *testing.T, s *testenv.Installation, mark string, command ...string) *waitingJob {
 	t.Helper()
-	h := &held{l: s.Loop(ctx)}
+	h := &waitingJob{l: s.Loop(ctx)}
 	submitCommand(ctx, t, h.l, command...)
 	s.Until(ctx, mark, func() bool {
 		h.dir = filepath.Dir(s.Find(mark, func(string) bool { return true }))
@@ -32,7 +32,7 @@ func hold(ctx context.Context, t *testing.T, s *testenv.Installation, mark strin
 	return h
 }
 
-func (h *held) release(t *testing.T) {
+func (h *waitingJob) release(t *testing.T) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600))
 }
@@ -64,11 +64,11 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 	s := testenv.Single(t, testenv.Options{})
 	c := s.Count(ctx, s.Loop(ctx))
 	c.AwaitMore(ctx, 2)
-	reporter := hold(ctx, t, s, "reporting", "python", "-c", reporting)
-	ends := hold(ctx, t, s, "ending", "sh", "-c", ending)
+	reporter := startWaitingJob(ctx, t, s, "reporting", "python", "-c", reporting)
+	ends := startWaitingJob(ctx, t, s, "ending", "sh", "-c", ending)
 
 	former := s.URL
-	killed(t, s)
+	killAll(t, s)
 	ends.release(t)
 	s.Until(ctx, "the command has ended", func() bool { return s.Find("over", func(string) bool { return true }) != "" })
 	s.Listen(s.FreeAddress())
@@ -79,11 +79,11 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 	c.AwaitMore(ctx, 3)
 	reporter.release(t)
 	for name, h := range map[string]struct {
-		*held
+		*waitingJob
 		log string
 	}{"ended": {ends, "one\ntwo\n"}, "reporter": {reporter, "the end\n"}} {
 		h.l.Client = s.Loop(ctx).Client
-		e := end(ctx, t, s, h.l)
+		e := awaitEnd(ctx, t, s, h.l)
 		require.Equal(t, "succeeded", e.State, name+": "+e.Message)
 		require.Len(t, e.attempts, 1, name)
 		require.Equal(t, h.log, e.log, name)
@@ -93,7 +93,7 @@ func TestRestart_atAnotherAddress(t *testing.T) {
 	c.End(ctx)
 
 	last := s.URL
-	killed(t, s)
+	killAll(t, s)
 	s.Listen("127.0.0.1:0")
 	s.StartSingle()
 	require.Equal(t, last, s.URL)

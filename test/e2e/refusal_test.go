@@ -151,12 +151,12 @@ func refusals() map[string]refusal {
 func TestRefusals(t *testing.T) {
 	for name, start := range testenv.DrawnKinds(t) {
 		t.Run(name, func(t *testing.T) {
-			leavesNothing(t, start(t, testenv.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
+			requireNothingStored(t, start(t, testenv.Options{Env: map[string]string{"SERVICE_JOBS_IMAGE_REGISTRIES": "good.example"}}))
 		})
 	}
 }
 
-func leavesNothing(t *testing.T, s *testenv.Installation) {
+func requireNothingStored(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	ctx := t.Context()
 	conn := database(ctx, t, s)
@@ -168,21 +168,21 @@ func leavesNothing(t *testing.T, s *testenv.Installation) {
 	require.NoError(t, err)
 	fleet := map[string]any{"name": "far", "kind": "agent", "pools": []string{"far"}}
 	require.NoError(t, l.Client.Post(ctx, "/api/fleets", fleet, nil))
-	olive := secondPerson(ctx, t, s, conn)
-	before := settled(ctx, t, s, conn)
+	olive := createOperator(ctx, t, s, conn)
+	before := settledCounts(ctx, t, s, conn)
 	for name, c := range refusals() {
 		t.Run(name, func(t *testing.T) {
-			e := refused(ctx, t, l.Client.WithIdempotencyKey("refused-"+strings.ReplaceAll(name, " ", "-")), altered(t, good, c.change))
+			e := submitRefused(ctx, t, l.Client.WithIdempotencyKey("refused-"+strings.ReplaceAll(name, " ", "-")), changed(t, good, c.change))
 			require.Equal(t, c.status, e.Status, "%s", e.Body)
 			require.Equal(t, c.gate, e.Code)
 			c.requireDetail(t, e)
-			require.Equal(t, before, census(ctx, t, s, conn), "a rejected submission must leave nothing behind")
+			require.Equal(t, before, countRows(ctx, t, s, conn), "a rejected submission must leave nothing behind")
 		})
 	}
-	t.Run("a hidden dataset", func(t *testing.T) { hiddenDataset(ctx, t, conn, olive, good) })
+	t.Run("a hidden dataset", func(t *testing.T) { requireHiddenDatasetRefused(ctx, t, conn, olive, good) })
 	t.Run("valid submission accepted", func(t *testing.T) {
 		require.NoError(t, l.Submit(ctx, good))
-		require.NotEqual(t, before, census(ctx, t, s, conn), "the census must include the job")
+		require.NotEqual(t, before, countRows(ctx, t, s, conn), "the counts must include the job")
 	})
 }
 
@@ -204,8 +204,8 @@ func (c refusal) requireDetail(t *testing.T, e *client.Error) {
 	require.Equal(t, want, e.Detail)
 }
 
-// altered returns a copy of a submission with a change.
-func altered(t *testing.T, good map[string]any, change func(set func(value any, path ...string))) map[string]any {
+// changed returns a copy of the valid submission good with a change.
+func changed(t *testing.T, good map[string]any, change func(set func(value any, path ...string))) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(good)
 	require.NoError(t, err)
@@ -229,7 +229,7 @@ func altered(t *testing.T, good map[string]any, change func(set func(value any, 
 	return spec
 }
 
-func refused(ctx context.Context, t *testing.T, c *client.Client, spec map[string]any) *client.Error {
+func submitRefused(ctx context.Context, t *testing.T, c *client.Client, spec map[string]any) *client.Error {
 	t.Helper()
 	err := c.Post(ctx, "/api/jobs", spec, nil)
 	var e *client.Error
@@ -237,9 +237,9 @@ func refused(ctx context.Context, t *testing.T, c *client.Client, spec map[strin
 	return e
 }
 
-// secondPerson creates a user olive with the role operator and the admin's password, and returns a client
+// createOperator creates a user olive with the role operator and the admin's password, and returns a client
 // for her.
-func secondPerson(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) *client.Client {
+func createOperator(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.Conn) *client.Client {
 	t.Helper()
 	_, err := conn.Exec(ctx, `
 		INSERT INTO auth.account (id, username, role, password_hash, created_at)
@@ -250,11 +250,11 @@ func secondPerson(ctx context.Context, t *testing.T, s *testenv.Installation, co
 	return l.Client
 }
 
-// hiddenDataset binds a dataset that the caller cannot see. The error must be the same as for a dataset
+// requireHiddenDatasetRefused binds a dataset that the caller cannot see. The error must be the same as for a dataset
 // that does not exist.
-func hiddenDataset(ctx context.Context, t *testing.T, conn *pgx.Conn, olive *client.Client, good map[string]any) {
+func requireHiddenDatasetRefused(ctx context.Context, t *testing.T, conn *pgx.Conn, olive *client.Client, good map[string]any) {
 	t.Helper()
-	seen := refused(ctx, t, olive, altered(t, good, func(set func(any, ...string)) { set("none", "spec", "project") }))
+	seen := submitRefused(ctx, t, olive, changed(t, good, func(set func(any, ...string)) { set("none", "spec", "project") }))
 	require.Equal(t, "project", seen.Code, "a visible dataset must pass the bindings gate")
 	_, err := conn.Exec(ctx, `UPDATE registry.dataset SET visibility = 'team', project_id = 'prj_00000000000000000000000000' WHERE name = 'refused'`)
 	require.NoError(t, err)
@@ -263,10 +263,10 @@ func hiddenDataset(ctx context.Context, t *testing.T, conn *pgx.Conn, olive *cli
 			project_id = (SELECT id FROM auth.project WHERE key = 'default') WHERE name = 'refused'`)
 		require.NoError(t, err)
 	}()
-	hidden := refused(ctx, t, olive, good)
+	hidden := submitRefused(ctx, t, olive, good)
 	require.Equal(t, http.StatusBadRequest, hidden.Status)
 	require.Equal(t, "bindings", hidden.Code)
-	absent := refused(ctx, t, olive, altered(t, good, func(set func(any, ...string)) {
+	absent := submitRefused(ctx, t, olive, changed(t, good, func(set func(any, ...string)) {
 		set("ds/default/absent@v1", "spec", "bindings", "datasets", "train")
 	}))
 	require.Equal(t, strings.Replace(absent.Detail, "absent", "refused", 1), hidden.Detail)
