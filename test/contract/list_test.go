@@ -31,8 +31,8 @@ func listPatterns(t *testing.T) []string {
 // no rows can be added.
 func TestEveryListGrows(t *testing.T) {
 	t.Parallel()
-	listed := slices.Collect(keys(growing()))
-	for pattern, list := range fixed() {
+	listed := slices.Collect(keys(growingLists()))
+	for pattern, list := range fixedLists() {
 		require.NotContains(t, listed, pattern)
 		require.NotEmpty(t, list.why)
 		listed = append(listed, pattern)
@@ -47,37 +47,37 @@ func TestEveryListGrows(t *testing.T) {
 
 func keys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
-// still is a list to which the test adds no rows.
-type still struct {
+// fixedList is a list to which the test adds no rows.
+type fixedList struct {
 	why string
-	of  func(g *grower) growth
+	of  func(g *listGrower) growingList
 }
 
-// fixed returns the lists to which the test adds no rows, by pattern.
-func fixed() map[string]still {
-	at := func(path, by string) func(*grower) growth {
-		return func(*grower) growth { return growth{path: path, by: by} }
+// fixedLists returns the lists to which the test adds no rows, by pattern.
+func fixedLists() map[string]fixedList {
+	at := func(path, by string) func(*listGrower) growingList {
+		return func(*listGrower) growingList { return growingList{path: path, by: by} }
 	}
-	return map[string]still{
+	return map[string]fixedList{
 		"/api/admin/keys":     {"a rotation is rejected until the previous key signs, and it retires older ones", at("/api/admin/keys", "kid")},
 		"/api/admin/settings": {"the settings are fixed by the program", at("/api/admin/settings", "key")},
 		"/api/recipes":        {"recipes come with the program", at("/api/recipes", "name")},
-		"/api/admin/users/{user_id}/owned": {"each row is a kind of object", func(g *grower) growth {
+		"/api/admin/users/{user_id}/owned": {"each row is a kind of object", func(g *listGrower) growingList {
 			var found []struct {
-				made
+				created
 
 				Username string `json:"username"`
 			}
 			g.do(g.admin, http.MethodGet, "/api/admin/users?q=admin&limit=500", nil, &found)
 			for _, u := range found {
 				if u.Username == "admin" {
-					return growth{path: "/api/admin/users/" + u.ID + "/owned", by: "kind"}
+					return growingList{path: "/api/admin/users/" + u.ID + "/owned", by: "kind"}
 				}
 			}
 			require.FailNow(g, "user admin not found")
-			return growth{}
+			return growingList{}
 		}},
-		"/api/datasets/{dataset_id}/versions/{version}/files": {"a version has a fixed set of files", func(g *grower) growth {
+		"/api/datasets/{dataset_id}/versions/{version}/files": {"a version has a fixed set of files", func(g *listGrower) growingList {
 			_, digest := file("x")
 			files := []any{}
 			for i := range 5 {
@@ -92,16 +92,16 @@ func fixed() map[string]still {
 				u.put(g.builder, []byte("x"))
 			}
 			g.do(g.admin, http.MethodPost, path+"/versions/v1/commit", nil, nil)
-			return growth{path: path + "/versions/v1/files", by: "path"}
+			return growingList{path: path + "/versions/v1/files", by: "path"}
 		}},
-		"/api/models/{model_id}/versions/{version}/files": {"a version has one object", func(g *grower) growth {
-			return growth{path: "/api/models/" + g.at("model") + "/versions/1/files", by: "path"}
+		"/api/models/{model_id}/versions/{version}/files": {"a version has one object", func(g *listGrower) growingList {
+			return growingList{path: "/api/models/" + g.at("model") + "/versions/1/files", by: "path"}
 		}},
 	}
 }
 
-// grower adds rows to lists.
-type grower struct {
+// listGrower adds rows to lists.
+type listGrower struct {
 	*builder
 
 	admin *client.Client
@@ -111,27 +111,27 @@ type grower struct {
 	pool string
 }
 
-func (w *world) grower(t *testing.T) *grower {
+func (w *fixture) listGrower(t *testing.T) *listGrower {
 	t.Helper()
-	b := &builder{TB: t, world: w, get: w.variables(t)}
-	g := &grower{builder: b, admin: b.as("admin"), run: b.train(), pool: b.name()}
+	b := &builder{TB: t, fixture: w, get: w.variables(t)}
+	g := &listGrower{builder: b, admin: b.as("admin"), run: b.train(), pool: b.name()}
 	g.do(g.admin, http.MethodPost, "/api/fleets", map[string]any{"name": g.pool, "kind": "agent", "pools": []string{g.pool}}, nil)
 	g.run.lifecycle("running")
 	return g
 }
 
 // in returns a copy of the grower whose failures fail the subtest t.
-func (g *grower) in(t *testing.T) *grower {
+func (g *listGrower) in(t *testing.T) *listGrower {
 	t.Helper()
 	b, run, c := *g.builder, *g.run, *g
 	b.TB, run.b, c.builder, c.run = t, &b, &b, &run
 	return &c
 }
 
-// growing returns the lists to which requests add rows, by pattern.
-func growing() map[string]func(g *grower) growth {
-	all := map[string]func(g *grower) growth{}
-	for _, some := range []map[string]func(g *grower) growth{ofPeople(), ofCatalog(), ofServing(), ofWork(), ofReports()} {
+// growingLists returns the lists to which requests add rows, by pattern.
+func growingLists() map[string]func(g *listGrower) growingList {
+	all := map[string]func(g *listGrower) growingList{}
+	for _, some := range []map[string]func(g *listGrower) growingList{peopleLists(), catalogLists(), servingLists(), workLists(), reportLists()} {
 		maps.Copy(all, some)
 	}
 	return all
@@ -143,32 +143,32 @@ const rowPrefix = "row-"
 func rowName(n int) string { return fmt.Sprintf(rowPrefix+"%05d", n) }
 
 // posts returns a list to which each POST to its path adds a row. The list shows the newest row first.
-func posts(path string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
-	return func(g *grower) growth {
-		return growth{path: path, comes: inFront, add: func(n int) { g.do(g.admin, http.MethodPost, path, body(g, rowName(n)), nil) }}
+func posts(path string, body func(g *listGrower, name string) map[string]any) func(g *listGrower) growingList {
+	return func(g *listGrower) growingList {
+		return growingList{path: path, position: atFront, add: func(n int) { g.do(g.admin, http.MethodPost, path, body(g, rowName(n)), nil) }}
 	}
 }
 
 // sorted is like posts, for a list that is sorted by the member by.
-func sorted(path, by string, body func(g *grower, name string) map[string]any) func(g *grower) growth {
-	return func(g *grower) growth {
+func sorted(path, by string, body func(g *listGrower, name string) map[string]any) func(g *listGrower) growingList {
+	return func(g *listGrower) growingList {
 		list := posts(path, body)(g)
-		list.by, list.comes = by, byName
+		list.by, list.position = by, byName
 		return list
 	}
 }
 
 // named is like posts, for objects that have a name and the shared project.
-func named(path string) func(g *grower) growth {
-	return posts(path, func(_ *grower, name string) map[string]any {
+func named(path string) func(g *listGrower) growingList {
+	return posts(path, func(_ *listGrower, name string) map[string]any {
 		return map[string]any{"name": name, "project": projectKey}
 	})
 }
 
 // inProject creates an object that has a name and the shared project, and returns its path.
-func (g *grower) inProject(path, name string) string {
+func (g *listGrower) inProject(path, name string) string {
 	g.Helper()
-	var one made
+	var one created
 	g.do(g.admin, http.MethodPost, path, map[string]any{"name": name, "project": projectKey}, &one)
 	return path + "/" + one.ID
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/signalbox-dev/signalbox/test/contract/exchange"
 )
 
-// selected returns the routes that match all words of a selector. A word is `credential=user`, `role=admin`, `kind=rpc`,
-// `service=auth`, `handler=oauth`, `method=POST`, `path=/x`, `path-id`, `variable`, `list`, `body`, `in-maintenance`, or
-// one of them with the prefix `not:`.
+// selected returns the routes that match all words of a selector. A word is `credential=user`, `role=admin`,
+// `kind=rpc`, `service=auth`, `handler=oauth`, `method=POST`, `path=/x`, `path-id`, `variable`, `list`, `body`,
+// `in-maintenance`, or one of them with the prefix `not:`.
 func selected(t testing.TB, selector string) []route.Route {
 	t.Helper()
 	var out []route.Route
 	for _, rt := range route.Table() {
-		takes := func(word string) bool {
+		matches := func(word string) bool {
 			plain, isNot := strings.CutPrefix(word, "not:")
-			return takes(t, rt, plain) != isNot
+			return matchesWord(t, rt, plain) != isNot
 		}
-		if !slices.ContainsFunc(strings.Fields(selector), func(word string) bool { return !takes(word) }) {
+		if !slices.ContainsFunc(strings.Fields(selector), func(word string) bool { return !matches(word) }) {
 			out = append(out, rt)
 		}
 	}
@@ -34,7 +34,7 @@ func selected(t testing.TB, selector string) []route.Route {
 	return out
 }
 
-func takes(t testing.TB, rt route.Route, word string) bool {
+func matchesWord(t testing.TB, rt route.Route, word string) bool {
 	t.Helper()
 	key, value, _ := strings.Cut(word, "=")
 	switch key {
@@ -80,8 +80,8 @@ func inputOf(t testing.TB, rt route.Route) protoreflect.MessageDescriptor {
 	return d.(protoreflect.MethodDescriptor).Input()
 }
 
-// unknown returns a well-formed id that does not exist.
-func unknown(prefix string) string { return prefix + "_00000000000000000000000000" }
+// missingID returns a well-formed id that does not exist.
+func missingID(prefix string) string { return prefix + "_00000000000000000000000000" }
 
 // routeVars returns the variables for a request to the route. Its ids are well-formed but do not exist.
 func routeVars(t testing.TB, rt route.Route) map[string]string {
@@ -91,21 +91,21 @@ func routeVars(t testing.TB, rt route.Route) map[string]string {
 		method = http.MethodGet
 	}
 	return map[string]string{
-		"method": method, "path": filled(rt.Pattern, unknown), "malformed_path": filled(rt.Pattern, malformed),
-		"odd_path": placed.ReplaceAllString(rt.Pattern, "a%5cb"), "body": example(t, rt),
+		"method": method, "path": fillPath(rt.Pattern, missingID), "malformed_path": fillPath(rt.Pattern, malformed),
+		"odd_path": placeholder.ReplaceAllString(rt.Pattern, "a%5cb"), "body": example(t, rt),
 	}
 }
 
 // malformed returns an id that is not well formed.
 func malformed(prefix string) string { return prefix + "-nonsense" }
 
-// placed matches a placeholder in a pattern.
-var placed = regexp.MustCompile(`\{[^}]*\}`)
+// placeholder matches a placeholder in a pattern.
+var placeholder = regexp.MustCompile(`\{[^}]*\}`)
 
-// filled replaces each placeholder of a pattern by an id or by a name that does not exist. of returns the
+// fillPath replaces each placeholder of a pattern by an id or by a name that does not exist. of returns the
 // id for a prefix.
-func filled(pattern string, of func(prefix string) string) string {
-	known := values(of)
+func fillPath(pattern string, of func(prefix string) string) string {
+	known := pathValues(of)
 	segments := strings.Split(pattern, "/")
 	for i, s := range segments {
 		name, isVariable := strings.CutPrefix(s, "{")
@@ -124,7 +124,7 @@ func filled(pattern string, of func(prefix string) string) string {
 	return strings.Join(segments, "/")
 }
 
-func values(of func(prefix string) string) map[string]string {
+func pathValues(of func(prefix string) string) map[string]string {
 	v := map[string]string{
 		"version": "1", "number": "1", "username": "nobody", "subject_kind": "users", "subject": "nobody", "key": "no.such",
 		"user_code": "BCDF-GHJK", "rest": "models",
@@ -139,8 +139,8 @@ func values(of func(prefix string) string) map[string]string {
 	return v
 }
 
-// covered returns the names of the goldens that cover each route and status.
-func covered(t testing.TB, all []*exchange.Golden) map[exchange.Covered][]string {
+// coveredByGoldens returns the names of the goldens that cover each route and status.
+func coveredByGoldens(t testing.TB, all []*exchange.Golden) map[exchange.Covered][]string {
 	t.Helper()
 	out := map[exchange.Covered][]string{}
 	for _, g := range all {

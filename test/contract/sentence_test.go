@@ -14,13 +14,13 @@ import (
 func sentences(text string) []string {
 	var out, paragraph []string
 	flush := func() {
-		out = append(out, split(strings.Join(paragraph, " "))...)
+		out = append(out, splitSentences(strings.Join(paragraph, " "))...)
 		paragraph = nil
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		line = strings.TrimRight(line, " ")
-		item := listed.FindString(line)
+		item := listItem.FindString(line)
 		switch {
 		case strings.HasPrefix(line, "#"):
 			flush()
@@ -31,8 +31,8 @@ func sentences(text string) []string {
 			if i+1 < len(lines) {
 				below = lines[i+1]
 			}
-			if !ruled(line) && !ruled(below) {
-				out = append(out, split(joined(line))...)
+			if !isTableRule(line) && !isTableRule(below) {
+				out = append(out, splitSentences(joinCells(line))...)
 			}
 		case item != "":
 			flush()
@@ -49,17 +49,17 @@ func sentences(text string) []string {
 }
 
 var (
-	listed = regexp.MustCompile(`^(\d+\.|-) `)
-	// begun matches the beginning of a sentence that follows a full stop.
-	begun = regexp.MustCompile("^(\\s+)([A-Z`\"{/|])")
+	listItem = regexp.MustCompile(`^(\d+\.|-) `)
+	// sentenceStart matches the beginning of a sentence that follows a full stop.
+	sentenceStart = regexp.MustCompile("^(\\s+)([A-Z`\"{/|])")
 )
 
-// ruled reports whether a line is the row of dashes below the header of a table.
-func ruled(line string) bool {
+// isTableRule reports whether a line is the row of dashes below the header of a table.
+func isTableRule(line string) bool {
 	return strings.HasPrefix(line, "|") && strings.Trim(line, "|- ") == ""
 }
 
-func joined(row string) string {
+func joinCells(row string) string {
 	cells := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), "|")
 	for i := range cells {
 		cells[i] = strings.TrimSpace(cells[i])
@@ -67,15 +67,15 @@ func joined(row string) string {
 	return strings.TrimSpace(strings.Join(cells, " · "))
 }
 
-// split splits a text after each full stop if begun matches the rest of the text.
-func split(text string) []string {
+// splitSentences splits a text after each full stop if sentenceStart matches the rest of the text.
+func splitSentences(text string) []string {
 	var out []string
 	start := 0
 	for i := range text {
 		if text[i] != '.' {
 			continue
 		}
-		if next := begun.FindStringSubmatch(text[i+1:]); next != nil {
+		if next := sentenceStart.FindStringSubmatch(text[i+1:]); next != nil {
 			out = append(out, strings.TrimSpace(text[start:i+1]))
 			start = i + 1
 		}

@@ -27,16 +27,16 @@ type Document interface {
 	CheckResponse(method, target string, status int, header http.Header, body []byte) error
 }
 
-// Stage is the installation and the client settings with which a golden runs.
-type Stage struct {
+// Target is the installation and the client settings with which a golden runs.
+type Target struct {
 	URL string
 	// From is the client's IP address. Each golden has its own address, because rate limits count requests by
 	// address.
 	From string
-	// Patience limits the time of one request, and of one step with Until.
-	Patience time.Duration
-	// World returns the value of a variable that belongs to the installation.
-	World func(name string) (string, error)
+	// Timeout limits the time of one request, and of one step with Until.
+	Timeout time.Duration
+	// Variable returns the value of a variable that belongs to the installation.
+	Variable func(name string) (string, error)
 	// Vars holds the golden's initial variables. If it is not nil, Play adds the captured variables to it.
 	Vars     map[string]string
 	Document Document
@@ -45,12 +45,12 @@ type Stage struct {
 	Draft func(step int, body string)
 }
 
-// player runs one golden once.
-type player struct {
+// runner runs one golden once.
+type runner struct {
 	*Golden
 
-	stage Stage
-	vars  map[string]string
+	target Target
+	vars   map[string]string
 	// last, if not nil, is called with the next response.
 	last func(Received)
 }
@@ -58,9 +58,9 @@ type player struct {
 // unwritten is the placeholder for an expected body that Draft fills in.
 const unwritten = "?"
 
-// Play sends the requests in order. It returns an error for the first unexpected response.
-func (g *Golden) Play(ctx context.Context, s Stage) error {
-	p := &player{Golden: g, stage: s, vars: map[string]string{"base_url": s.URL, "address": s.From, "unique": word(5), "random": word(16)}}
+// Run sends the requests in order. It returns an error for the first unexpected response.
+func (g *Golden) Run(ctx context.Context, s Target) error {
+	p := &runner{Golden: g, target: s, vars: map[string]string{"base_url": s.URL, "address": s.From, "unique": word(5), "random": word(16)}}
 	maps.Copy(p.vars, s.Vars)
 	defer func() {
 		if s.Vars != nil {
@@ -90,7 +90,7 @@ func word(n int) string {
 	return "u" + hex.EncodeToString(raw)
 }
 
-func (p *player) times(ctx context.Context, s Step) error {
+func (p *runner) times(ctx context.Context, s Step) error {
 	for range s.Times {
 		if err := p.once(ctx, s); err != nil {
 			return err
@@ -105,8 +105,8 @@ const (
 )
 
 // until repeats a step with growing pauses until the response is the expected one.
-func (p *player) until(ctx context.Context, s Step) error {
-	ctx, cancel := context.WithTimeout(ctx, p.stage.Patience)
+func (p *runner) until(ctx context.Context, s Step) error {
+	ctx, cancel := context.WithTimeout(ctx, p.target.Timeout)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := p.once(ctx, s)
@@ -118,14 +118,14 @@ func (p *player) until(ctx context.Context, s Step) error {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
-			return fmt.Errorf("no expected response within %s: %w", p.stage.Patience, err)
+			return fmt.Errorf("no expected response within %s: %w", p.target.Timeout, err)
 		}
 	}
 }
 
 // once sends a request and compares the response.
-func (p *player) once(ctx context.Context, s Step) error {
-	w, err := p.wire(s.Request)
+func (p *runner) once(ctx context.Context, s Step) error {
+	w, err := p.rawRequest(s.Request)
 	if err != nil {
 		return err
 	}
@@ -133,12 +133,12 @@ func (p *player) once(ctx context.Context, s Step) error {
 	if err != nil {
 		return err
 	}
-	a, err := w.send(ctx, p.stage, func(text []byte) bool { return textFault(want, string(text), nil) == "" })
+	a, err := w.send(ctx, p.target, func(text []byte) bool { return textFault(want, string(text), nil) == "" })
 	if err != nil {
 		return err
 	}
-	kept := map[string]string{}
-	faults := p.compare(s.Response, want, w.method, a, func(name, value string) { kept[name] = value })
+	captured := map[string]string{}
+	faults := p.compare(s.Response, want, w.method, a, func(name, value string) { captured[name] = value })
 	if len(faults) > 0 {
 		return fmt.Errorf("unexpected response:\n%s\ncomplete response: %d %v\n%s", faultLines(faults), a.Status, a.Header, clip(a.Body))
 	}
@@ -146,9 +146,9 @@ func (p *player) once(ctx context.Context, s Step) error {
 		p.last(a)
 		p.last = nil
 	}
-	maps.Copy(p.vars, kept)
-	if p.stage.Document != nil {
-		if err := p.stage.Document.CheckResponse(w.method, w.target, a.Status, a.Header, a.Body); err != nil {
+	maps.Copy(p.vars, captured)
+	if p.target.Document != nil {
+		if err := p.target.Document.CheckResponse(w.method, w.target, a.Status, a.Header, a.Body); err != nil {
 			return fmt.Errorf("the response differs from the API description: %w\ncomplete response: %d %v\n%s", err, a.Status, a.Header, clip(a.Body))
 		}
 	}
@@ -186,18 +186,18 @@ func (g *Golden) Names() []string {
 }
 
 // fill replaces the variables in text.
-func (p *player) fill(text string) (string, error) {
+func (p *runner) fill(text string) (string, error) {
 	var faults []error
 	out := variable.ReplaceAllStringFunc(text, func(sign string) string {
 		name := sign[2 : len(sign)-2]
 		if v, ok := p.vars[name]; ok {
 			return v
 		}
-		if p.stage.World == nil {
+		if p.target.Variable == nil {
 			faults = append(faults, fmt.Errorf("unknown variable %s", sign))
 			return sign
 		}
-		v, err := p.stage.World(name)
+		v, err := p.target.Variable(name)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", sign, err))
 			return sign
@@ -208,14 +208,14 @@ func (p *player) fill(text string) (string, error) {
 	return out, errors.Join(faults...)
 }
 
-func (p *player) wire(r Request) (wire, error) {
+func (p *runner) rawRequest(r Request) (rawRequest, error) {
 	var faults []error
 	fill := func(text string) string {
 		out, err := p.fill(text)
 		faults = append(faults, err)
 		return out
 	}
-	w := wire{method: fill(r.Method), target: fill(r.Target), length: r.Length, body: []byte(fill(r.Body))}
+	w := rawRequest{method: fill(r.Method), target: fill(r.Target), length: r.Length, body: []byte(fill(r.Body))}
 	for _, f := range r.Header {
 		w.header = append(w.header, Field{f.Name, fill(f.Value)})
 	}
