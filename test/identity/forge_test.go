@@ -27,7 +27,7 @@ const (
 // TestForgedTokensRejected sends generated forgeries of an access token to an installation.
 func TestForgedTokensRejected(t *testing.T) {
 	t.Parallel()
-	s := testenv.Single(t, testenv.Options{Env: cheap()})
+	s := testenv.Single(t, testenv.Options{Env: cheapHashing()})
 	c := from(t, s.URL, "")
 	good := c.signIn(t, s, "").token()
 	seed := uint64(time.Now().UnixNano())
@@ -38,7 +38,7 @@ func TestForgedTokensRejected(t *testing.T) {
 		tokens[n] = f.next(n)
 	}
 	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(tokens)))), forgeries/2, "the forgeries must differ")
-	statuses := present(t, c, good, tokens)
+	statuses := sendTokens(t, c, good, tokens)
 	t.Logf("%d forgeries of %d kinds: %v", forgeries, len(f.kinds), statuses)
 	require.Zero(t, statuses[http.StatusOK])
 	for status := range statuses {
@@ -49,8 +49,8 @@ func TestForgedTokensRejected(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status, "the valid token must still be accepted")
 }
 
-// present sends each token to routes that accept the valid token. It counts the responses by status.
-func present(t *testing.T, c *caller, good string, tokens []string) map[int]int {
+// sendTokens sends each token to routes that accept the valid token. It counts the responses by status.
+func sendTokens(t *testing.T, c *caller, good string, tokens []string) map[int]int {
 	t.Helper()
 	paths := []string{"/api/auth/me", "/api/admin/keys", "/api/jobs", "/api/projects"}
 	for _, path := range paths {
@@ -122,8 +122,8 @@ func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
 	f.public, err = base64.RawURLEncoding.DecodeString(set.Keys[at]["x"])
 	require.NoError(t, err)
 	f.kinds = []func() string{
-		f.unsigned, f.hmac, f.strangersKey, f.otherAlgorithm, f.pointers, f.kids, f.twice, f.encrypted, f.dots,
-		f.otherClaims, f.flipped, f.cut, f.respelled, f.randomSignature, f.opaque, f.mixed,
+		f.unsigned, f.hmac, f.strangersKey, f.otherAlgorithm, f.keyReferences, f.kids, f.twice, f.encrypted, f.dots,
+		f.otherClaims, f.flipped, f.cut, f.reencoded, f.randomSignature, f.opaque, f.mixed,
 	}
 	return f
 }

@@ -57,8 +57,8 @@ func addressOf(t *testing.T, peers, name string) string {
 	return ""
 }
 
-// limited requires that the rate limit rejected the request.
-func limited(t *testing.T, a response, what string) {
+// requireLimited requires that the rate limit rejected the request.
+func requireLimited(t *testing.T, a response, what string) {
 	t.Helper()
 	require.Equal(t, http.StatusTooManyRequests, a.status, "%s: %s", what, a.body)
 	wait, err := strconv.Atoi(a.header.Get("Retry-After"))
@@ -67,13 +67,13 @@ func limited(t *testing.T, a response, what string) {
 	require.Contains(t, a.body, `"detail"`)
 }
 
-// theLimitIsOneOverReplicas makes ten attempts from each of several addresses. It spreads them over the
+// requireSharedLimit makes ten attempts from each of several addresses. It spreads them over the
 // instances and forges another client address in each. It requires that every instance rejects the eleventh
 // attempt.
-func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Installation, urls []string) {
+func requireSharedLimit(t *testing.T, s *testenv.Installation, urls []string) {
 	t.Helper()
 	refused := 0
-	addresses := sized(6, 100)
+	addresses := sampleCount(6, 100)
 	for n := range addresses {
 		address := fmt.Sprintf("127.1.%d.%d", n/200, 1+n%200)
 		var callers []*caller
@@ -81,14 +81,14 @@ func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Installation, urls []str
 			callers = append(callers, from(t, url, address))
 		}
 		for i := range attempts {
-			a, err := callers[i%len(callers)].login(t.Context(), "admin", password, lie())
+			a, err := callers[i%len(callers)].login(t.Context(), "admin", password, forgedAddress())
 			require.NoError(t, err)
 			require.Equal(t, http.StatusUnauthorized, a.status, "attempt %d from %s: %s", i+1, address, a.body)
 		}
 		for i, c := range callers {
-			a, err := c.login(t.Context(), "admin", s.Password.Reveal(), lie())
+			a, err := c.login(t.Context(), "admin", s.Password.Reveal(), forgedAddress())
 			require.NoError(t, err)
-			limited(t, a, fmt.Sprintf("%s on instance %d", address, i))
+			requireLimited(t, a, fmt.Sprintf("%s on instance %d", address, i))
 		}
 		refused++
 	}
@@ -98,18 +98,18 @@ func theLimitIsOneOverReplicas(t *testing.T, s *testenv.Installation, urls []str
 	require.Equal(t, http.StatusOK, a.status, "another address must not be limited: %s", a.body)
 }
 
-// lie returns a forged X-Forwarded-For header, as a client that is not a trusted proxy could send it.
-func lie() string {
+// forgedAddress returns a forged X-Forwarded-For header, as a client that is not a trusted proxy could send it.
+func forgedAddress() string {
 	octet := func() int { return rand.IntN(256) }
 	v4 := fmt.Sprintf("%d.%d.%d.%d", 1+rand.IntN(223), octet(), octet(), octet())
 	lies := []string{v4, v4 + ", 127.0.0.1", "127.0.0.1", fmt.Sprintf("2001:db8::%x", octet()), `for="` + v4 + `"`, "", "unknown", v4 + "," + v4}
 	return lies[rand.IntN(len(lies))]
 }
 
-// aProxysWordCountsFromTheRight sends requests as a trusted proxy would. The clients of the proxy forge the
+// requireProxyAddressUsed sends requests as a trusted proxy would. The clients of the proxy forge the
 // addresses to the left of the proxy's own entry, which must be ignored. All clients of an IPv6 network
 // must share a limit.
-func aProxysWordCountsFromTheRight(t *testing.T, s *testenv.Installation) {
+func requireProxyAddressUsed(t *testing.T, s *testenv.Installation) {
 	t.Helper()
 	c := from(t, s.URL, "")
 	fill := func(name string, address func(i int) string) {
@@ -120,7 +120,7 @@ func aProxysWordCountsFromTheRight(t *testing.T, s *testenv.Installation) {
 		}
 		a, err := c.login(t.Context(), "admin", s.Password.Reveal(), address(attempts))
 		require.NoError(t, err)
-		limited(t, a, name)
+		requireLimited(t, a, name)
 	}
 	fill("forged on the left", func(i int) string { return fmt.Sprintf("10.9.8.%d, 203.0.113.77", i) })
 	fill("one IPv6 network", func(i int) string { return fmt.Sprintf("2001:db8:7:7:%x::%x", i*77, i) })

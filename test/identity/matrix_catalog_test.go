@@ -16,7 +16,7 @@ import (
 
 // catalog creates an environment, a rubric, a solution and an application of the solution in a project, as
 // the project's owner.
-func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
+func (w *fixture) catalog(ctx context.Context, t *testing.T, p *person, o objects) {
 	t.Helper()
 	of := func(name string) string { return name + "-" + o["project"] }
 	create := func(path string, body map[string]any) string {
@@ -28,10 +28,10 @@ func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects)
 	}
 	for _, name := range []string{"train", "held"} {
 		id := create("/api/datasets", map[string]any{"name": of(name), "project": o["project"]})
-		w.pushed(ctx, t, p, id, "v1", []byte(`{"text": "`+of(name)+`"}`+"\n"))
+		w.uploadFile(ctx, t, p, id, "v1", []byte(`{"text": "`+of(name)+`"}`+"\n"))
 		p.do(ctx, t, w.Installation, http.MethodPost, "/api/datasets/"+id+"/versions/v1/commit", nil, nil)
 	}
-	o["package_id"] = w.packed(ctx, t, p, o["project"])
+	o["package_id"] = w.uploadPackage(ctx, t, p, o["project"])
 	o["environment_id"] = create("/api/environments", map[string]any{"name": of("of"), "project": o["project"]})
 	w.environment(ctx, t, p, o["environment_id"])
 	o["rubric_id"] = create("/api/rubrics", map[string]any{"name": of("of"), "project": o["project"]})
@@ -50,8 +50,8 @@ func (w *world) catalog(ctx context.Context, t *testing.T, p *person, o objects)
 	})
 }
 
-// packed uploads and commits a package with one file.
-func (w *world) packed(ctx context.Context, t *testing.T, p *person, project string) string {
+// uploadPackage uploads and commits a package with one file.
+func (w *fixture) uploadPackage(ctx context.Context, t *testing.T, p *person, project string) string {
 	t.Helper()
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)
@@ -70,7 +70,7 @@ func (w *world) packed(ctx context.Context, t *testing.T, p *person, project str
 }
 
 // environment creates version v1 of an environment and waits until it is ready.
-func (w *world) environment(ctx context.Context, t *testing.T, p *person, id string) {
+func (w *fixture) environment(ctx context.Context, t *testing.T, p *person, id string) {
 	t.Helper()
 	tasks := []byte(`{"prompt": "of ` + id + `"}` + "\n")
 	sum := sha256.Sum256(tasks)
@@ -92,7 +92,7 @@ func (w *world) environment(ctx context.Context, t *testing.T, p *person, id str
 }
 
 // waitingVersion creates a version whose files are never uploaded.
-func (w *world) waitingVersion(ctx context.Context, t *testing.T, o objects) {
+func (w *fixture) waitingVersion(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	o["version"] = w.unique()
 	sum := sha256.Sum256([]byte(o["version"]))

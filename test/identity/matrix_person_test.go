@@ -112,8 +112,8 @@ func (p *person) login(ctx context.Context, t *testing.T, s *testenv.Installatio
 	return a
 }
 
-// again returns the same person with a new session and another client address.
-func (p *person) again(ctx context.Context, t *testing.T, s *testenv.Installation, n int) *person {
+// newSession returns the same person with a new session and another client address.
+func (p *person) newSession(ctx context.Context, t *testing.T, s *testenv.Installation, n int) *person {
 	t.Helper()
 	q := at(n)
 	q.name, q.id, q.password = p.name, p.id, p.password

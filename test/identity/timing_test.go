@@ -26,10 +26,10 @@ const (
 	farApart = 1.5
 )
 
-// noticeable returns settings with which a password check takes some milliseconds. That is short, but much
+// slowHashing returns settings with which a password check takes some milliseconds. That is short, but much
 // longer than the rest of a login.
-func noticeable() map[string]string {
-	env := cheap()
+func slowHashing() map[string]string {
+	env := cheapHashing()
 	env["SERVICE_AUTH_HASH_MEMORY_KIB"] = "4096"
 	return env
 }
@@ -62,7 +62,7 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 		if like == nil {
 			like = &a
 		}
-		same(t, *like, a)
+		requireSameResponse(t, *like, a)
 	}
 	for range n {
 		unknown := "u" + fmt.Sprint(1000+rand.IntN(9000)) // the name has the same length as `admin`
@@ -77,8 +77,8 @@ func measure(t testing.TB, c *caller, n, firstAddress int) samples {
 	return s
 }
 
-// same requires that two responses differ only in the fields that differ between all responses.
-func same(t testing.TB, a, b response) {
+// requireSameResponse requires that two responses differ only in the fields that differ between all responses.
+func requireSameResponse(t testing.TB, a, b response) {
 	t.Helper()
 	require.Equal(t, a.body, b.body)
 	strip := func(h http.Header) http.Header {
@@ -94,7 +94,7 @@ func same(t testing.TB, a, b response) {
 
 // TestLoginTiming_unknownUserLikeWrongPassword measures both kinds of failed logins alternately.
 func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
-	s := testenv.Single(t, testenv.Options{Env: noticeable()})
+	s := testenv.Single(t, testenv.Options{Env: slowHashing()})
 	c := from(t, s.URL, "")
 	const n = 200
 	measure(t, c, 20, 40_000) // warm up connections and caches
@@ -111,11 +111,11 @@ func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 // TestLoginTiming_detectsMissingDummyHash builds the server without the dummy hash for unknown users. The
 // measurement must detect the difference.
 func TestLoginTiming_detectsMissingDummyHash(t *testing.T) {
-	if !whole() {
+	if !allSamples() {
 		t.Log("skipped: needs a separate build; run make identity")
 		return
 	}
-	s := testenv.Single(t, testenv.Options{Env: noticeable()})
+	s := testenv.Single(t, testenv.Options{Env: slowHashing()})
 	s.Processes["signalboxd"].Stop(askTimeout)
 	s.Processes["signalboxd"].Run(withoutDummy(t))
 	s.StartSingle()
@@ -149,7 +149,7 @@ func withoutDummy(t *testing.T) string {
 
 // BenchmarkUnknownUserAgainstWrongPassword measures larger samples.
 func BenchmarkUnknownUserAgainstWrongPassword(b *testing.B) {
-	s := testenv.Single(b, testenv.Options{Env: noticeable()})
+	s := testenv.Single(b, testenv.Options{Env: slowHashing()})
 	c := from(b, s.URL, "")
 	measure(b, c, 20, 40_000)
 	for b.Loop() {

@@ -102,10 +102,10 @@ func member(t testing.TB, s *testenv.Installation, admin string) string {
 	const own = "an operator's own words"
 	made := do(t, s.URL, admin, http.MethodPost, "/api/admin/users", `{"username": "olga", "role": "operator"}`)
 	require.Equal(t, http.StatusCreated, made.status, made.body)
-	var drawn struct{ Password string }
-	made.into(t, &drawn)
-	token := logIn(t, s.URL, "olga", drawn.Password)
-	body, err := json.Marshal(map[string]string{"current_password": drawn.Password, "new_password": own})
+	var reset struct{ Password string }
+	made.into(t, &reset)
+	token := logIn(t, s.URL, "olga", reset.Password)
+	body, err := json.Marshal(map[string]string{"current_password": reset.Password, "new_password": own})
 	require.NoError(t, err)
 	changed := do(t, s.URL, token, http.MethodPost, "/api/profile/password", string(body))
 	require.Equal(t, http.StatusOK, changed.status, changed.body)

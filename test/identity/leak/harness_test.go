@@ -25,17 +25,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// installation is an installation whose clients record all calls and credentials with a hook.
+// installation is an installation whose clients record all calls and credentials with a recorder.
 type installation struct {
 	*testenv.Installation
 
-	hoard  *hoard
-	calls  *calls
-	hook   *hook
-	token  string // the admin's access token
-	admin  *client.Client
-	loop   *e2eflow.Loop
-	people byte
+	credentialStore *credentialStore
+	calls           *calls
+	recorder        *recorder
+	token           string // the admin's access token
+	admin           *client.Client
+	loop            *e2eflow.Loop
+	people          byte
 	// version is the model version that serve registered from artifact.
 	version  e2eflow.ModelVersion
 	artifact string
@@ -43,10 +43,10 @@ type installation struct {
 
 func open(ctx context.Context, t *testing.T, s *testenv.Installation) *installation {
 	t.Helper()
-	h := &installation{Installation: s, hoard: &hoard{}, calls: &calls{}}
-	h.hook = newHook(h.hoard, h.calls, 1)
-	h.hoard.add("first password", s.Password.Reveal())
-	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.hook), Clock: clock.Real(), Name: "leak-" + draw(t), Timeout: testenv.StageTimeout}
+	h := &installation{Installation: s, credentialStore: &credentialStore{}, calls: &calls{}}
+	h.recorder = newRecorder(h.credentialStore, h.calls, 1)
+	h.credentialStore.add("first password", s.Password.Reveal())
+	h.loop = &e2eflow.Loop{Client: client.New(s.URL, h.recorder), Clock: clock.Real(), Name: "leak-" + randomName(t), Timeout: testenv.StageTimeout}
 	var in struct{ Token string }
 	require.NoError(t, h.loop.Client.Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": s.Password.Reveal()}, &in), s.Tail())
 	h.token, h.admin = in.Token, h.loop.Client.With(secret.New(in.Token))
@@ -54,7 +54,7 @@ func open(ctx context.Context, t *testing.T, s *testenv.Installation) *installat
 	return h
 }
 
-func draw(t *testing.T) string {
+func randomName(t *testing.T) string {
 	t.Helper()
 	var raw [6]byte
 	_, err := rand.Read(raw[:])
@@ -84,7 +84,7 @@ func (h *installation) serve(ctx context.Context, t *testing.T) {
 	require.NoError(t, l.AwaitReady(ctx), h.Tail())
 	require.NoError(t, l.Promote(ctx))
 	require.NoError(t, l.MakeToken(ctx, "application"))
-	h.hoard.add("deployment token", l.Token.Reveal())
+	h.credentialStore.add("deployment token", l.Token.Reveal())
 	_, err = l.Chat(ctx, "1+1=")
 	require.NoError(t, err, h.Tail())
 }
@@ -98,14 +98,14 @@ func (h *installation) identities(ctx context.Context, t *testing.T) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL+"/api/auth/login", &login)
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := h.hook.RoundTrip(req)
+	resp, err := h.recorder.RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Len(t, resp.Cookies(), 1)
 	again, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL+"/api/auth/refresh", nil)
 	require.NoError(t, err)
 	again.AddCookie(resp.Cookies()[0])
-	resp, err = h.hook.RoundTrip(again)
+	resp, err = h.recorder.RoundTrip(again)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -114,20 +114,20 @@ func (h *installation) identities(ctx context.Context, t *testing.T) {
 	require.NoError(t, h.admin.Post(ctx, "/api/fleets", map[string]any{"name": h.loop.Name, "kind": "agent", "pools": []string{h.loop.Name}}, &fleet))
 	require.NoError(t, h.admin.Post(ctx, "/api/fleets/"+fleet.ID+"/join-tokens", map[string]any{}, nil))
 	h.device(ctx, t)
-	var made struct{ User struct{ ID string } }
-	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": "ada-" + draw(t), "role": "operator"}, &made))
-	require.NoError(t, h.admin.Post(ctx, "/api/admin/users/"+made.User.ID+"/reset-password", map[string]any{}, nil))
+	var created struct{ User struct{ ID string } }
+	require.NoError(t, h.admin.Post(ctx, "/api/admin/users", map[string]any{"username": "ada-" + randomName(t), "role": "operator"}, &created))
+	require.NoError(t, h.admin.Post(ctx, "/api/admin/users/"+created.User.ID+"/reset-password", map[string]any{}, nil))
 	// Record a wrong password as well: it may be the password of another account.
-	err = client.New(h.URL, h.hook).Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": "wrong-" + draw(t)}, nil)
+	err = client.New(h.URL, h.recorder).Post(ctx, "/api/auth/login", map[string]string{"username": "admin", "password": "wrong-" + randomName(t)}, nil)
 	require.Error(t, err)
-	_, err = client.New(h.URL, h.hook).With(secret.New("rft_"+draw(t)+draw(t)+draw(t)+draw(t))).Call(ctx, http.MethodGet, "/api/jobs", nil)
+	_, err = client.New(h.URL, h.recorder).With(secret.New("rft_"+randomName(t)+randomName(t)+randomName(t)+randomName(t))).Call(ctx, http.MethodGet, "/api/jobs", nil)
 	require.NoError(t, err)
 }
 
 // device signs in a command line with the device flow.
 func (h *installation) device(ctx context.Context, t *testing.T) {
 	t.Helper()
-	anyone := client.New(h.URL, h.hook)
+	anyone := client.New(h.URL, h.recorder)
 	var flow struct {
 		Device string `json:"device_code"`
 		User   string `json:"user_code"`
@@ -159,11 +159,11 @@ func (h *installation) ingest(ctx context.Context, t *testing.T) {
 		token = string(raw)
 		return err == nil
 	})
-	h.hoard.add("ingest token", token)
+	h.credentialStore.add("ingest token", token)
 	h.report(ctx, t, token, http.MethodGet, "/api/ingest/watermark?run_id="+l.Job.RunID, "")
 	h.report(ctx, t, token, http.MethodPost, "/api/ingest/lifecycle", `{"run_id": "`+l.Job.RunID+`", "event": "running", "ts": "2026-11-21T03:00:00+00:00"}`)
 	require.NoError(t, l.AwaitState(ctx, "running"), h.Tail())
-	h.moved(ctx, t, l)
+	h.controlJob(ctx, t, l)
 }
 
 // report calls a route with the token of a run.
@@ -173,14 +173,14 @@ func (h *installation) report(ctx context.Context, t *testing.T, token, method, 
 	require.NoError(t, err)
 	req.Header.Set("X-Service-Token", token)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := h.hook.RoundTrip(req)
+	resp, err := h.recorder.RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode, path)
 }
 
-// moved pauses, resumes and stops a running job, and then retries and clones it.
-func (h *installation) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
+// controlJob pauses, resumes and stops a running job, and then retries and clones it.
+func (h *installation) controlJob(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	t.Helper()
 	at := "/api/jobs/" + l.Job.ID
 	h.do(ctx, t, http.MethodPatch, at, map[string]any{"name": "renamed"}, nil)
@@ -201,8 +201,8 @@ func (h *installation) moved(ctx context.Context, t *testing.T, l *e2eflow.Loop)
 	}
 }
 
-// keys records the keys in the folder of the installation and the encrypted keys in its database.
-func (h *installation) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+// recordKeys records the keys in the folder of the installation and the encrypted keys in its database.
+func (h *installation) recordKeys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	err := filepath.WalkDir(h.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || d.Name() == "lock" {
@@ -216,7 +216,7 @@ func (h *installation) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 		require.NoError(t, err)
 		for line := range strings.FieldsSeq(string(raw)) {
 			if !strings.Contains(string(raw), "CERTIFICATE") && !strings.HasPrefix(line, "-----") && len(line) >= 24 {
-				h.hoard.add("key in "+filepath.Join(in, d.Name()), line)
+				h.credentialStore.add("key in "+filepath.Join(in, d.Name()), line)
 			}
 		}
 		return nil
@@ -235,7 +235,7 @@ func (h *installation) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 		n := 0
 		_, err = pgx.ForEachRow(rows, []any{&id, &value}, func() error {
 			plain, err := ring.Open(value, name+":"+id)
-			h.hoard.add(name, string(plain))
+			h.credentialStore.add(name, string(plain))
 			n++
 			return err
 		})
@@ -244,10 +244,10 @@ func (h *installation) keys(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// starts records the header of every kind of token that the installation's keys sign. Clients do not see
+// recordTokenHeaders records the header of every kind of token that the installation's keys sign. Clients do not see
 // tokens that are sent only between services, but all of them begin with such a header, and no text that
 // may be stored begins with one.
-func (h *installation) starts(ctx context.Context, t *testing.T, conn *pgx.Conn) {
+func (h *installation) recordTokenHeaders(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(ctx, `SELECT kid FROM auth.signing_key`)
 	require.NoError(t, err)
@@ -257,12 +257,12 @@ func (h *installation) starts(ctx context.Context, t *testing.T, conn *pgx.Conn)
 	for _, kid := range kids {
 		for _, typ := range []string{"at+jwt", "svc-caller+jwt"} {
 			start := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","kid":"` + kid + `","typ":"` + typ + `"}`))
-			h.hoard.add("start of an "+typ, start)
+			h.credentialStore.add("start of an "+typ, start)
 			own = own || strings.HasPrefix(h.token, start+".")
 		}
 	}
 	require.True(t, own, "the admin's token must begin with one of the headers")
 }
 
-// patience is the time limit of a test in this package.
-const patience = 8 * time.Minute
+// testTimeout is the time limit of a test in this package.
+const testTimeout = 8 * time.Minute

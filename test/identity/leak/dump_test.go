@@ -64,8 +64,8 @@ func dump(ctx context.Context, t *testing.T, s *testenv.Installation, conn *pgx.
 	require.Greater(t, len(tables), 30, "the five schemas must have more than 30 tables")
 	var out bytes.Buffer
 	for _, table := range tables {
-		for _, form := range []string{"text", "binary"} {
-			_, err := conn.PgConn().CopyTo(ctx, &out, "COPY "+table.Sanitize()+" TO STDOUT (FORMAT "+form+")")
+		for _, format := range []string{"text", "binary"} {
+			_, err := conn.PgConn().CopyTo(ctx, &out, "COPY "+table.Sanitize()+" TO STDOUT (FORMAT "+format+")")
 			require.NoError(t, err, table)
 			out.WriteByte('\n')
 		}
@@ -119,8 +119,8 @@ func logs(t *testing.T, s *testenv.Installation) []byte {
 	return all.Bytes()
 }
 
-// watch records the arguments of the installation's processes until it is stopped.
-type watch struct {
+// argumentWatch records the arguments of the installation's processes until it is stopped.
+type argumentWatch struct {
 	dir  string
 	stop chan struct{}
 	done sync.WaitGroup
@@ -133,16 +133,16 @@ type watch struct {
 const between = 50 * time.Millisecond
 
 // watchArguments watches the processes whose arguments or environment contain the path of the folder.
-func watchArguments(t *testing.T, dir string) *watch {
+func watchArguments(t *testing.T, dir string) *argumentWatch {
 	t.Helper()
-	w := &watch{dir: dir, stop: make(chan struct{}), seen: map[string]bool{}}
+	w := &argumentWatch{dir: dir, stop: make(chan struct{}), seen: map[string]bool{}}
 	w.done.Go(func() {
-		look := time.NewTicker(between)
-		defer look.Stop()
+		ticker := time.NewTicker(between)
+		defer ticker.Stop()
 		for {
-			w.look()
+			w.poll()
 			select {
-			case <-look.C:
+			case <-ticker.C:
 			case <-w.stop:
 				return
 			}
@@ -151,8 +151,8 @@ func watchArguments(t *testing.T, dir string) *watch {
 	return w
 }
 
-// look records the arguments of all processes that belong to the installation.
-func (w *watch) look() {
+// poll records the arguments of all processes that belong to the installation.
+func (w *argumentWatch) poll() {
 	for _, pid := range testenv.LeftProcesses(w.dir) {
 		raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if err != nil || len(raw) == 0 {
@@ -165,7 +165,7 @@ func (w *watch) look() {
 }
 
 // arguments stops the watch and returns all recorded arguments.
-func (w *watch) arguments() []byte {
+func (w *argumentWatch) arguments() []byte {
 	close(w.stop)
 	w.done.Wait()
 	var all bytes.Buffer
@@ -176,8 +176,8 @@ func (w *watch) arguments() []byte {
 	return all.Bytes()
 }
 
-// copied returns the rows of one table, as in a dump.
-func copied(ctx context.Context, t *testing.T, conn *pgx.Conn, table string) []byte {
+// dumpTable returns the rows of one table, as in a dump.
+func dumpTable(ctx context.Context, t *testing.T, conn *pgx.Conn, table string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	_, err := conn.PgConn().CopyTo(ctx, &out, "COPY "+table+" TO STDOUT")

@@ -12,18 +12,18 @@ import (
 	"sync"
 )
 
-// hook is a transport that records all calls and all credentials in them.
-type hook struct {
-	hoard *hoard
-	calls *calls
-	next  http.RoundTripper
+// recorder is a transport that records all calls and all credentials in them.
+type recorder struct {
+	credentialStore *credentialStore
+	calls           *calls
+	next            http.RoundTripper
 }
 
-// newHook returns a hook that sends requests from the address 127.0.2.last, because the number of logins
+// newRecorder returns a recorder that sends requests from the address 127.0.2.last, because the number of logins
 // per address is limited.
-func newHook(h *hoard, c *calls, last byte) *hook {
+func newRecorder(h *credentialStore, c *calls, last byte) *recorder {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 2, last)}}
-	return &hook{hoard: h, calls: c, next: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	return &recorder{credentialStore: h, calls: c, next: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
 }
 
 // calls contains the calls so far.
@@ -41,7 +41,7 @@ type call struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (k *hook) RoundTrip(r *http.Request) (*http.Response, error) {
+func (k *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -57,7 +57,7 @@ func (k *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for _, c := range resp.Cookies() {
-		k.hoard.add("cookie "+c.Name, c.Value)
+		k.credentialStore.add("cookie "+c.Name, c.Value)
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		raw, err := io.ReadAll(resp.Body)
@@ -71,38 +71,38 @@ func (k *hook) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer k.calls.mu.Unlock()
 	k.calls.list = append(k.calls.list, call{
 		method: r.Method, path: r.URL.Path, status: resp.StatusCode, requestID: resp.Header.Get("X-Request-Id"),
-		subject: claimed(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")),
+		subject: subjectOf(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")),
 	})
 	return resp, nil
 }
 
-func (k *hook) headers(h http.Header) {
+func (k *recorder) headers(h http.Header) {
 	if token, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer "); ok {
-		k.hoard.add("bearer", token)
+		k.credentialStore.add("bearer", token)
 		// The signature alone must not leak either, so record it separately.
 		if at := strings.LastIndexByte(token, '.'); at > 0 {
-			k.hoard.add("signature of a bearer", token[at+1:])
+			k.credentialStore.add("signature of a bearer", token[at+1:])
 		}
 	}
-	k.hoard.add("service token", h.Get("X-Service-Token"))
+	k.credentialStore.add("service token", h.Get("X-Service-Token"))
 }
 
 // address records the signature of a signed URL.
-func (k *hook) address(u *url.URL) {
+func (k *recorder) address(u *url.URL) {
 	if u != nil {
-		k.hoard.add("signature of a URL", u.Query().Get("signature"))
+		k.credentialStore.add("signature of a URL", u.Query().Get("signature"))
 	}
 }
 
 // body records the JSON members that contain a credential, according to their names.
-func (k *hook) body(raw []byte) {
+func (k *recorder) body(raw []byte) {
 	var value any
 	if json.Unmarshal(raw, &value) == nil {
 		k.value("", value)
 	}
 }
 
-func (k *hook) value(name string, value any) {
+func (k *recorder) value(name string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, inner := range v {
@@ -114,7 +114,7 @@ func (k *hook) value(name string, value any) {
 		}
 	case string:
 		if slices.Contains([]string{"token", "access_token", "refresh_token", "device_code", "password", "current_password", "new_password", "client_secret"}, name) {
-			k.hoard.add("JSON's "+name, v)
+			k.credentialStore.add("JSON's "+name, v)
 		}
 		if u, err := url.Parse(v); err == nil && strings.Contains(v, "signature=") {
 			k.address(u)

@@ -17,12 +17,12 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// whole reports whether the tests use all samples, as in make identity, and not only a part of them.
-func whole() bool { return os.Getenv("IDENTITY") == "all" }
+// allSamples reports whether the tests use all samples, as in make identity, and not only a part of them.
+func allSamples() bool { return os.Getenv("IDENTITY") == "all" }
 
-// sized returns the number of samples: all in make identity, otherwise ci.
-func sized(ci, all int) int {
-	if whole() {
+// sampleCount returns the number of samples: all in make identity, otherwise ci.
+func sampleCount(ci, all int) int {
+	if allSamples() {
 		return all
 	}
 	return ci
@@ -38,9 +38,9 @@ const (
 	trustLoopback = "127.0.0.0/8"
 )
 
-// cheap returns settings that make password hashes cheap to check. The installation also trusts the
+// cheapHashing returns settings that make password hashes cheap to check. The installation also trusts the
 // X-Forwarded-For headers that this host sends.
-func cheap() map[string]string {
+func cheapHashing() map[string]string {
 	return map[string]string{
 		"SERVICE_AUTH_HASH_MEMORY_KIB": cheapMemory, "SERVICE_AUTH_HASH_ITERATIONS": cheapPasses,
 		"SERVICE_GATEWAY_TRUSTED_PROXIES": trustLoopback,

@@ -14,7 +14,7 @@ import (
 // auth. While one of them is down, requests for the audit list and the audit report fail with an error that
 // contains its name.
 func TestAudit_splitServices(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	s := testenv.Split(t, testenv.Options{})
 	h := open(ctx, t, s)
@@ -25,7 +25,7 @@ func TestAudit_splitServices(t *testing.T) {
 	}
 	require.True(t, services["auth"] && services["jobs"], "auth and jobs must have rows: %v", services)
 	out := ""
-	h.Until(ctx, "the audit is verified", func() bool { text, code := h.verified(ctx, t); out = text; return code == 0 })
+	h.Until(ctx, "the audit is verified", func() bool { text, code := h.verifyAudit(ctx, t); out = text; return code == 0 })
 	for _, service := range []string{"auth", "jobs", "ingest", "registry", "inference"} {
 		require.Contains(t, out, service+" ")
 	}
@@ -41,7 +41,7 @@ func TestAudit_splitServices(t *testing.T) {
 		require.Contains(t, string(a.Body), "registry does not respond")
 		require.Contains(t, string(a.Body), "audit_incomplete")
 	}
-	text, code := h.verified(ctx, t)
+	text, code := h.verifyAudit(ctx, t)
 	require.Equal(t, 1, code)
 	require.Contains(t, text, "registry does not respond")
 }

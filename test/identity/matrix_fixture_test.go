@@ -16,8 +16,8 @@ import (
 // objects maps the names of path parameters to the ids of objects. It has one object of each kind.
 type objects map[string]string
 
-// world is an installation with a user for each relation, and with objects that one of these users created.
-type world struct {
+// fixture is an installation with a user for each relation, and with objects that one of these users created.
+type fixture struct {
 	*testenv.Installation
 
 	people map[string]*person // by relation
@@ -27,31 +27,31 @@ type world struct {
 	open   objects // in a project that every user can see
 	job    string  // a submission with placeholders such as <project>
 	made   int
-	// spent counts the spare objects that were used, by kind and project.
-	spent map[string]int
+	// usedSpares counts the spare objects that were used, by kind and project.
+	usedSpares map[string]int
 	// devices is the number of addresses that have started device flows.
 	devices atomic.Int64
 }
 
-// build creates users, projects and objects through the API.
-func build(ctx context.Context, t *testing.T, s *testenv.Installation) *world {
+// newFixture creates users, projects and objects through the API.
+func newFixture(ctx context.Context, t *testing.T, s *testenv.Installation) *fixture {
 	t.Helper()
-	w := &world{Installation: s, people: map[string]*person{}, spent: map[string]int{}}
+	w := &fixture{Installation: s, people: map[string]*person{}, usedSpares: map[string]int{}}
 	admin := at(1)
 	admin.name, admin.password = "admin", s.Password.Reveal()
 	admin.login(ctx, t, s)
 	w.people["admin"], w.people["nobody"] = admin, at(2)
 	for i, name := range []string{"owner", "viewer", "editor", "manager", "member", "lead", "stranger", "tess", "heir"} {
-		w.people[name] = w.hire(ctx, t, name, "operator", 10+i)
+		w.people[name] = w.createUser(ctx, t, name, "operator", 10+i)
 	}
 	w.tess, w.heir = w.people["tess"], w.people["heir"]
-	w.newcomer(ctx, t)
+	w.createTemporaryAdmin(ctx, t)
 	w.hidden, w.open = objects{}, objects{}
-	w.projects(ctx, t)
+	w.createProjects(ctx, t)
 	w.prepareJob(ctx, t)
 	owner := w.people["owner"]
 	for _, o := range []objects{w.hidden, w.open} {
-		w.fill(ctx, t, owner, o)
+		w.createObjects(ctx, t, owner, o)
 	}
 	// From now on the owner of the objects is not a member of their projects.
 	for _, o := range []objects{w.hidden, w.open} {
@@ -60,8 +60,8 @@ func build(ctx context.Context, t *testing.T, s *testenv.Installation) *world {
 	return w
 }
 
-// hire creates a user and signs the user in.
-func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int) *person {
+// createUser creates a user and signs the user in.
+func (w *fixture) createUser(ctx context.Context, t *testing.T, name, role string, n int) *person {
 	t.Helper()
 	p := at(n)
 	p.name, p.password = name, "a good password of "+name
@@ -77,8 +77,8 @@ func (w *world) hire(ctx context.Context, t *testing.T, name, role string, n int
 	return p
 }
 
-// newcomer creates an admin with a temporary password and signs the admin in.
-func (w *world) newcomer(ctx context.Context, t *testing.T) {
+// createTemporaryAdmin creates an admin with a temporary password and signs the admin in.
+func (w *fixture) createTemporaryAdmin(ctx context.Context, t *testing.T) {
 	t.Helper()
 	p := at(8)
 	p.name = "newcomer"
@@ -93,8 +93,8 @@ func (w *world) newcomer(ctx context.Context, t *testing.T) {
 	p.login(ctx, t, w.Installation)
 }
 
-// drawn resets the person's password to a new temporary password.
-func (w *world) drawn(ctx context.Context, t *testing.T, p *person) {
+// resetPassword resets the person's password to a new temporary password.
+func (w *fixture) resetPassword(ctx context.Context, t *testing.T, p *person) {
 	t.Helper()
 	var made struct {
 		Password string `json:"password"`
@@ -104,8 +104,8 @@ func (w *world) drawn(ctx context.Context, t *testing.T, p *person) {
 	p.password = made.Password
 }
 
-// projects creates a team and two projects, and gives every person a role.
-func (w *world) projects(ctx context.Context, t *testing.T) {
+// createProjects creates a team and two projects, and gives every person a role.
+func (w *fixture) createProjects(ctx context.Context, t *testing.T) {
 	t.Helper()
 	admin, manager := w.people["admin"], w.people["manager"]
 	type made struct {
@@ -140,7 +140,7 @@ func (w *world) projects(ctx context.Context, t *testing.T) {
 const recipe = "custom/custom"
 
 // prepareJob prepares the submission of a command that writes its token to a file and then waits.
-func (w *world) prepareJob(ctx context.Context, t *testing.T) {
+func (w *fixture) prepareJob(ctx context.Context, t *testing.T) {
 	t.Helper()
 	admin := w.people["admin"]
 	var newest struct {

@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// hoard stores the credentials that a test has seen.
-type hoard struct {
+// credentialStore stores the credentials that a test has seen.
+type credentialStore struct {
 	mu   sync.Mutex
 	kept map[string][]string // from a credential to its names
 }
@@ -23,7 +23,7 @@ type hoard struct {
 const shortest = 12
 
 // add stores a credential under a name.
-func (h *hoard) add(name, credential string) {
+func (h *credentialStore) add(name, credential string) {
 	if len(credential) < shortest {
 		return
 	}
@@ -38,7 +38,7 @@ func (h *hoard) add(name, credential string) {
 }
 
 // names returns the names of all credentials, sorted.
-func (h *hoard) names() []string {
+func (h *credentialStore) names() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []string
@@ -49,14 +49,14 @@ func (h *hoard) names() []string {
 	return slices.Compact(all)
 }
 
-// form is an encoding of a credential.
-type form struct{ name, text string }
+// encoding is an encoding of a credential.
+type encoding struct{ name, text string }
 
-// forms returns all encodings of a credential to search for: plain, hexadecimal, and base64 in both
+// encodings returns all encodings of a credential to search for: plain, hexadecimal, and base64 in both
 // alphabets at each offset within the encoded text.
-func forms(credential string) []form {
+func encodings(credential string) []encoding {
 	digits := hex.EncodeToString([]byte(credential))
-	all := []form{{"plain", credential}, {"hex", digits}, {"HEX", strings.ToUpper(digits)}}
+	all := []encoding{{"plain", credential}, {"hex", digits}, {"HEX", strings.ToUpper(digits)}}
 	for shift := range 3 {
 		padded := append(make([]byte, shift), credential...)
 		// Omit the first digits, which depend on the preceding text, and the last digits, which depend on the
@@ -65,19 +65,19 @@ func forms(credential string) []form {
 		for name, alphabet := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
 			text := alphabet.EncodeToString(padded)
 			whole := len(padded) / 3 * 4
-			all = append(all, form{fmt.Sprintf("%s+%d", name, shift), text[skip:whole]})
+			all = append(all, encoding{fmt.Sprintf("%s+%d", name, shift), text[skip:whole]})
 		}
 	}
 	return all
 }
 
 // search reports each credential that content contains, with its encoding. place describes the content.
-func (h *hoard) search(place string, content []byte) []string {
+func (h *credentialStore) search(place string, content []byte) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var found []string
 	for credential, names := range h.kept {
-		for _, f := range forms(credential) {
+		for _, f := range encodings(credential) {
 			if at := bytes.Index(content, []byte(f.text)); at >= 0 {
 				found = append(found, fmt.Sprintf("%s contains the %s (%s), after %q", place, strings.Join(names, ", the "), f.name, before(content, at)))
 				break
