@@ -248,7 +248,7 @@ func (d *runData) FollowLogs(in *ingestv1.FollowLogsRequest, stream grpc.ServerS
 	return stream.Send(&ingestv1.FollowLogsResponse{Event: &ingestv1.FollowLogsResponse_Eof{Eof: &ingestv1.Eof{Seq: in.GetAfter() + 2, State: "failed"}}})
 }
 
-func (r *rig) register(service string, s grpc.ServiceRegistrar) {
+func (r *harness) register(service string, s grpc.ServiceRegistrar) {
 	switch service {
 	case "auth":
 		authpeerv1.RegisterCredentialServiceServer(s, r.credentials)

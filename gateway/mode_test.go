@@ -23,7 +23,7 @@ import (
 )
 
 // close makes the fake auth refuse callers as it does during maintenance.
-func (r *rig) close() {
+func (r *harness) close() {
 	r.credentials.mode.Store(fault.New(fault.Unavailable, "maintenance", "Back at nine").WithRetryAfter(90 * time.Second))
 }
 
@@ -101,7 +101,7 @@ func anonymous() map[string]int {
 	}
 }
 
-func (r *rig) anonymous(when string, want func(served int) int) {
+func (r *harness) anonymous(when string, want func(served int) int) {
 	r.t.Helper()
 	for target, served := range anonymous() {
 		method, path, _ := strings.Cut(target, " ")

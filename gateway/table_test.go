@@ -43,7 +43,7 @@ func example(pattern string) string {
 }
 
 // tabled returns a gateway whose services only record the last call.
-func tabled(t *testing.T) (*rig, *reached) {
+func tabled(t *testing.T) (*harness, *reached) {
 	t.Helper()
 	conn := &reached{}
 	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
@@ -53,7 +53,7 @@ func tabled(t *testing.T) (*rig, *reached) {
 }
 
 // inline passes a request to the gateway without a network connection.
-func (r *rig) inline(req *http.Request) *httptest.ResponseRecorder {
+func (r *harness) inline(req *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	r.gw.ServeHTTP(rec, req)
 	return rec

@@ -28,7 +28,7 @@ import (
 )
 
 // client is a gRPC client of the public listener.
-func (r *rig) client() *grpc.ClientConn {
+func (r *harness) client() *grpc.ClientConn {
 	r.t.Helper()
 	conn, err := grpc.NewClient(strings.TrimPrefix(r.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(r.t, err)

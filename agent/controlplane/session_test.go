@@ -37,7 +37,7 @@ func ids(o *jobsv1.ObservedWorks) []string {
 
 func TestSession_startsWithHelloAndFullState(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	require.Equal(t, "nod_1", s.hello.GetNodeId())
@@ -58,7 +58,7 @@ func TestSession_reconnects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlane(t)
+			p := newFakeControlPlane(t)
 			m := p.link(filepath.Join(t.TempDir(), "node"))
 			first := p.session()
 			first.welcome(t, 3600)
@@ -78,7 +78,7 @@ func TestSession_reconnects(t *testing.T) {
 
 func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	await(t, s.heard, "the first observations")
@@ -99,7 +99,7 @@ func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 
 func TestSession_appliesCompleteListsInOrder(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	attempt := &jobsv1.Work{
@@ -137,7 +137,7 @@ func TestFromWork_unknownValues(t *testing.T) {
 
 func TestLink_Flush(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	await(t, s.heard, "the first observations")
@@ -253,7 +253,7 @@ func TestOverHTTP_Join_refusalMessageBounded(t *testing.T) {
 
 func TestLink_callsAfterDisconnectAreTemporary(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session()
 	// This control plane implements neither method. The test checks only whether the errors are permanent.
@@ -267,7 +267,7 @@ func TestLink_callsAfterDisconnectAreTemporary(t *testing.T) {
 
 func TestSession_undecodableWorkStaysInList(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newFakeControlPlane(t)
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	s.desire(t,

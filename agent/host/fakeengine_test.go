@@ -46,7 +46,7 @@ http.server.ThreadingHTTPServer((host, port), Handler).serve_forever()
 type fake struct {
 	*testing.T
 	dir   string
-	plane *executortest.Plane
+	plane *executortest.ControlPlane
 	host  *host.Host
 	stop  func()
 	work  executor.Work
@@ -54,7 +54,7 @@ type fake struct {
 
 func newFake(t *testing.T, mode string) *fake {
 	t.Helper()
-	f := &fake{T: t, dir: t.TempDir(), plane: executortest.NewPlane(t)}
+	f := &fake{T: t, dir: t.TempDir(), plane: executortest.NewControlPlane(t)}
 	program := f.plane.Put("engine.py", []byte(serveOpenAI))
 	f.work = executor.Work{
 		Key: executor.Key{WorkID: "wrk_fake", Generation: 1, Fence: 1}, Kind: executor.KindEngine, Desired: executor.DesiredRunning,
@@ -82,9 +82,9 @@ func (f *fake) apply(works ...executor.Work) {
 	require.NoError(f, f.host.Apply(context.Background(), works))
 }
 
-func (f *fake) until(what string, holds func() bool) {
+func (f *fake) until(what string, condition func() bool) {
 	f.Helper()
-	require.Eventually(f, holds, time.Minute, 10*time.Millisecond, what)
+	require.Eventually(f, condition, time.Minute, 10*time.Millisecond, what)
 }
 
 func (f *fake) seen() (executor.Observation, executor.EngineReport) {

@@ -26,27 +26,27 @@ const (
 	modeOn  = authv1.MaintenanceMode_MAINTENANCE_MODE_MAINTENANCE
 )
 
-// keeper changes the mode on one replica, as the admin.
-type keeper struct {
+// modeSetter changes the mode on one replica, as the admin.
+type modeSetter struct {
 	*harness
 
 	client authv1.MaintenanceServiceClient
 	admin  context.Context
 }
 
-func newKeeper(t *testing.T, h *harness, token string) *keeper {
+func newModeSetter(t *testing.T, h *harness, token string) *modeSetter {
 	t.Helper()
 	conn, err := h.bus.As("gateway").Dial("auth")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	k := &keeper{harness: h, client: authv1.NewMaintenanceServiceClient(conn)}
+	k := &modeSetter{harness: h, client: authv1.NewMaintenanceServiceClient(conn)}
 	out, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{Credential: token, InMaintenance: true})
 	require.NoError(t, err)
 	k.admin = withCaller(t, h, out.GetCallerToken())
 	return k
 }
 
-func (k *keeper) set(mode authv1.MaintenanceMode, message *string, until *time.Time) (*authv1.Maintenance, error) {
+func (k *modeSetter) set(mode authv1.MaintenanceMode, message *string, until *time.Time) (*authv1.Maintenance, error) {
 	in := &authv1.SetMaintenanceRequest{Mode: mode, Message: message}
 	if until != nil {
 		in.Until = timestamppb.New(*until)
@@ -73,7 +73,7 @@ func TestSetMaintenance_waitsForGateways(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	for _, when := range []string{"at the beginning", "when repeated after a failure"} {
 		waiting, acknowledged := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -109,7 +109,7 @@ func TestMaintenance_effectiveOnEveryReplica(t *testing.T) {
 	one, two := replica(t, db, clk), replica(t, db, clk)
 	token, _, err := one.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, one, token)
+	k := newModeSetter(t, one, token)
 	first, err := k.client.GetMaintenance(k.admin, &authv1.GetMaintenanceRequest{})
 	require.NoError(t, err)
 	require.Equal(t, modeOff, first.GetMode())
@@ -142,7 +142,7 @@ func TestMaintenance_endedByAdminAfterNewLogin(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	_, err = newKeeper(t, h, token).set(modeOn, nil, nil)
+	_, err = newModeSetter(t, h, token).set(modeOn, nil, nil)
 	require.NoError(t, err)
 	h.t.Log("all users are signed out; an admin signs in again")
 	anyone, err := h.peer.Authenticate(t.Context(), &authpeerv1.AuthenticateRequest{InMaintenance: true})
@@ -153,7 +153,7 @@ func TestMaintenance_endedByAdminAfterNewLogin(t *testing.T) {
 	require.Nil(t, cfg.GetMaintenance().GetUntil())
 	in, err := h.public.Login(withCaller(t, h, anyone.GetCallerToken()), &authv1.LoginRequest{Username: "admin", Password: password})
 	require.NoError(t, err)
-	_, err = newKeeper(t, h, in.GetToken()).set(modeOff, nil, nil)
+	_, err = newModeSetter(t, h, in.GetToken()).set(modeOff, nil, nil)
 	require.NoError(t, err)
 	require.NoError(t, h.served(in.GetToken()))
 	cfg, err = h.public.GetConfig(mustAs(h, ""), &authv1.GetConfigRequest{})
@@ -167,7 +167,7 @@ func TestMaintenance_survivesRestartAndIsAudited(t *testing.T) {
 	h := replica(t, db, clk)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	_, err = k.set(modeOn, new("A new database"), nil)
 	require.NoError(t, err)
 	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).served("")).Code, "a process started during maintenance")
@@ -193,7 +193,7 @@ func TestMaintenance_retryAfter(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	for name, tc := range map[string]struct{ until, want time.Duration }{
 		"until the end": {5 * time.Minute, 5 * time.Minute}, "at most one hour": {48 * time.Hour, time.Hour}, "at least one second": {time.Millisecond, time.Second},
 	} {
@@ -214,7 +214,7 @@ func TestSetMaintenance_invalid(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	past := h.clock.Now()
 	for name, in := range map[string]*authv1.SetMaintenanceRequest{
 		"no mode":                   {},
@@ -239,7 +239,7 @@ func TestSetMaintenance_concurrent(t *testing.T) {
 	h := open(t)
 	token, _, err := h.login("admin", password)
 	require.NoError(t, err)
-	k := newKeeper(t, h, token)
+	k := newModeSetter(t, h, token)
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth"
 )
 
-// people has clients of the user and profile services. It calls them as the gateway does.
-type people struct {
+// userClients has clients of the user and profile services. It calls them as the gateway does.
+type userClients struct {
 	*harness
 
 	users   authv1.UserServiceClient
@@ -21,13 +21,13 @@ type people struct {
 	root string
 }
 
-func openPeople(t *testing.T) *people {
+func newUserClients(t *testing.T) *userClients {
 	t.Helper()
 	h := open(t)
 	conn, err := h.bus.As("gateway").Dial(auth.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	p := &people{harness: h, users: authv1.NewUserServiceClient(conn), profile: authv1.NewProfileServiceClient(conn)}
+	p := &userClients{harness: h, users: authv1.NewUserServiceClient(conn), profile: authv1.NewProfileServiceClient(conn)}
 	p.root, _, err = h.login("admin", password)
 	require.NoError(t, err)
 	return p
@@ -36,7 +36,7 @@ func openPeople(t *testing.T) *people {
 const secondPassword = "second best horse"
 
 // another creates a second admin with a fixed password and returns the admin's id.
-func (p *people) another() string {
+func (p *userClients) another() string {
 	p.t.Helper()
 	given := secondPassword
 	out, err := p.users.CreateUser(mustAs(p.harness, p.root), &authv1.CreateUserRequest{
@@ -46,20 +46,20 @@ func (p *people) another() string {
 	return out.GetUser().GetId()
 }
 
-func (p *people) update(in *authv1.UpdateUserRequest) error {
+func (p *userClients) update(in *authv1.UpdateUserRequest) error {
 	_, err := p.users.UpdateUser(mustAs(p.harness, p.root), in)
 	return err
 }
 
 // list makes a call that needs the admin role.
-func (p *people) list(token string) error {
+func (p *userClients) list(token string) error {
 	_, err := p.users.ListUsers(mustAs(p.harness, token), &authv1.ListUsersRequest{})
 	return err
 }
 
 func TestUpdateUser_disabledEffectiveAtNextCall(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
+	p := newUserClients(t)
 	bob := p.another()
 	token, refresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestUpdateUser_disabledEffectiveAtNextCall(t *testing.T) {
 
 func TestUpdateUser_demotionEffectiveAtNextCall(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
+	p := newUserClients(t)
 	bob := p.another()
 	token, _, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestUpdateUser_demotionEffectiveAtNextCall(t *testing.T) {
 
 func TestResetPassword_endsSessionsAndForcesChange(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
+	p := newUserClients(t)
 	bob := p.another()
 	token, refresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestResetPassword_endsSessionsAndForcesChange(t *testing.T) {
 
 func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
+	p := newUserClients(t)
 	p.another()
 	other, otherRefresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 
 func TestCreateUser_invalid(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
+	p := newUserClients(t)
 	ctx := mustAs(p.harness, p.root)
 	short, email, long := "elevenchars", "not an address", "x"
 	for len(long) <= 128 {
@@ -178,7 +178,7 @@ func TestCreateUser_invalid(t *testing.T) {
 
 func TestUserService_adminsOnly(t *testing.T) {
 	t.Parallel()
-	p := openPeople(t)
+	p := newUserClients(t)
 	bob := p.another()
 	token, _, err := p.login("bob", secondPassword)
 	require.NoError(t, err)

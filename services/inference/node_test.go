@@ -76,7 +76,7 @@ func (a *authority) behind(node string, e *engine) *registrypeerv1.ServedReplica
 func TestCallReachesRemoteEngine(t *testing.T) {
 	t.Parallel()
 	own := newAuthority(t)
-	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
+	r, w := openWith(t, own.inference()), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	d := served(deploymentA, list(w.good))
 	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
 	r.ready(d)
@@ -89,7 +89,7 @@ func TestCallReachesRemoteEngine(t *testing.T) {
 func TestStreamFromRemoteEngine(t *testing.T) {
 	t.Parallel()
 	own, s := newAuthority(t), newWordStream()
-	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, s.play))
+	r, w := openWith(t, own.inference()), newDeploymentStates(t, newEngine(t, s.play))
 	d := served(deploymentA, list(w.good))
 	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
 	r.ready(d)
@@ -106,7 +106,7 @@ func TestStreamFromRemoteEngine(t *testing.T) {
 func TestWrongNodeCertificateRefused(t *testing.T) {
 	t.Parallel()
 	own, foreign := newAuthority(t), newAuthority(t)
-	r, w := openWith(t, own.inference()), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
+	r, w := openWith(t, own.inference()), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
 	right := own.behind("nod_1", w.e)
 	for name, wrong := range map[string]*registrypeerv1.ServedReplica{
 		"other node":         {Id: "rep_1", Address: right.GetAddress(), NodeId: "nod_2", ApiKey: engineKey},
@@ -134,7 +134,7 @@ func TestWrongNodeCertificateRefused(t *testing.T) {
 func TestRemoteEngineNeedsClientCertificate(t *testing.T) {
 	t.Parallel()
 	own := newAuthority(t)
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "reached"))))
 	d := served(deploymentA, list(w.good))
 	d.Promoted.Replicas = []*registrypeerv1.ServedReplica{own.behind("nod_1", w.e)}
 	r.ready(d)

@@ -27,7 +27,7 @@ import (
 
 func TestCallRecord(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	r.ready(w.deployments()...)
 	body := `{"model":"default","messages":[]}`
 	resp := r.do(http.MethodPost, "/inference/"+deploymentA+chat+"?q=secret", w.good.text, body)
@@ -55,7 +55,7 @@ func TestRecordOfUnusableBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", c.answer))))
+			r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", c.answer))))
 			r.ready(w.deployments()...)
 			require.Equal(t, c.answer, text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, c.body)))
 			got := r.rows(1)[0]
@@ -69,7 +69,7 @@ func TestRecordOfUnusableBodies(t *testing.T) {
 
 func TestRecordStripsInvalidCharacters(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", `{"model":"t\u0000i\ud800ny"}`))))
 	r.ready(w.deployments()...)
 	_ = text(t, r.do(http.MethodPost, "/inference/"+deploymentA+chat, w.good.text, `{"model":"a\u0000b`+strings.Repeat("ü", 200)+`"}`))
 	got := r.rows(1)[0]
@@ -78,7 +78,7 @@ func TestRecordStripsInvalidCharacters(t *testing.T) {
 }
 
 // many sends n calls from 8 goroutines and returns their request ids.
-func (r *rig) many(n int, bearer string) map[string]bool {
+func (r *harness) many(n int, bearer string) map[string]bool {
 	r.t.Helper()
 	var mu sync.Mutex
 	ids := map[string]bool{}
@@ -100,7 +100,7 @@ func (r *rig) many(n int, bearer string) map[string]bool {
 }
 
 // exactly requires that the calls with these ids are recorded, each once, and no others.
-func (r *rig) exactly(ids map[string]bool) {
+func (r *harness) exactly(ids map[string]bool) {
 	r.t.Helper()
 	for _, got := range r.rows(len(ids)) {
 		require.True(r.t, ids[got.RequestID], "call %s was not sent by the test, or is recorded twice", got.RequestID)
@@ -111,7 +111,7 @@ func (r *rig) exactly(ids map[string]bool) {
 
 func TestCallsRecordedOnceWhileDatabaseHangs(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	ids := r.many(40, w.good.text)
 	owner := r.db.OwnerPool(inference.Name)
@@ -134,7 +134,7 @@ func TestCallsRecordedOnceWhileDatabaseHangs(t *testing.T) {
 }
 
 // segments returns the files in the spool.
-func (r *rig) segments() []string {
+func (r *harness) segments() []string {
 	found, err := filepath.Glob(filepath.Join(r.cfg.Spool, "*.jsonl"))
 	require.NoError(r.t, err)
 	return found
@@ -142,7 +142,7 @@ func (r *rig) segments() []string {
 
 func TestCallsRecordedOnceAcrossStop(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
 	ids := r.many(200, w.good.text)
 	r.stop() // stores the calls that are still in memory
@@ -152,7 +152,7 @@ func TestCallsRecordedOnceAcrossStop(t *testing.T) {
 
 func TestCallsRecordedOnceAcrossRestartWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.stop()
 	closedPool := r.db.Pool(inference.Name)
 	closedPool.Close()
@@ -192,13 +192,13 @@ func TestSettings(t *testing.T) {
 
 // reader is a client of TrafficService, with the identity of the gateway.
 type reader struct {
-	*rig
+	*harness
 
 	client inferencev1.TrafficServiceClient
 	signer *authn.Signer
 }
 
-func (r *rig) reader() *reader {
+func (r *harness) reader() *reader {
 	r.t.Helper()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(r.t, err)
@@ -209,7 +209,7 @@ func (r *rig) reader() *reader {
 	conn, err := r.bus.As("gateway").Dial(inference.Name)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = conn.Close() })
-	return &reader{rig: r, client: inferencev1.NewTrafficServiceClient(conn), signer: signer}
+	return &reader{harness: r, client: inferencev1.NewTrafficServiceClient(conn), signer: signer}
 }
 
 func user(name, role string, projects ...authn.ProjectRole) *authn.Caller {
@@ -228,7 +228,7 @@ func (r *reader) list(c *authn.Caller, in *inferencev1.ListTrafficRequest) (call
 
 func TestListTrafficVisibility(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	mine := served(deploymentA, list(w.good), w.e)
 	mine.Visibility = "project"
 	r.ready(mine)
@@ -267,7 +267,7 @@ func TestListTrafficVisibility(t *testing.T) {
 
 func TestListTrafficPages(t *testing.T) {
 	t.Parallel()
-	r, w := open(t), newWorld(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
+	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	second := newToken(t, "second")
 	r.ready(served(deploymentA, list(w.good, second), w.e))
 	_ = r.many(16, w.good.text)

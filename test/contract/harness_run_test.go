@@ -79,10 +79,10 @@ func (b *builder) train(bound ...string) *training {
 	}
 }
 
-// await polls until holds returns true. It fails the test after testenv.StageTimeout.
-func (b *builder) await(what string, holds func() bool) {
+// await polls until condition returns true. It fails the test after testenv.StageTimeout.
+func (b *builder) await(what string, condition func() bool) {
 	b.Helper()
-	require.Eventually(b, holds, testenv.StageTimeout, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
+	require.Eventually(b, condition, testenv.StageTimeout, pollEvery, "timed out waiting until %s\n%s", what, b.Tail())
 }
 
 // report sends a report of the run.

@@ -164,7 +164,7 @@ func requireEngineRuns(ctx context.Context, t *testing.T, l *e2eflow.Loop) {
 	require.Contains(t, commandLine(revision.Replicas[0].PID), "llamacpp", "process %d", revision.Replicas[0].PID)
 }
 
-// eventually polls until holds returns true. It returns false if limit has passed first.
+// eventually polls until condition returns true. It returns false if limit has passed first.
 func eventually(ctx context.Context, limit time.Duration, condition func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -36,14 +36,14 @@ func waitingJob(t *testing.T, s *testenv.Installation, admin string) string {
 	return job.ID
 }
 
-// held is a sign-in request whose body has been sent only in part.
-type held struct {
+// openRequest is a sign-in request whose body has been sent only in part.
+type openRequest struct {
 	conn net.Conn
 	in   *bufio.Reader
 	rest string
 }
 
-func hold(t *testing.T, s *testenv.Installation) held {
+func startRequest(t *testing.T, s *testenv.Installation) openRequest {
 	t.Helper()
 	body := `{"username": "admin", "password": "` + s.Password.Reveal() + `"}`
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "http://"))
@@ -60,10 +60,10 @@ func hold(t *testing.T, s *testenv.Installation) held {
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, body[:5])
 	require.NoError(t, err)
-	return held{conn, in, body[5:]}
+	return openRequest{conn, in, body[5:]}
 }
 
-func (h held) finish(t *testing.T) response {
+func (h openRequest) finish(t *testing.T) response {
 	t.Helper()
 	_, err := io.WriteString(h.conn, h.rest)
 	require.NoError(t, err)
@@ -91,11 +91,11 @@ func draining(t *testing.T, s *testenv.Installation, shape, _ string) {
 	_, err = events.ReadString('\n')
 	require.NoError(t, err)
 
-	h := hold(t, s)
+	h := startRequest(t, s)
 	process := s.Processes[map[string]string{"single": "signalboxd", "split": "gateway"}[shape]]
 	process.Signal(syscall.SIGTERM)
 	require.Eventually(t, func() bool {
-		a, err := ask(t.Context(), s.URL, admin, http.MethodGet, "/api/projects", "")
+		a, err := request(t.Context(), s.URL, admin, http.MethodGet, "/api/projects", "")
 		return err == nil && a.status == http.StatusServiceUnavailable && a.code(t) == "draining"
 	}, testenv.StageTimeout, time.Millisecond)
 	require.Equal(t, http.StatusOK, do(t, s.URL, "", http.MethodGet, "/healthz", "").status)
@@ -113,6 +113,6 @@ func draining(t *testing.T, s *testenv.Installation, shape, _ string) {
 	require.Equal(t, http.StatusOK, in.status, in.body)
 	<-process.Exited()
 	require.NoError(t, process.Err(), process.Tail())
-	_, err = ask(t.Context(), s.URL, "", http.MethodGet, "/healthz", "")
+	_, err = request(t.Context(), s.URL, "", http.MethodGet, "/healthz", "")
 	require.Error(t, err, "the listener must be closed")
 }

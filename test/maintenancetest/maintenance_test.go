@@ -18,15 +18,15 @@ const (
 	off = `{"mode": "off"}`
 )
 
-func set(t testing.TB, base, token, mode string) {
+func setMaintenance(t testing.TB, base, token, mode string) {
 	t.Helper()
 	a := do(t, base, token, http.MethodPost, "/api/admin/maintenance", mode)
 	require.Equal(t, http.StatusOK, a.status, a.body)
 }
 
-// edges returns the URLs that serve the API. If each service has its own process, it first adds a second
+// gatewayURLs returns the URLs that serve the API. If each service has its own process, it first adds a second
 // gateway with a second instance of auth.
-func edges(t *testing.T, s *testenv.Installation, shape string) []string {
+func gatewayURLs(t *testing.T, s *testenv.Installation, shape string) []string {
 	t.Helper()
 	if shape == "single" {
 		return []string{s.URL}
@@ -48,14 +48,14 @@ func edges(t *testing.T, s *testenv.Installation, shape string) []string {
 	}
 	two := "http://" + gateway
 	require.Eventually(t, func() bool {
-		a, err := ask(t.Context(), two, "", http.MethodGet, "/api/auth/config", "")
+		a, err := request(t.Context(), two, "", http.MethodGet, "/api/auth/config", "")
 		return err == nil && a.status == http.StatusOK
 	}, testenv.StageTimeout, 20*time.Millisecond)
 	return []string{s.URL, two}
 }
 
-// closed requires that a URL rejects a request because of maintenance.
-func closed(t testing.TB, base, token, path string) {
+// requireClosed requires that a URL rejects a request because of maintenance.
+func requireClosed(t testing.TB, base, token, path string) {
 	t.Helper()
 	a := do(t, base, token, http.MethodGet, path, "")
 	require.Equal(t, http.StatusServiceUnavailable, a.status, "%s%s: %s", base, path, a.body)
@@ -65,38 +65,38 @@ func closed(t testing.TB, base, token, path string) {
 
 func maintenance(t *testing.T, s *testenv.Installation, shape, admin string) {
 	t.Helper()
-	bases := edges(t, s, shape)
+	bases := gatewayURLs(t, s, shape)
 	for i := range 20 {
 		by := bases[i%len(bases)]
-		set(t, by, admin, on)
+		setMaintenance(t, by, admin, on)
 		for _, base := range bases {
-			closed(t, base, admin, "/api/projects")
-			closed(t, base, "", "/api/jobs")
+			requireClosed(t, base, admin, "/api/projects")
+			requireClosed(t, base, "", "/api/jobs")
 			require.Equal(t, http.StatusOK, do(t, base, "", http.MethodGet, "/api/version", "").status)
 		}
-		set(t, bases[(i+1)%len(bases)], admin, off)
+		setMaintenance(t, bases[(i+1)%len(bases)], admin, off)
 		for _, base := range bases {
 			require.Equal(t, http.StatusOK, do(t, base, admin, http.MethodGet, "/api/projects", "").status)
 		}
 	}
-	set(t, s.URL, admin, on)
+	setMaintenance(t, s.URL, admin, on)
 	if shape == "single" {
 		s.Processes["signalboxd"].Kill()
 		s.StartSingle()
 	} else {
-		authAway(t, s, admin, bases)
+		requireClosedWithoutAuth(t, s, admin, bases)
 	}
 	for _, base := range bases {
-		closed(t, base, admin, "/api/projects")
+		requireClosed(t, base, admin, "/api/projects")
 	}
 	out := signIn(t, s)
-	set(t, s.URL, out, off)
+	setMaintenance(t, s.URL, out, off)
 	require.Equal(t, http.StatusOK, do(t, s.URL, out, http.MethodGet, "/api/projects", "").status)
 }
 
-// authAway kills all instances of auth. Routes that maintenance closed must stay closed, and the other
+// requireClosedWithoutAuth kills all instances of auth. Routes that maintenance closed must stay closed, and the other
 // routes must stay open.
-func authAway(t *testing.T, s *testenv.Installation, admin string, bases []string) {
+func requireClosedWithoutAuth(t *testing.T, s *testenv.Installation, admin string, bases []string) {
 	t.Helper()
 	for _, name := range []string{"auth", "auth-two"} {
 		s.Processes[name].Kill()
@@ -119,7 +119,7 @@ func authAway(t *testing.T, s *testenv.Installation, admin string, bases []strin
 	}
 	for _, base := range bases {
 		require.Eventually(t, func() bool {
-			a, err := ask(t.Context(), base, "", http.MethodGet, "/api/auth/config", "")
+			a, err := request(t.Context(), base, "", http.MethodGet, "/api/auth/config", "")
 			return err == nil && a.status == http.StatusOK
 		}, testenv.StageTimeout, 20*time.Millisecond)
 	}

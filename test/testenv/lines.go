@@ -19,7 +19,7 @@ import (
 // pollInterval is the time between two polls.
 const pollInterval = 20 * time.Millisecond
 
-// Until polls until holds returns true. It fails the test if ctx ends first.
+// Until polls until condition returns true. It fails the test if ctx ends first.
 func (s *Installation) Until(ctx context.Context, what string, condition func() bool) {
 	s.T.Helper()
 	for !condition() {

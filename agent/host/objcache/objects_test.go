@@ -21,9 +21,9 @@ import (
 
 func key() executor.Key { return executor.Key{WorkID: "w", Generation: 1, Fence: 1} }
 
-func newStore(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.Plane, string) {
+func newStore(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.ControlPlane, string) {
 	t.Helper()
-	dir, p := t.TempDir(), executortest.NewPlane(t)
+	dir, p := t.TempDir(), executortest.NewControlPlane(t)
 	return objcache.NewStore(dir, maxBytes, p, clock.Real()), p, dir
 }
 

@@ -20,9 +20,9 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-func onClock(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.Plane, string, *clock.Fake) {
+func onClock(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.ControlPlane, string, *clock.Fake) {
 	t.Helper()
-	dir, p := t.TempDir(), executortest.NewPlane(t)
+	dir, p := t.TempDir(), executortest.NewControlPlane(t)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	return objcache.NewStore(dir, maxBytes, p, clk), p, dir, clk
 }
@@ -146,7 +146,7 @@ func TestStore_Fetch_endlessDownload(t *testing.T) {
 
 func TestStore_Fetch_canceledCallerDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
-	p := executortest.NewPlane(t)
+	p := executortest.NewControlPlane(t)
 	ref := p.Put("a", []byte("data"))
 	leaving, leave := context.WithCancel(t.Context())
 	requests := make(chan struct{}, 8)

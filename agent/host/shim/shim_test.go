@@ -28,17 +28,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-type bench struct {
+type harness struct {
 	*testing.T
 	shim.Control
 	dir   string
 	start shim.Start
 }
 
-func script(t *testing.T, text string) *bench {
+func script(t *testing.T, text string) *harness {
 	t.Helper()
 	dir := t.TempDir()
-	return &bench{
+	return &harness{
 		T: t, Control: shim.Control{Exec: []string{os.Args[0], "shim"}, Clock: clock.Real()}, dir: dir,
 		start: shim.Start{
 			Path: "/bin/sh", Args: []string{"sh", "-c", text}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: dir,
@@ -47,12 +47,12 @@ func script(t *testing.T, text string) *bench {
 	}
 }
 
-func (b *bench) launch() {
+func (b *harness) launch() {
 	b.Helper()
 	require.NoError(b, b.Launch(b.dir, b.start))
 }
 
-func (b *bench) ends() (shim.Exit, bool) {
+func (b *harness) ends() (shim.Exit, bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
@@ -61,13 +61,13 @@ func (b *bench) ends() (shim.Exit, bool) {
 	return exit, found
 }
 
-func (b *bench) log() string {
+func (b *harness) log() string {
 	raw, _ := os.ReadFile(b.start.Log)
 	return string(raw)
 }
 
 // begun waits until the log contains line.
-func (b *bench) begun(line string) {
+func (b *harness) begun(line string) {
 	b.Helper()
 	require.Eventually(b, func() bool { return strings.Contains(b.log(), line) }, time.Minute, 5*time.Millisecond)
 }

@@ -36,7 +36,7 @@ func photograph(t *testing.T, dir string) map[string]string {
 
 func TestRun_folderInUseByDemo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFakeServer(t)
 	o := options(t, "serves", w.URL)
 	o.Once = false
 	ctx, stop := context.WithCancel(t.Context())

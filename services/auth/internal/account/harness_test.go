@@ -36,8 +36,8 @@ func (*headers) SendHeader(metadata.MD) error     { return nil }
 func (*headers) SetTrailer(metadata.MD) error     { return nil }
 func (h *headers) SetHeader(md metadata.MD) error { h.MD = metadata.Join(h.MD, md); return nil }
 
-// desk is a user server with a database of its own.
-type desk struct {
+// harness is a user server with a database of its own.
+type harness struct {
 	*Server
 
 	t     *testing.T
@@ -46,11 +46,11 @@ type desk struct {
 	ends  *ended
 }
 
-func openDesk(t *testing.T) *desk {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
-	d := &desk{t: t, pool: database(t).Pool("auth"), clock: clk, ends: &ended{}}
+	d := &harness{t: t, pool: database(t).Pool("auth"), clock: clk, ends: &ended{}}
 	trail := audit.NewLog(clk, ids, "auth")
 	d.Server = &Server{
 		Users: &Users{
@@ -63,7 +63,7 @@ func openDesk(t *testing.T) *desk {
 }
 
 // as returns the context of an admin's call with this idempotency key.
-func (d *desk) as(key string) (context.Context, *headers) {
+func (d *harness) as(key string) (context.Context, *headers) {
 	h := &headers{}
 	c := &authn.Caller{Kind: authn.KindUser, Subject: "usr_root", Username: "root", Role: authn.RoleAdmin}
 	ctx := grpc.NewContextWithServerTransportStream(authn.NewContext(d.t.Context(), c), h)
@@ -73,42 +73,42 @@ func (d *desk) as(key string) (context.Context, *headers) {
 	return ctx, h
 }
 
-func (d *desk) ctx() context.Context {
+func (d *harness) ctx() context.Context {
 	ctx, _ := d.as("")
 	return ctx
 }
 
 // add creates a user and returns its id.
-func (d *desk) add(username string, role authv1.UserRole) string {
+func (d *harness) add(username string, role authv1.UserRole) string {
 	d.t.Helper()
 	out, err := d.CreateUser(d.ctx(), &authv1.CreateUserRequest{Username: username, Role: role})
 	require.NoError(d.t, err)
 	return out.GetUser().GetId()
 }
 
-func (d *desk) update(in *authv1.UpdateUserRequest) error {
+func (d *harness) update(in *authv1.UpdateUserRequest) error {
 	_, err := d.UpdateUser(d.ctx(), in)
 	return err
 }
 
-func (d *desk) disable(userID string) {
+func (d *harness) disable(userID string) {
 	d.t.Helper()
 	require.NoError(d.t, d.update(&authv1.UpdateUserRequest{UserId: userID, Disabled: new(true)}))
 }
 
-func (d *desk) exec(sql string, args ...any) {
+func (d *harness) exec(sql string, args ...any) {
 	d.t.Helper()
 	_, err := d.pool.Exec(d.t.Context(), sql, args...)
 	require.NoError(d.t, err)
 }
 
-func (d *desk) count(from string, args ...any) (n int) {
+func (d *harness) count(from string, args ...any) (n int) {
 	d.t.Helper()
 	require.NoError(d.t, d.pool.QueryRow(d.t.Context(), `SELECT count(*) FROM `+from, args...).Scan(&n))
 	return n
 }
 
-func (d *desk) account(userID string) Account {
+func (d *harness) account(userID string) Account {
 	d.t.Helper()
 	a, err := ByID(d.t.Context(), d.pool, userID)
 	require.NoError(d.t, err)

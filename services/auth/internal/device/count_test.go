@@ -20,7 +20,7 @@ func limited(t *testing.T, err error) time.Duration {
 	return fault.From(err).RetryAfter
 }
 
-func (h *rig) attempts(purpose string) (n int) {
+func (h *harness) attempts(purpose string) (n int) {
 	h.t.Helper()
 	require.NoError(h.t, h.Pool.QueryRow(h.t.Context(), `SELECT count(*) FROM device_attempt WHERE purpose = $1`, purpose).Scan(&n))
 	return n
@@ -28,7 +28,7 @@ func (h *rig) attempts(purpose string) (n int) {
 
 func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	second := *h.Flow
 	replicas := []*Flow{h.Flow, &second, {Pool: h.Pool, Sessions: h.opener, Audit: h.Audit, Clock: h.clock, IDs: h.IDs, Rand: h.Rand}}
@@ -59,7 +59,7 @@ func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 
 func TestFlow_Begin_limit(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for range 30 {
 		h.begin()
 	}
@@ -73,7 +73,7 @@ func TestFlow_Begin_limit(t *testing.T) {
 
 func TestFlow_Begin_pendingLimit(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	fill := func(n int, address string) {
 		h.exec(`
 			INSERT INTO device_code (id, hash, user_code_hash, client_id, client_name, client_address, address_key, created_at, expires_at, interval_seconds)
@@ -98,7 +98,7 @@ func TestFlow_Begin_pendingLimit(t *testing.T) {
 
 func TestFlow_Look_guessLimits(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	guess := func(account, address string) error {
 		p := person(account)
@@ -120,7 +120,7 @@ func TestFlow_Look_guessLimits(t *testing.T) {
 
 func TestFlow_Look_concurrentGuesses(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	var tried atomic.Int32
 	var wg sync.WaitGroup
 	for range 40 {
@@ -136,7 +136,7 @@ func TestFlow_Look_concurrentGuesses(t *testing.T) {
 
 func TestFlow_Look_correctCodesNotCounted(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	c := h.begin()
 	for range 12 {
 		_, err := h.View(h.as("usr_1"), person("usr_1"), c.User)
@@ -150,7 +150,7 @@ func TestFlow_Look_correctCodesNotCounted(t *testing.T) {
 
 func TestFlow_Sweep_keepsAttemptsInWindow(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	h.begin()
 	require.NoError(t, h.Sweep(pg.WithOffset(t.Context(), TTL)))
 	require.Equal(t, 1, h.attempts("create"))

@@ -17,7 +17,7 @@ import (
 // TestRotation_keyLifecycle follows a key from its publication to its retirement on two replicas.
 func TestRotation_keyLifecycle(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	mine, theirs := b.replica(), b.replica()
 	old := signing(t, mine, Access).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, false))
@@ -48,7 +48,7 @@ func TestRotation_keyLifecycle(t *testing.T) {
 
 func TestRotation_Run_concurrentReplicas(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	replicas := []*Rotation{b.replica(), b.replica(), b.replica()}
 	run := func() {
 		var wg sync.WaitGroup
@@ -83,7 +83,7 @@ func TestRotation_Run_concurrentReplicas(t *testing.T) {
 
 func TestRotation_Rotate_revoke(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	mine, theirs := b.replica(), b.replica()
 	require.NoError(t, mine.Rotate(t.Context(), Access, false))
 	b.clock.Advance(lead)
@@ -103,7 +103,7 @@ func TestRotation_Rotate_revoke(t *testing.T) {
 
 func TestSet_Latest_readsEachTime(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	mine, theirs := b.replica(), b.replica()
 	old := signing(t, theirs, Access).ID
 	require.NoError(t, mine.Rotate(t.Context(), Access, true))
@@ -115,7 +115,7 @@ func TestSet_Latest_readsEachTime(t *testing.T) {
 
 func TestRotation_Rotate_pendingSuccessor(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	require.NoError(t, r.Rotate(t.Context(), Caller, false))
 	err := r.Rotate(t.Context(), Caller, false)
@@ -128,7 +128,7 @@ func TestRotation_Rotate_pendingSuccessor(t *testing.T) {
 
 func TestRotation_List_states(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	states := func() (access []State) {
 		keys, more, err := r.List(t.Context(), Access, request.Page{Limit: 10})
@@ -157,7 +157,7 @@ func TestRotation_List_states(t *testing.T) {
 
 func TestJWKS(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	require.NoError(t, r.Rotate(t.Context(), Access, false))
 	raw, err := r.Ring.JWKS(t.Context())
@@ -182,7 +182,7 @@ func TestJWKS(t *testing.T) {
 
 func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	r.Ring.mu.Lock()
 	before := r.Ring.begun
@@ -209,7 +209,7 @@ func TestSet_Find_unknownKeysShareReads(t *testing.T) {
 
 func TestSet_Find_databaseDown(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	r := b.replica()
 	known := signing(t, r, Access)
 	b.pool.Close()
@@ -227,7 +227,7 @@ func TestSet_Find_databaseDown(t *testing.T) {
 // refused.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newHarness(t)
 	replicas := []*Rotation{b.replica(), b.replica(), b.replica()}
 	type token struct {
 		kid       string

@@ -11,7 +11,7 @@ import (
 
 func TestAuthority_Decide_approval(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	query := h.decide(ask())
 	require.Equal(t, "s t&te", query.Get("state"))
 	require.Equal(t, secret.KindCode, secret.Kind(query.Get("code")))
@@ -26,7 +26,7 @@ func TestAuthority_Decide_approval(t *testing.T) {
 
 func TestAuthority_Decide_rejectsDeviceSession(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	ctx, c := h.person()
 	for _, method := range []string{"device", "oauth"} {
 		h.exec(`UPDATE session SET method = $1 WHERE id = 'ses_1'`, method)
@@ -39,7 +39,7 @@ func TestAuthority_Decide_rejectsDeviceSession(t *testing.T) {
 
 func TestAuthority_Decide_errorsForClient(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for name, c := range map[string]struct {
 		change func(*AuthorizationRequest)
 		want   string
@@ -71,7 +71,7 @@ func TestAuthority_Decide_errorsForClient(t *testing.T) {
 
 func TestAuthority_Decide_untrustedClientOrRedirect(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	ctx, c := h.person()
 	for name, change := range map[string]func(*AuthorizationRequest){
 		"unknown client":    func(a *AuthorizationRequest) { a.ClientID = "https://evil.example/metadata" },
@@ -132,7 +132,7 @@ func TestRedirects(t *testing.T) {
 
 func TestAuthority_Decide_keepsRedirectQuery(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	require.NoError(t, h.Clients.Register(t.Context(), Client{ID: "q", Name: "Q", Redirects: []string{"https://q.example/cb?z=%20&a=b+c"}}))
 	ctx, c := h.person()
 	to, err := h.Decide(ctx, c, ask(func(a *AuthorizationRequest) {
@@ -144,7 +144,7 @@ func TestAuthority_Decide_keepsRedirectQuery(t *testing.T) {
 
 func TestClients_Register(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for name, c := range map[string]Client{
 		"nothing": {}, "no name": {ID: "a", Redirects: []string{redirect}}, "no address": {ID: "a", Name: "A"},
 		"the built-in one": {ID: "signalbox-cli", Name: "A", Redirects: []string{redirect}},

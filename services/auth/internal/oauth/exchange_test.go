@@ -15,7 +15,7 @@ import (
 
 func TestAuthority_Issue_code(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	status, body := h.issue(exchanging(h.code()))
 	require.Equal(t, 200, status, "%v", body)
 	require.Equal(t, "Bearer", body["token_type"])
@@ -37,7 +37,7 @@ func TestAuthority_Issue_code(t *testing.T) {
 
 func TestAuthority_rejectsAPITokens(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	opened, err := h.Sessions.Open(t.Context(), session.OpenRequest{AccountID: "usr_1", Method: session.MethodPassword, WithRefresh: true})
 	require.NoError(t, err)
 	require.False(t, h.holds(opened.Access.Reveal()))
@@ -53,7 +53,7 @@ func TestAuthority_rejectsAPITokens(t *testing.T) {
 
 func TestAuthority_Issue_rejectsBadExchanges(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	code := h.code()
 	before := h.text(`SELECT g::text FROM oauth_grant g`)
 	other, err := secret.Mint(h.Rand, secret.KindCode)
@@ -90,7 +90,7 @@ func TestAuthority_Issue_rejectsBadExchanges(t *testing.T) {
 
 func TestAuthority_Issue_codeExpiry(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	last, late := h.code(), h.code()
 	h.clock.Advance(CodeTTL - time.Microsecond)
 	h.tokens(exchanging(last))
@@ -105,7 +105,7 @@ func TestAuthority_Issue_codeReplay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
+			h := newHarness(t)
 			code := h.code()
 			first := h.tokens(exchanging(code))
 			second := h.tokens(refreshing(first.refresh))
@@ -124,7 +124,7 @@ func TestAuthority_Issue_codeReplay(t *testing.T) {
 
 func TestAuthority_Issue_concurrentExchanges(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	code := h.code()
 	given := make(chan string, 4)
 	var refusals atomic.Int32
@@ -153,7 +153,7 @@ func TestAuthority_Issue_userMayNotSignIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
+			h := newHarness(t)
 			code, pair := h.code(), h.tokens(exchanging(h.code()))
 			h.exec(sql)
 			require.Equal(t, wordGrant, h.refused(exchanging(code)))

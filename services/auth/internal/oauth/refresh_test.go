@@ -13,7 +13,7 @@ import (
 
 func TestAuthority_Issue_refreshReuse(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	first := h.tokens(exchanging(h.code()))
 	second := h.tokens(refreshing(first.refresh))
 	require.NotEqual(t, first.refresh, second.refresh)
@@ -30,7 +30,7 @@ func TestAuthority_Issue_refreshReuse(t *testing.T) {
 
 func TestAuthority_Issue_concurrentRefreshes(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	for range 5 {
 		p := h.tokens(exchanging(h.code()))
 		var given atomic.Int32
@@ -50,7 +50,7 @@ func TestAuthority_Issue_concurrentRefreshes(t *testing.T) {
 
 func TestAuthority_Issue_manyClientsNoDeadlock(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	codes := make([]string, 40)
 	for i := range codes {
 		codes[i] = h.code()
@@ -80,7 +80,7 @@ func TestAuthority_Issue_manyClientsNoDeadlock(t *testing.T) {
 
 func TestAuthority_Issue_refreshExpiry(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	last, late := h.tokens(exchanging(h.code())), h.tokens(exchanging(h.code()))
 	h.clock.Advance(RefreshTTL - time.Microsecond)
 	h.tokens(refreshing(last.refresh))
@@ -91,7 +91,7 @@ func TestAuthority_Issue_refreshExpiry(t *testing.T) {
 
 func TestAuthority_Issue_rejectsBadRefreshes(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	p := h.tokens(exchanging(h.code()))
 	other, err := secret.Mint(h.Rand, secret.KindRefresh)
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestAuthority_Issue_rejectsBadRefreshes(t *testing.T) {
 
 func TestAuthority_Issue_narrowerScope(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	p := h.tokens(exchanging(h.code()))
 	status, body := h.issue(with(refreshing(p.refresh), form{"scope": "jobs:plan"}))
 	require.Equal(t, 200, status)
@@ -131,7 +131,7 @@ func TestAuthority_Issue_narrowerScope(t *testing.T) {
 
 func TestAuthority_Issue_revokedSession(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	p := h.tokens(exchanging(h.code()))
 	h.clock.Advance(20 * 24 * time.Hour)
 	ctx, c := h.person()
@@ -141,7 +141,7 @@ func TestAuthority_Issue_revokedSession(t *testing.T) {
 
 func TestAuthority_Sweep(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	h.code()
 	p := h.tokens(exchanging(h.code()))
 	h.clock.Advance(CodeTTL + kept + time.Microsecond)

@@ -22,7 +22,7 @@ func TestAuthority_Revoke(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newRig(t)
+			h := newHarness(t)
 			first, bystander := h.tokens(exchanging(h.code())), h.tokens(exchanging(h.code()))
 			p := h.tokens(refreshing(first.refresh))
 			status, word := h.revoke(form{"client_id": otherID, "token": pick(p)})
@@ -44,7 +44,7 @@ func TestAuthority_Revoke(t *testing.T) {
 
 func TestAuthority_Revoke_usedRefreshToken(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	first := h.tokens(exchanging(h.code()))
 	second := h.tokens(refreshing(first.refresh))
 	status, _ := h.revoke(form{"client_id": clientID, "token": first.refresh})
@@ -54,7 +54,7 @@ func TestAuthority_Revoke_usedRefreshToken(t *testing.T) {
 
 func TestAuthority_Revoke_unknownTokens(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	unknown, err := secret.Mint(h.Rand, secret.KindRefresh)
 	require.NoError(t, err)
 	p := h.tokens(exchanging(h.code()))
@@ -78,7 +78,7 @@ func TestAuthority_Revoke_unknownTokens(t *testing.T) {
 
 func TestPeerServer_deviceFlow(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	ask := func(f form) (int, map[string]any) {
 		out, err := h.peer.AuthorizeDevice(t.Context(), &authpeerv1.AuthorizeDeviceRequest{Form: f, ClientAddress: here})
 		require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestPeerServer_deviceFlow(t *testing.T) {
 
 func TestPeerServer_IssueToken_deviceErrors(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	poll := &authpeerv1.IssueTokenRequest{Form: form{"grant_type": grantDevice, "client_id": "signalbox-cli", "device_code": "dvc"}}
 	h.flows.err = fault.New(fault.Refused, "", "authorization_pending").WithOAuth("authorization_pending")
 	out, err := h.peer.IssueToken(t.Context(), poll)
@@ -134,7 +134,7 @@ func TestPeerServer_IssueToken_deviceErrors(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	get := func(name string) (doc map[string]any) {
 		out, err := h.peer.GetMetadata(t.Context(), &authpeerv1.GetMetadataRequest{Document: name})
 		require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestMetadata(t *testing.T) {
 
 func TestServer_DecideAuthorization(t *testing.T) {
 	t.Parallel()
-	h := newRig(t)
+	h := newHarness(t)
 	s := &Server{Authority: h.Authority}
 	in := &authv1.DecideAuthorizationRequest{
 		ResponseType: "code", ClientId: clientID, RedirectUri: redirect, CodeChallenge: challenge(verifier), CodeChallengeMethod: "S256",

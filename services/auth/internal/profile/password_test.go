@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-dev/signalbox/services/auth/internal/password"
 )
 
-func (d *desk) change(present, next string) error {
+func (d *harness) change(present, next string) error {
 	_, err := d.ChangePassword(d.ctx(), &authv1.ChangePasswordRequest{CurrentPassword: present, NewPassword: next})
 	return err
 }
 
 // opens reports whether text is bob's password.
-func (d *desk) opens(text string) bool {
+func (d *harness) opens(text string) bool {
 	d.t.Helper()
 	var hash string
 	require.NoError(d.t, d.pool.QueryRow(d.t.Context(), `SELECT password_hash FROM account WHERE id = $1`, bob).Scan(&hash))

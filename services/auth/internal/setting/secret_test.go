@@ -16,7 +16,7 @@ import (
 const planted = "hunter2-planted"
 
 // dump returns everything that the schema stores about settings and their audit, as text.
-func (b *bench) dump(t *testing.T) string {
+func (b *harness) dump(t *testing.T) string {
 	t.Helper()
 	var out string
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(encode(coalesce(sealed, ''), 'escape') || v::text, ' '), '')

@@ -35,19 +35,19 @@ func every() []Definition {
 	}
 }
 
-type bench struct {
+type harness struct {
 	pool  *pgxpool.Pool
 	ring  *secret.Keyring
 	clock *clock.Fake
 	log   *audit.Log
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	return &bench{
+	return &harness{
 		pool: pgtest.New(t, pgtest.Schema{Name: "auth", Migrations: files}).Pool("auth"), ring: newRing(t), clock: clk,
 		log: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "auth"),
 	}
@@ -64,7 +64,7 @@ func newRing(t *testing.T) *secret.Keyring {
 }
 
 // replica returns the settings server of a process that uses the database.
-func (b *bench) replica(known []Definition) *Server {
+func (b *harness) replica(known []Definition) *Server {
 	return &Server{Settings: &Settings{Pool: b.pool, Keyring: b.ring, Audit: b.log, Clock: b.clock, Known: known}}
 }
 

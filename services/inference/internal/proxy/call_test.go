@@ -21,7 +21,7 @@ import (
 const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 // call sends a POST through a real server and reads the response.
-func (r *rig) call(s *httptest.Server, bearer, body string) (status int, text string, err error) {
+func (r *harness) call(s *httptest.Server, bearer, body string) (status int, text string, err error) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, s.URL+"/inference/"+dep("a")+"/v1/x", strings.NewReader(body))
 	require.NoError(r.t, err)
@@ -56,7 +56,7 @@ func TestFailedDialTriesNextReplica(t *testing.T) {
 			if tc.play != nil {
 				first = engine(t, tc.play)
 			}
-			r := newRig(t, served("a", tok, first, engine(t, replies(whole))))
+			r := newHarness(t, served("a", tok, first, engine(t, replies(whole))))
 			s := r.serve()
 			// Which replica is tried first is random. Repeat until both have been used.
 			seen := map[string]bool{}
@@ -87,7 +87,7 @@ func TestFailedDialTriesNextReplica(t *testing.T) {
 func TestAllReplicasUnreachable(t *testing.T) {
 	t.Parallel()
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, closedPort(t), "ftp://x", closedPort(t)))
+	r := newHarness(t, served("a", tok, closedPort(t), "ftp://x", closedPort(t)))
 	status, body, err := r.call(r.serve(), tok.text, `{"model":"m"}`)
 	require.NoError(t, err)
 	require.Equal(t, 502, status)
@@ -125,7 +125,7 @@ func TestBodySizeLimits(t *testing.T) {
 			t.Parallel()
 			came := make(chan int64, 1)
 			tok := mint(t, secret.KindDeployment)
-			r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+			r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
 				req, err := http.ReadRequest(in)
 				if err != nil {
 					return
@@ -165,7 +165,7 @@ func TestRequestIDNotTakenFromCaller(t *testing.T) {
 	t.Parallel()
 	got := make(chan http.Header, 8)
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+	r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
 		for {
 			req, err := http.ReadRequest(in)
 			if err != nil {
@@ -203,7 +203,7 @@ func TestBodyBytesUnchanged(t *testing.T) {
 	}
 	want := strings.Repeat(string(all), 200)
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
+	r := newHarness(t, served("a", tok, engine(t, func(c net.Conn, in *bufio.Reader) {
 		for {
 			req, err := http.ReadRequest(in)
 			if err != nil {
@@ -229,7 +229,7 @@ func TestCallerDisconnectFreesReplica(t *testing.T) {
 	t.Parallel()
 	came, gone := make(chan struct{}), make(chan struct{})
 	tok := mint(t, secret.KindDeployment)
-	r := newRig(t, served("a", tok, engine(t, func(_ net.Conn, in *bufio.Reader) {
+	r := newHarness(t, served("a", tok, engine(t, func(_ net.Conn, in *bufio.Reader) {
 		req, err := http.ReadRequest(in)
 		if err != nil {
 			return

@@ -111,8 +111,8 @@ func (l *ledger) recorded(t *testing.T, n int) []*traffic.Call {
 	return out
 }
 
-// rig is a proxy with a valid lease and a ledger.
-type rig struct {
+// harness is a proxy with a valid lease and a ledger.
+type harness struct {
 	t      *testing.T
 	proxy  *Proxy
 	ledger *ledger
@@ -122,11 +122,11 @@ type rig struct {
 
 const maxBody = 2 << 20
 
-func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig {
+func newHarness(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *harness {
 	t.Helper()
 	clk, mono := clock.Real(), &atomic.Int64{}
 	l := &ledger{outcomes: map[string]int{}, refusals: map[string]int{}}
-	r := &rig{t: t, ledger: l, mono: mono}
+	r := &harness{t: t, ledger: l, mono: mono}
 	held := routing.New(func() time.Duration { return time.Duration(mono.Load()) })
 	client := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: patience, FirstByte: patience, Idle: patience}, Clock: clk}
 	r.proxy = &Proxy{
@@ -148,27 +148,27 @@ func newRig(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *rig 
 }
 
 // expire stops the watcher and lets the lease expire.
-func (r *rig) expire() {
+func (r *harness) expire() {
 	r.part()
 	r.mono.Store(int64(2 * time.Hour))
 }
 
 // handle sends a request directly to the handler.
-func (r *rig) handle(req *http.Request) *http.Response {
+func (r *harness) handle(req *http.Request) *http.Response {
 	w := httptest.NewRecorder()
 	r.proxy.ServeHTTP(w, req)
 	return w.Result()
 }
 
 // serve puts the handler behind a server.
-func (r *rig) serve() *httptest.Server {
+func (r *harness) serve() *httptest.Server {
 	s := httptest.NewServer(r.proxy)
 	r.t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s
 }
 
 // idle reports whether no call is open on any replica.
-func (r *rig) idle() bool {
+func (r *harness) idle() bool {
 	r.proxy.busy.mu.Lock()
 	defer r.proxy.busy.mu.Unlock()
 	return len(r.proxy.busy.open) == 0

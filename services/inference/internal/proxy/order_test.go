@@ -74,9 +74,9 @@ func everything() []attempt {
 	return all
 }
 
-// fixture is a rig with a deployment in each state, and a token of each deployment.
+// fixture is a harness with a deployment in each state, and a token of each deployment.
 type fixture struct {
-	*rig
+	*harness
 	ids    map[string]string
 	tokens map[string]string
 }
@@ -106,7 +106,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	// Missing deployments have no token of their own. Use the token of an existing deployment.
 	w.tokens["own unknown"], w.tokens["own malformed"] = w.tokens["own ready"], w.tokens["own ready"]
-	w.rig = newRig(t, all...)
+	w.harness = newHarness(t, all...)
 	return w
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// stage returns a scene in which the test sends the registry's responses itself, and the path of the replica file.
-func stage(t *testing.T) (*scene, string) {
+// stage returns a harness in which the test sends the registry's responses itself, and the path of the replica file.
+func stage(t *testing.T) (*harness, string) {
 	t.Helper()
-	s := &scene{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{
+	s := &harness{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{
 		streams: make(chan *wire), released: make(chan []string), release: make(chan error, 1),
 	}}
 	s.lease = New(s.time.now)
@@ -25,7 +25,7 @@ func stage(t *testing.T) (*scene, string) {
 }
 
 // run starts a watcher. stop cancels it and returns a channel that receives the result of Run.
-func (s *scene) run(w *Watcher) (stop func() <-chan error) {
+func (s *harness) run(w *Watcher) (stop func() <-chan error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	s.t.Cleanup(cancel)
 	done := make(chan error, 1)
@@ -34,7 +34,7 @@ func (s *scene) run(w *Watcher) (stop func() <-chan error) {
 }
 
 // grant sends a snapshot with the token a and a lease over a new stream.
-func (s *scene) grant(w *wire) {
+func (s *harness) grant(w *wire) {
 	s.t.Helper()
 	<-w.sent
 	w.replies <- snapshotAt(1, "a")

@@ -95,7 +95,7 @@ func (s *source) Release(ctx context.Context, in *registrypeerv1.ReleaseRequest,
 	}
 }
 
-type scene struct {
+type harness struct {
 	t      *testing.T
 	time   stopwatch
 	clock  *clock.Fake
@@ -103,9 +103,9 @@ type scene struct {
 	source *source
 }
 
-func watched(t *testing.T) *scene {
+func watched(t *testing.T) *harness {
 	t.Helper()
-	s := &scene{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{streams: make(chan *wire)}}
+	s := &harness{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{streams: make(chan *wire)}}
 	s.lease = New(s.time.now)
 	w := s.watcher(filepath.Join(t.TempDir(), "replicas"), "rep_me")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -116,7 +116,7 @@ func watched(t *testing.T) *scene {
 }
 
 // watcher returns a watcher that uses the replica file at this path and takes these replica ids in order.
-func (s *scene) watcher(roll string, names ...string) *Watcher {
+func (s *harness) watcher(roll string, names ...string) *Watcher {
 	next := 0
 	return &Watcher{
 		Lease: s.lease, Snapshots: s.source, Roll: &ReplicaFile{Path: roll}, Clock: s.clock, Log: slog.New(slog.DiscardHandler),
@@ -125,13 +125,13 @@ func (s *scene) watcher(roll string, names ...string) *Watcher {
 }
 
 // tick advances both clocks.
-func (s *scene) tick(d time.Duration) {
+func (s *harness) tick(d time.Duration) {
 	s.time.at.Add(int64(d))
 	s.clock.Advance(d)
 }
 
 // next returns the next stream. It advances the clock until the watcher's backoff is over.
-func (s *scene) next() *wire {
+func (s *harness) next() *wire {
 	for {
 		select {
 		case w := <-s.source.streams:

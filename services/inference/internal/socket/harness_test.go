@@ -38,8 +38,8 @@ func line(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// rig is a session with the far ends of its connections.
-type rig struct {
+// harness is a session with the far ends of its connections.
+type harness struct {
 	t              *testing.T
 	session        *Session
 	caller, engine net.Conn
@@ -48,11 +48,11 @@ type rig struct {
 	done           chan Result
 }
 
-func open(t *testing.T, change ...func(*Session)) *rig {
+func open(t *testing.T, change ...func(*Session)) *harness {
 	t.Helper()
 	near, caller := line(t)
 	back, engine := line(t)
-	r := &rig{
+	r := &harness{
 		t: t, caller: caller, engine: engine, hear: bufio.NewReader(caller), listen: bufio.NewReader(engine), done: make(chan Result, 1),
 		session: &Session{
 			Caller: Side{near, bufio.NewReader(near)}, Engine: Side{back, bufio.NewReader(back)}, MaxMessage: 1 << 10, Idle: patience,
@@ -104,14 +104,14 @@ func closing(code uint16, masked bool) []byte {
 	return frame(opClose, true, masked, binary.BigEndian.AppendUint16(nil, code))
 }
 
-func (r *rig) send(to io.Writer, b []byte) {
+func (r *harness) send(to io.Writer, b []byte) {
 	r.t.Helper()
 	_, err := to.Write(b)
 	require.NoError(r.t, err)
 }
 
 // gets requires that the next bytes are want.
-func (r *rig) gets(from io.Reader, want []byte) {
+func (r *harness) gets(from io.Reader, want []byte) {
 	r.t.Helper()
 	got := make([]byte, len(want))
 	_, err := io.ReadFull(from, got)
@@ -120,7 +120,7 @@ func (r *rig) gets(from io.Reader, want []byte) {
 }
 
 // isClosed requires a close frame with a code and a reason, and then the end of the connection.
-func (r *rig) isClosed(from *bufio.Reader, masked bool, code uint16, words string) {
+func (r *harness) isClosed(from *bufio.Reader, masked bool, code uint16, words string) {
 	r.t.Helper()
 	h, err := readHead(from)
 	require.NoError(r.t, err)
@@ -135,7 +135,7 @@ func (r *rig) isClosed(from *bufio.Reader, masked bool, code uint16, words strin
 }
 
 // ends requires that the connection ends, cleanly or not.
-func (r *rig) ends(from io.Reader) {
+func (r *harness) ends(from io.Reader) {
 	r.t.Helper()
 	rest, err := io.ReadAll(from)
 	require.Empty(r.t, rest)
@@ -143,7 +143,7 @@ func (r *rig) ends(from io.Reader) {
 	require.False(r.t, errors.As(err, &timeout) && timeout.Timeout(), "the connection must be closed")
 }
 
-func (r *rig) result() Result {
+func (r *harness) result() Result {
 	r.t.Helper()
 	select {
 	case got := <-r.done:

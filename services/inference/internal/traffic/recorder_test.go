@@ -89,7 +89,7 @@ type counts struct {
 func (c *counts) Spilled(_ context.Context, n int) { c.mu.Lock(); c.spilled += n; c.mu.Unlock() }
 func (c *counts) Dropped(_ context.Context, n int) { c.mu.Lock(); c.dropped += n; c.mu.Unlock() }
 
-type bench struct {
+type harness struct {
 	*Recorder
 
 	t     *testing.T
@@ -101,22 +101,22 @@ type bench struct {
 	stop  func()
 }
 
-func newBench(t *testing.T, dir string) *bench {
+func newHarness(t *testing.T, dir string) *harness {
 	t.Helper()
-	b := &bench{t: t, table: newTable(), clock: clock.NewFake(time.Unix(1_800_000_000, 0)), dir: dir, count: &counts{}}
+	b := &harness{t: t, table: newTable(), clock: clock.NewFake(time.Unix(1_800_000_000, 0)), dir: dir, count: &counts{}}
 	b.open()
 	return b
 }
 
 // open creates a recorder that uses the folder, as a process does when it starts.
-func (b *bench) open() {
+func (b *harness) open() {
 	var err error
 	b.spool, err = NewSpool(b.dir, ids())
 	require.NoError(b.t, err)
 	b.Recorder = NewRecorder(b.table, b.spool, b.clock, slog.New(slog.DiscardHandler), b.count)
 }
 
-func (b *bench) run() {
+func (b *harness) run() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	done := make(chan error, 1)
 	r := b.Recorder
@@ -125,21 +125,21 @@ func (b *bench) run() {
 	b.t.Cleanup(b.stop)
 }
 
-func (b *bench) record(n int) {
+func (b *harness) record(n int) {
 	for _, c := range testCalls(n, b.clock.Now()) {
 		b.Record(b.t.Context(), c)
 	}
 }
 
 // round ends the interval of a batch, after the recorder has begun the batch, and waits for Put.
-func (b *bench) round() {
+func (b *harness) round() {
 	b.t.Helper()
 	require.NoError(b.t, b.clock.Await(b.t.Context(), 2), "the recorder must wait for its ticker and the timer of the batch")
 	b.clock.Advance(batchEvery)
 	<-b.table.tried
 }
 
-func (b *bench) files() []string {
+func (b *harness) files() []string {
 	names, err := filepath.Glob(filepath.Join(b.dir, "*"))
 	require.NoError(b.t, err)
 	return names
@@ -147,7 +147,7 @@ func (b *bench) files() []string {
 
 func TestRecorderBatchesCalls(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.record(30)
 	b.run()
 	b.round()
@@ -160,7 +160,7 @@ func TestRecorderBatchesCalls(t *testing.T) {
 
 func TestRecorderStoresPendingCallsAtStop(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.record(3*batchMax + 7)
 	b.run()
 	b.stop()
@@ -179,7 +179,7 @@ func TestRecorderStoresPendingCallsAtStop(t *testing.T) {
 
 func TestRecorderSpillsWhileDatabaseUnavailable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.table.set(errors.New("unavailable"), false)
 	b.record(10)
 	b.run()
@@ -202,7 +202,7 @@ func TestRecorderSpillsWhileDatabaseUnavailable(t *testing.T) {
 
 func TestRecorderLostCommitResponse(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.table.set(errors.New("connection lost after the commit"), true)
 	b.record(10)
 	b.run()
@@ -219,7 +219,7 @@ func TestRecorderLostCommitResponse(t *testing.T) {
 
 func TestRecorderKilledBeforeSegmentRemoval(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	require.NoError(t, b.spool.Write("call_x", testCalls(4, time.Now())))
 	// An earlier process stored the segment and was killed before it removed the file.
 	calls, unread, err := b.spool.Read("call_x")
@@ -237,7 +237,7 @@ func TestRecorderKilledBeforeSegmentRemoval(t *testing.T) {
 
 func TestRecorderFullRingSpills(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.record(ringSize + 100) // the recorder does not run yet
 	require.Equal(t, 100, b.count.spilled)
 	b.run()
@@ -248,7 +248,7 @@ func TestRecorderFullRingSpills(t *testing.T) {
 
 func TestRecorder_Record_neverBlocks(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	b.table.block = make(chan struct{})
 	b.record(1)
 	b.run()
@@ -265,7 +265,7 @@ func TestRecorder_Record_neverBlocks(t *testing.T) {
 }
 
 // left returns the calls that are still on disk.
-func (b *bench) left() []*Call {
+func (b *harness) left() []*Call {
 	names, err := b.spool.Segments()
 	require.NoError(b.t, err)
 	var out []*Call
@@ -279,7 +279,7 @@ func (b *bench) left() []*Call {
 
 func TestRecorderCountsDroppedCalls(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, t.TempDir())
+	b := newHarness(t, t.TempDir())
 	require.NoError(t, os.RemoveAll(b.dir))
 	b.table.set(errors.New("unavailable"), false)
 	b.record(3)

@@ -62,7 +62,7 @@ func TestHub_leave_removesTopicOfLastFollower(t *testing.T) {
 
 func TestStreams_Follow_slowFollowerDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	hub, b := NewHub(clock.Real()), &book{}
+	hub, b := NewHub(clock.Real()), &memoryStream{}
 	s := NewStreams[int64](hub, b.read)
 	const events = 500
 	gate, got := make(chan struct{}), make(chan []int64, 1)
@@ -107,7 +107,7 @@ func TestStreams_Follow_slowFollowerDelaysNoOther(t *testing.T) {
 
 func TestStreams_Follow_resumesAfterPlace(t *testing.T) {
 	t.Parallel()
-	b := &book{}
+	b := &memoryStream{}
 	b.write(25, true)
 	s := NewStreams[int64](NewHub(clock.Real()), b.read)
 	for _, after := range []int64{0, 1, 9, 10, 24, 25} {
@@ -130,7 +130,7 @@ func TestStreams_Follow_resumesAfterPlace(t *testing.T) {
 func TestStreams_Follow_commitDuringRead(t *testing.T) {
 	t.Parallel()
 	// The wake-up arrives while the follower reads. The follower must read again in the new round.
-	hub, b := NewHub(clock.Real()), &book{}
+	hub, b := NewHub(clock.Real()), &memoryStream{}
 	reading, gate := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	s := NewStreams[int64](hub, func(ctx context.Context, run string, after int64) (Page[int64], error) {

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a committer with a database that contains some runs.
-type bench struct {
+// harness is a committer with a database that contains some runs.
+type harness struct {
 	*Committer
 
 	t     *testing.T
@@ -29,7 +29,7 @@ type bench struct {
 	news []string
 }
 
-func open(t *testing.T, runs ...string) *bench {
+func open(t *testing.T, runs ...string) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func open(t *testing.T, runs ...string) *bench {
 	admin, err := pgxpool.New(t.Context(), base.AdminURL().Reveal())
 	require.NoError(t, err)
 	t.Cleanup(admin.Close)
-	b := &bench{t: t, pool: base.Pool("ingest"), admin: admin}
+	b := &harness{t: t, pool: base.Pool("ingest"), admin: admin}
 	b.Committer = New(b.pool, clock.Real(), func(ids []string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -52,7 +52,7 @@ func open(t *testing.T, runs ...string) *bench {
 }
 
 // start runs the committer until the test ends or stop is called.
-func (b *bench) start() (stop func()) {
+func (b *harness) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = b.Run(ctx) }()
@@ -73,7 +73,7 @@ func noted(run, stream string, key Key, attempt int32) Item {
 	}}
 }
 
-func (b *bench) count(sql string, args ...any) (n int) {
+func (b *harness) count(sql string, args ...any) (n int) {
 	b.t.Helper()
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&n))
 	return n

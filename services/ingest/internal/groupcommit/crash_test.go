@@ -21,7 +21,7 @@ type fixed struct{ clock.Clock }
 func (fixed) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
 // killed returns an item whose database connection is terminated during its first writes, times in total.
-func killed(b *bench, item Item, times int) Item {
+func killed(b *harness, item Item, times int) Item {
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		if err := write(ctx, tx, batch, r); err != nil {
@@ -36,7 +36,7 @@ func killed(b *bench, item Item, times int) Item {
 }
 
 // endSession terminates the database session of a transaction, as a crash of the database would.
-func (b *bench) endSession(ctx context.Context, tx pgx.Tx) error {
+func (b *harness) endSession(ctx context.Context, tx pgx.Tx) error {
 	_, err := b.admin.Exec(ctx, `SELECT pg_terminate_backend($1)`, tx.Conn().PgConn().PID())
 	return err
 }
@@ -113,7 +113,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	stored, err := Claim(t.Context(), b.pool, "run_1", "s", Key{"w", 1}, DigestOf([]byte("a")))
 	require.NoError(t, err)
 	require.True(t, stored, "the group that had begun is committed")
-	next := &bench{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool}
+	next := &harness{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool}
 	next.start()
 	repeated, err := next.Store(t.Context(), slow)
 	require.NoError(t, err)
@@ -145,9 +145,9 @@ func TestCommitter_group_keepsOrderOfRequests(t *testing.T) {
 func TestCommitter_Store_sharedRunsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2", "run_3")
-	committers := []*bench{b}
+	committers := []*harness{b}
 	for range 2 {
-		committers = append(committers, &bench{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool})
+		committers = append(committers, &harness{Committer: New(b.pool, clock.Real(), func([]string) {}), t: t, pool: b.pool})
 	}
 	for _, c := range committers {
 		c.start()

@@ -27,7 +27,7 @@ func numbered(key Key, body string) Item {
 }
 
 // queued stores items as one group and returns their results.
-func (b *bench) queued(items ...Item) []result {
+func (b *harness) queued(items ...Item) []result {
 	b.t.Helper()
 	group := make([]*waiting, len(items))
 	for i, item := range items {
@@ -158,7 +158,7 @@ func TestMigration_digestsKeepOldRequestsAsRepeats(t *testing.T) {
 	}
 	require.NoError(t, migrate.Up(t.Context(), base.OwnerURL("ingest"), "ingest", files))
 	require.NoError(t, migrate.Check(t.Context(), pool, "ingest", files))
-	b := &bench{t: t, pool: pool, Committer: New(pool, nil, func([]string) {})}
+	b := &harness{t: t, pool: pool, Committer: New(pool, nil, func([]string) {})}
 	b.clock = fixed{}
 	for _, seq := range []int64{1, 2, 4} {
 		require.Equal(t, []result{{repeated: true}, {repeated: true}}, b.queued(numbered(Key{"w", seq}, "a"), numbered(Key{"w", seq}, "b")))

@@ -18,7 +18,7 @@ import (
 
 func TestHandler_responsesHaveContractFields(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newHarness(t)
 	sum := strings.Repeat("ab", 32)
 	point := `{"key":"a","step":1,"value":1,"ts":"2026-11-21T09:00:00Z"}`
 	cases := []struct{ method, path, body, want string }{
@@ -51,7 +51,7 @@ func TestHandler_responsesHaveContractFields(t *testing.T) {
 
 func TestHandler_keepsValidRequestID(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newHarness(t)
 	good := p.handler.IDs.New(id.Request)
 	require.Equal(t, good, p.send(http.MethodGet, "watermark?run_id=run_1", "", header(fault.HeaderRequestID, good)).Header().Get(fault.HeaderRequestID))
 	require.Equal(t, good, p.send(http.MethodGet, "nothing", "", header(fault.HeaderRequestID, good)).Header().Get(fault.HeaderRequestID))
@@ -64,7 +64,7 @@ func TestHandler_keepsValidRequestID(t *testing.T) {
 
 func TestHandler_acceptsBodyOfUnknownLength(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newHarness(t)
 	for name, body := range map[string]io.Reader{
 		"in one read": strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`), "byte by byte": slowly{strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`)},
 	} {
@@ -82,7 +82,7 @@ func (s slowly) Read(b []byte) (int, error) { return s.Reader.Read(b[:1]) }
 
 func TestHandler_acceptsBodyOfMaximumSize(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newHarness(t)
 	for path, c := range map[string]struct {
 		rest string
 		most int
@@ -110,7 +110,7 @@ func TestHandler_acceptsBodyOfMaximumSize(t *testing.T) {
 
 func TestHandler_buffersAreNotShared(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newHarness(t)
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {
@@ -133,7 +133,7 @@ func TestHandler_buffersAreNotShared(t *testing.T) {
 
 func TestHandler_matchesRoutesExactly(t *testing.T) {
 	t.Parallel()
-	p := newPlane(t)
+	p := newHarness(t)
 	for path, want := range map[string]int{
 		"/api/ingest/logs": 422, "/api/ingest/logs/": 404, "/api/ingest//logs": 404, "/api/ingest/LOGS": 404, "/api/ingest/": 404, "/api/ingest": 404,
 		"/ingest/logs": 404, "/api/ingest/logs%2f": 404, "/api/ingest/logs?a=b": 422, "/api/ingest/environment/nodes": 422, "/api/ingest/environment/node": 404,

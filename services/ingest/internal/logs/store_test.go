@@ -17,23 +17,23 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a database with one run.
-type bench struct {
+// harness is a database with one run.
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	run  groupcommit.Run
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	return &bench{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
+	return &harness{t: t, pool: base.Pool("ingest"), run: groupcommit.Run{ID: "run_1", Now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}}
 }
 
 // group stores the writes of an attempt in one transaction, as the committer does.
-func (b *bench) group(attempt int32, writes ...groupcommit.Write) error {
+func (b *harness) group(attempt int32, writes ...groupcommit.Write) error {
 	b.t.Helper()
 	r := b.run
 	r.Memo = map[any]any{}
@@ -59,7 +59,7 @@ func wrote(writer string, seq int64, pieces ...string) groupcommit.Write {
 }
 
 // lines returns all lines. Each begins with its number and attempt.
-func (b *bench) lines() []string {
+func (b *harness) lines() []string {
 	b.t.Helper()
 	found, err := (&Store{Pool: b.pool}).Range(b.t.Context(), b.run.ID, 0, 500)
 	require.NoError(b.t, err)
@@ -101,17 +101,17 @@ func TestWrite_newAttemptFinishesOlderLines(t *testing.T) {
 	t.Parallel()
 	first, more, second := wrote("w", 1, "old"), wrote("w", 2, "er"), wrote("v", 1, "new\n")
 	want := []string{"1/1 older", "2/2 new"}
-	ways := map[string]func(b *bench) error{
-		"three groups": func(b *bench) error {
+	ways := map[string]func(b *harness) error{
+		"three groups": func(b *harness) error {
 			return anyOf(b.group(1, first), b.group(1, more), b.group(2, second))
 		},
-		"two groups": func(b *bench) error {
+		"two groups": func(b *harness) error {
 			if err := b.group(1, first); err != nil {
 				return err
 			}
 			return b.group(1, more, later(second))
 		},
-		"one group": func(b *bench) error { return b.group(1, first, more, later(second)) },
+		"one group": func(b *harness) error { return b.group(1, first, more, later(second)) },
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {

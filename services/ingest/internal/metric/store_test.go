@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-// bench is a database with one run, and a committer.
-type bench struct {
+// harness is a database with one run, and a committer.
+type harness struct {
 	t    *testing.T
 	pool *pgxpool.Pool
 	// keys is the cache of the replica that stores the next request.
@@ -31,12 +31,12 @@ type bench struct {
 	store *groupcommit.Committer
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	base := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files})
-	b := &bench{t: t, pool: base.Pool("ingest"), keys: NewKeys()}
+	b := &harness{t: t, pool: base.Pool("ingest"), keys: NewKeys()}
 	_, err = b.pool.Exec(t.Context(), `INSERT INTO run (id, job_id, owner_id, project_id, project, visibility, created_at)
 		VALUES ('run_1', 'job', 'usr', 'prj', 'team', 'team', now())`)
 	require.NoError(t, err)
@@ -49,14 +49,14 @@ func open(t *testing.T) *bench {
 }
 
 // put stores a request of an attempt.
-func (b *bench) put(attempt int32, c *decode.Columns) error {
+func (b *harness) put(attempt int32, c *decode.Columns) error {
 	b.t.Helper()
 	_, err := b.store.Store(b.t.Context(), groupcommit.Item{RunID: "run_1", Attempt: attempt, Write: Write(b.keys, c)})
 	return err
 }
 
 // counted returns the run's counters: batches and keys.
-func (b *bench) counted() [2]int {
+func (b *harness) counted() [2]int {
 	b.t.Helper()
 	var n [2]int
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT batch_seq, key_count FROM run`).Scan(&n[0], &n[1]))
@@ -82,7 +82,7 @@ func columns(points ...any) *decode.Columns {
 }
 
 // seen returns the points of all series as text.
-func (b *bench) seen(keys ...string) []string {
+func (b *harness) seen(keys ...string) []string {
 	b.t.Helper()
 	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
 	require.NoError(b.t, err)

@@ -18,41 +18,41 @@ import (
 	"github.com/signalbox-dev/signalbox/test/pgtest"
 )
 
-type bench struct {
+type harness struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
 	rows   *run.Store
 	server *transfer.Server
 }
 
-func open(t *testing.T) *bench {
+func open(t *testing.T) *harness {
 	t.Helper()
 	files, err := db.Migrations()
 	require.NoError(t, err)
 	clk := clock.Real()
 	pool := pgtest.New(t, pgtest.Schema{Name: "ingest", Migrations: files}).Pool("ingest")
-	return &bench{
+	return &harness{
 		t: t, pool: pool, rows: &run.Store{Pool: pool, Clock: clk},
 		server: &transfer.Server{Pool: pool, Audit: audit.NewLog(clk, id.NewSource(clk, rand.Reader), "ingest")},
 	}
 }
 
 // keep stores the owner of a run as if jobs had reported it.
-func (b *bench) keep(runID, userID string) {
+func (b *harness) keep(runID, userID string) {
 	b.t.Helper()
 	require.NoError(b.t, b.rows.Upsert(b.t.Context(), &run.Owner{
 		RunID: runID, JobID: "job_of_" + runID, OwnerID: userID, ProjectID: "prj_1", Project: "team", Visibility: "team",
 	}))
 }
 
-func (b *bench) ownerOf(runID string) string {
+func (b *harness) ownerOf(runID string) string {
 	b.t.Helper()
 	o, err := b.rows.Find(b.t.Context(), runID)
 	require.NoError(b.t, err)
 	return o.OwnerID
 }
 
-func (b *bench) owned(userID string) int32 {
+func (b *harness) owned(userID string) int32 {
 	b.t.Helper()
 	c, err := b.server.CountOwned(b.t.Context(), &commonpeerv1.CountOwnedRequest{UserId: userID})
 	require.NoError(b.t, err)
@@ -60,7 +60,7 @@ func (b *bench) owned(userID string) int32 {
 	return c.GetCounts()[0].GetCount()
 }
 
-func (b *bench) transfer(from, to string) int32 {
+func (b *harness) transfer(from, to string) int32 {
 	b.t.Helper()
 	ctx := authn.NewContext(b.t.Context(), &authn.Caller{Kind: authn.KindUser, Subject: "usr_admin", Role: authn.RoleAdmin})
 	c, err := b.server.TransferOwned(ctx, &commonpeerv1.TransferOwnedRequest{UserId: from, ToUserId: to, ToUsername: to})

@@ -19,18 +19,18 @@ func reported(runID, project, visibility string, version int64) *run.Owner {
 	}
 }
 
-func (b *bench) learn(runID, project, visibility string, version int64) {
+func (b *harness) learn(runID, project, visibility string, version int64) {
 	b.t.Helper()
 	require.NoError(b.t, b.rows.Upsert(b.t.Context(), reported(runID, project, visibility, version)))
 }
 
-func (b *bench) show(project, to string, version int64) error {
+func (b *harness) show(project, to string, version int64) error {
 	_, err := b.server.SetProjectVisibility(b.t.Context(),
 		&commonpeerv1.SetProjectVisibilityRequest{ProjectId: project, Visibility: to, Version: version})
 	return err
 }
 
-func (b *bench) visibility(runID string) string {
+func (b *harness) visibility(runID string) string {
 	b.t.Helper()
 	o, err := b.rows.Find(b.t.Context(), runID)
 	require.NoError(b.t, err)

@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"github.com/signalbox-dev/signalbox/platform/pg/local"
-	"github.com/signalbox-dev/signalbox/test/pgtest/keeper/hold"
+	"github.com/signalbox-dev/signalbox/test/pgtest/pgserver/uselock"
 )
 
 // idle is the time without use after which the server stops. It is longer than the compilation of the next
 // test package takes.
 const idle = 15 * time.Second
 
-func keep(ctx context.Context, dir, setting, cache string) error {
-	leave, err := hold.Keep(dir)
+// serve runs the server in the folder dir until no test uses it.
+func serve(ctx context.Context, dir, setting, cache string) error {
+	release, err := uselock.Own(dir)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 	bin, err := local.Find(setting, cache)
 	if err != nil {
 		return err
@@ -30,14 +31,14 @@ func keep(ctx context.Context, dir, setting, cache string) error {
 	if err != nil {
 		return err
 	}
-	url := filepath.Join(dir, hold.URLFile)
+	url := filepath.Join(dir, uselock.URLFile)
 	if err := os.WriteFile(url, []byte(server.AdminURL().Reveal()+"\n"), 0o600); err != nil {
 		return errors.Join(err, server.Stop(ctx))
 	}
 	done, err := watch(ctx, dir, server)
 	err = errors.Join(err, os.Remove(url), server.Stop(context.WithoutCancel(ctx)))
 	if done == nil {
-		return err // the next keeper may already use the folder
+		return err // the next owner may already use the folder
 	}
 	defer done()
 	return errors.Join(err, os.RemoveAll(home))
@@ -56,7 +57,7 @@ func watch(ctx context.Context, dir string, server *local.Server) (done func(), 
 			return nil, errors.New("the server exited unexpectedly")
 		case <-tick.C:
 		}
-		done, unused, err := hold.Idle(dir, idle)
+		done, unused, err := uselock.TryExclusive(dir, idle)
 		if err != nil {
 			return nil, err
 		}

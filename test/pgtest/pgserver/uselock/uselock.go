@@ -1,6 +1,6 @@
-// Package hold determines whether the shared test server is in use. Each test process holds a shared lock
-// on a file. The keeper stops the server only while it holds that lock exclusively.
-package hold
+// Package uselock determines whether the shared test server is in use. Each test process holds a shared lock
+// on a file. The process that owns the server, pgserver, stops it only while it holds that lock exclusively.
+package uselock
 
 import (
 	"context"
@@ -17,43 +17,43 @@ import (
 const URLFile = "url"
 
 const (
-	useFile  = "use.lock"
-	keepFile = "keeper.lock"
+	useFile   = "use.lock"
+	ownerFile = "owner.lock"
 )
 
-// Use is a shared lock that keeps the server running.
-type Use struct{ file *os.File }
+// Lock is a shared lock. The server is not stopped while a process has one.
+type Lock struct{ file *os.File }
 
-// Share takes a shared lock. It waits while a keeper stops its server.
-func Share(ctx context.Context, dir string) (*Use, error) {
+// Shared takes a shared lock. It waits while the owner of the server stops it.
+func Shared(ctx context.Context, dir string) (*Lock, error) {
 	f, err := lock(ctx, filepath.Join(dir, useFile), syscall.LOCK_SH)
 	if err != nil {
 		return nil, err
 	}
-	u := &Use{file: f}
-	u.mark()
-	return u, nil
+	l := &Lock{file: f}
+	l.touch()
+	return l, nil
 }
 
 // Release releases the lock and sets the file's modification time to the current time, which is the end of
 // the last use.
-func (u *Use) Release() {
-	u.mark()
-	free(u.file)
+func (l *Lock) Release() {
+	l.touch()
+	unlockFile(l.file)
 }
 
-// free unlocks the file explicitly. Closing the file does not unlock it while a child that is being started
+// unlockFile unlocks the file explicitly. Closing the file does not unlock it while a child that is being started
 // has a copy of the descriptor.
-func free(f *os.File) {
+func unlockFile(f *os.File) {
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	_ = f.Close()
 }
 
-func (u *Use) mark() { _, _ = u.file.WriteAt([]byte{'.'}, 0) }
+func (l *Lock) touch() { _, _ = l.file.WriteAt([]byte{'.'}, 0) }
 
-// Idle takes the lock exclusively if no shared lock has been held for d. The caller stops the server and
-// then calls done.
-func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
+// TryExclusive takes the lock exclusively if no process has had a shared lock for d. The caller stops the
+// server and then calls done.
+func TryExclusive(dir string, d time.Duration) (done func(), ok bool, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, useFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, false, fmt.Errorf("open the lock of the test server: %w", err)
@@ -63,25 +63,25 @@ func Idle(dir string, d time.Duration) (done func(), idle bool, err error) {
 	}
 	info, err := f.Stat()
 	if err != nil || time.Since(info.ModTime()) < d {
-		free(f)
+		unlockFile(f)
 		return nil, false, err
 	}
-	return func() { free(f) }, true, nil
+	return func() { unlockFile(f) }, true, nil
 }
 
-// Keep makes the caller the only keeper until it calls done. The lock file contains its process id.
-func Keep(dir string) (done func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, keepFile), os.O_CREATE|os.O_RDWR, 0o600)
+// Own makes the caller the owner of the server until it calls done. The lock file contains its process id.
+func Own(dir string) (done func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, ownerFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the keeper's lock: %w", err)
+		return nil, fmt.Errorf("open the owner's lock: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(errors.New("another keeper is running"), f.Close())
+		return nil, errors.Join(errors.New("another process owns the server"), f.Close())
 	}
 	if err := errors.Join(f.Truncate(0), write(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
-		return nil, errors.Join(fmt.Errorf("write the keeper's lock: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("write the owner's lock: %w", err), f.Close())
 	}
-	return func() { free(f) }, nil
+	return func() { unlockFile(f) }, nil
 }
 
 func write(f *os.File, text string) error {
@@ -89,10 +89,10 @@ func write(f *os.File, text string) error {
 	return err
 }
 
-// Kept reports whether a keeper is running. The caller must hold the start lock, because Kept takes the
-// keeper's lock for a moment.
-func Kept(dir string) bool {
-	done, err := Keep(dir)
+// Owned reports whether a process owns the server. The caller must hold the start lock, because Owned takes
+// the owner's lock for a moment.
+func Owned(dir string) bool {
+	done, err := Own(dir)
 	if err == nil {
 		done()
 	}
@@ -105,7 +105,7 @@ func Exclusive(ctx context.Context, path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() { free(f) }, nil
+	return func() { unlockFile(f) }, nil
 }
 
 func lock(ctx context.Context, path string, how int) (*os.File, error) {

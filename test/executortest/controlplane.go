@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// Plane is the fake control plane of a test.
-type Plane struct {
+// ControlPlane is the fake control plane of a test.
+type ControlPlane struct {
 	server *httptest.Server
 
 	mu      sync.Mutex
@@ -41,10 +41,10 @@ type delivered struct {
 	differ bool
 }
 
-// NewPlane starts a control plane. It stops when the test ends.
-func NewPlane(t *testing.T) *Plane {
+// NewControlPlane starts a control plane. It stops when the test ends.
+func NewControlPlane(t *testing.T) *ControlPlane {
 	t.Helper()
-	p := &Plane{
+	p := &ControlPlane{
 		objects: map[string][]byte{}, failing: map[string]int{}, minted: map[executor.Key]int{},
 		fetched: map[string]int{}, logs: map[string]*delivered{},
 	}
@@ -53,11 +53,11 @@ func NewPlane(t *testing.T) *Plane {
 	return p
 }
 
-func (p *Plane) listen() { p.server = httptest.NewServer(http.HandlerFunc(p.ingest)) }
+func (p *ControlPlane) listen() { p.server = httptest.NewServer(http.HandlerFunc(p.ingest)) }
 
 // Move restarts the server at another address. The executor receives the new address only with the next
 // list of works.
-func (p *Plane) Move() {
+func (p *ControlPlane) Move() {
 	old := p.server
 	p.listen()
 	old.CloseClientConnections()
@@ -65,10 +65,10 @@ func (p *Plane) Move() {
 }
 
 // Endpoint returns the base URL of the ingest routes.
-func (p *Plane) Endpoint() string { return p.server.URL + "/api/ingest" }
+func (p *ControlPlane) Endpoint() string { return p.server.URL + "/api/ingest" }
 
 // Put stores an object and returns a reference to it.
-func (p *Plane) Put(path string, data []byte) executor.ObjectRef {
+func (p *ControlPlane) Put(path string, data []byte) executor.ObjectRef {
 	sum := sha256.Sum256(data)
 	ref := executor.ObjectRef{Path: path, URI: "blob://" + path, SizeBytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 	p.mu.Lock()
@@ -78,21 +78,21 @@ func (p *Plane) Put(path string, data []byte) executor.ObjectRef {
 }
 
 // FailDownloads makes the next n downloads of an object fail halfway.
-func (p *Plane) FailDownloads(ref executor.ObjectRef, n int) {
+func (p *ControlPlane) FailDownloads(ref executor.ObjectRef, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failing[ref.URI] = n
 }
 
 // RefuseLogs makes the log route respond with 503 to the next n requests.
-func (p *Plane) RefuseLogs(n int) {
+func (p *ControlPlane) RefuseLogs(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = n
 }
 
 // Download implements executor.Downloader.
-func (p *Plane) Download(_ context.Context, _ executor.Key, ref executor.ObjectRef) (io.ReadCloser, error) {
+func (p *ControlPlane) Download(_ context.Context, _ executor.Key, ref executor.ObjectRef) (io.ReadCloser, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	data, ok := p.objects[ref.URI]
@@ -108,14 +108,14 @@ func (p *Plane) Download(_ context.Context, _ executor.Key, ref executor.ObjectR
 }
 
 // Fetched returns the number of downloads of an object.
-func (p *Plane) Fetched(ref executor.ObjectRef) int {
+func (p *ControlPlane) Fetched(ref executor.ObjectRef) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fetched[ref.URI]
 }
 
 // MintIngestToken implements executor.TokenMinter.
-func (p *Plane) MintIngestToken(_ context.Context, key executor.Key) (executor.Token, error) {
+func (p *ControlPlane) MintIngestToken(_ context.Context, key executor.Key) (executor.Token, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.minted[key]++
@@ -123,7 +123,7 @@ func (p *Plane) MintIngestToken(_ context.Context, key executor.Key) (executor.T
 }
 
 // Minted returns the number of tokens minted for the execution.
-func (p *Plane) Minted(key executor.Key) int {
+func (p *ControlPlane) Minted(key executor.Key) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.minted[key]
@@ -132,7 +132,7 @@ func (p *Plane) Minted(key executor.Key) int {
 func tokenFor(key executor.Key) string { return "token-of-" + key.String() }
 
 // ingest accepts logs as the ingest service does. It stores each sequence number only once.
-func (p *Plane) ingest(w http.ResponseWriter, r *http.Request) {
+func (p *ControlPlane) ingest(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	writer, seq, ok := strings.Cut(r.Header.Get("Idempotency-Key"), ":")
@@ -174,7 +174,7 @@ func (p *Plane) ingest(w http.ResponseWriter, r *http.Request) {
 
 // Logs returns the text delivered for the execution, each range once. sound is true if the sequence numbers
 // start at 1 without a gap and repeated requests had equal bodies.
-func (p *Plane) Logs(key executor.Key) (text string, sound bool) {
+func (p *ControlPlane) Logs(key executor.Key) (text string, sound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := p.logs[writerOf(key)]
@@ -183,7 +183,7 @@ func (p *Plane) Logs(key executor.Key) (text string, sound bool) {
 	}
 	sound = !d.differ
 	for i, seq := range d.order {
-		sound = sound && seq == number(i+1)
+		sound = sound && seq == itoa(i+1)
 	}
 	return d.text.String(), sound
 }

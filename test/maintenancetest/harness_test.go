@@ -17,13 +17,13 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// TestEdge tests an installation from outside. The last test stops the installation.
-func TestEdge(t *testing.T) {
+// TestMaintenanceAndDraining sends requests to an installation during maintenance and while it stops.
+func TestMaintenanceAndDraining(t *testing.T) {
 	for shape, start := range testenv.DrawnKinds(t) {
 		t.Run(shape, func(t *testing.T) {
 			s := start(t, testenv.Options{})
 			admin := signIn(t, s)
-			t.Run("every call through gRPC", func(t *testing.T) { everyCall(t, s, admin, member(t, s, admin)) })
+			t.Run("every call through gRPC", func(t *testing.T) { requireSameOutcomes(t, s, admin, member(t, s, admin)) })
 			t.Run("examples of the gRPC page", func(t *testing.T) { examples(t, s, admin) })
 			t.Run("maintenance", func(t *testing.T) { maintenance(t, s, shape, admin) })
 			t.Run("draining", func(t *testing.T) { draining(t, s, shape, admin) })
@@ -50,8 +50,8 @@ func (a response) code(t testing.TB) string {
 	return failure.Code
 }
 
-// ask sends one request over a new connection.
-func ask(ctx context.Context, base, token, method, path, body string) (response, error) {
+// request sends one request over a new connection.
+func request(ctx context.Context, base, token, method, path, body string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
 		return response{}, err
@@ -72,10 +72,10 @@ func ask(ctx context.Context, base, token, method, path, body string) (response,
 	return response{resp.StatusCode, resp.Header, b.String()}, err
 }
 
-// do is like ask, but fails the test if there is no response.
+// do is like request, but fails the test if there is no response.
 func do(t testing.TB, base, token, method, path, body string) response {
 	t.Helper()
-	a, err := ask(t.Context(), base, token, method, path, body)
+	a, err := request(t.Context(), base, token, method, path, body)
 	require.NoError(t, err, "%s %s", method, path)
 	return a
 }
