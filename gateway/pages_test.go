@@ -134,7 +134,7 @@ func TestWellKnownDocuments(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.do("GET", "/.well-known/openid-configuration", "").status)
 }
 
-func TestPagesHaveEdgeHeaders(t *testing.T) {
+func TestPagesHaveSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for path, keep := range map[string]string{"/login?next=/x": "no-store", "/device?user_code=WDJB-MJHT": "no-store"} {

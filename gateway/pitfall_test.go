@@ -60,7 +60,7 @@ func TestClientHeadersNeverSetIdentity(t *testing.T) {
 }
 
 // T4: an accepted upgrade is an unchecked tunnel to the service behind the gateway.
-func TestEdgeRefusesUpgrades(t *testing.T) {
+func TestGatewayRefusesUpgrades(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for _, path := range []string{"/healthz", "/api/jobs/job_1", "/login", "/.well-known/jwks.json"} {

@@ -153,7 +153,7 @@ func TestLink_Flush(t *testing.T) {
 	require.ErrorIs(t, m.Flush(ctx), context.Canceled, "the link has ended")
 }
 
-func TestMembership_Enter_tokenOnlyForFirstJoin(t *testing.T) {
+func TestMembership_LoadOrJoin_tokenOnlyForFirstJoin(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)
@@ -173,7 +173,7 @@ func TestMembership_Enter_tokenOnlyForFirstJoin(t *testing.T) {
 	require.ErrorContains(t, err, "no token")
 }
 
-func TestMembership_Enter_incompleteJoinIsRepeated(t *testing.T) {
+func TestMembership_LoadOrJoin_incompleteJoinIsRepeated(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)
@@ -187,7 +187,7 @@ func TestMembership_Enter_incompleteJoinIsRepeated(t *testing.T) {
 	require.Equal(t, "nod_1", n.ID)
 }
 
-func TestMembership_Enter_unreadableNodeFails(t *testing.T) {
+func TestMembership_LoadOrJoin_unreadableNodeFails(t *testing.T) {
 	t.Parallel()
 	j := &joiner{}
 	m := membership(t, j)

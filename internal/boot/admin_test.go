@@ -192,7 +192,7 @@ func TestAdmin_readyz(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-func TestAttend_addressInUse(t *testing.T) {
+func TestAddAdmin_addressInUse(t *testing.T) {
 	t.Parallel()
 	l := listener(t)
 	t.Cleanup(func() { _ = l.Close() })

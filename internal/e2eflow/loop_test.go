@@ -213,7 +213,7 @@ func TestLoop_retriesUntilServerStarts(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestImpatience(t *testing.T) {
+func TestLoopTimeout(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	a.respond("GET /api/jobs/job_1", ok(`{"id":"job_1","state":"queued"}`))
@@ -275,7 +275,7 @@ func TestLoop_cancelledContextIsNotTimeout(t *testing.T) {
 	}
 }
 
-func TestPassing(t *testing.T) {
+func TestTemporaryFailures(t *testing.T) {
 	t.Parallel()
 	refused := &url.Error{Op: "Get", URL: "x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 	for name, tc := range map[string]struct {

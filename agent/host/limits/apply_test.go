@@ -183,7 +183,7 @@ func TestPlan_Remove_notEmpty(t *testing.T) {
 	require.NoDirExists(t, empty, "the empty group must be removed")
 }
 
-func TestHolder_Plan_onlyRequestedLimits(t *testing.T) {
+func TestEnforcer_Plan_onlyRequestedLimits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		limits executor.Limits
@@ -210,7 +210,7 @@ func names(p Plan) []string {
 	return all
 }
 
-func TestHolder_Plan_cgroup1MemoryBeforeSwap(t *testing.T) {
+func TestEnforcer_Plan_cgroup1MemoryBeforeSwap(t *testing.T) {
 	t.Parallel()
 	// The kernel rejects a memsw limit below the memory limit.
 	p := Enforcer{mode: Cgroup1, bases: []string{"/m", "/p", "/c"}}.Plan("w", executor.Limits{MemoryBytes: 7, CPUs: 3})

@@ -75,7 +75,7 @@ func TestStore_trim_limit(t *testing.T) {
 	}
 }
 
-func TestStore_Lay_objectLargerThanCache(t *testing.T) {
+func TestStore_Copy_objectLargerThanCache(t *testing.T) {
 	t.Parallel()
 	s, p, dir, _ := onClock(t, 3)
 	ref := p.Put("a", []byte("more than three"))
@@ -195,7 +195,7 @@ func TestStore_Link_changedBytesAreFetchedAgain(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, ref.SHA256))
 }
 
-func TestStore_Lay_worksGetSeparateCopies(t *testing.T) {
+func TestStore_Copy_worksGetSeparateCopies(t *testing.T) {
 	t.Parallel()
 	s, p, _, _ := onClock(t, 0)
 	ref := p.Put("a", []byte("data"))
@@ -226,7 +226,7 @@ func TestStore_Link_replacesFile(t *testing.T) {
 	require.True(t, os.SameFile(cached, linked), "the bytes were copied")
 }
 
-func TestLayTree_concurrent(t *testing.T) {
+func TestWriteTree_concurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tree := fstest.MapFS{}
@@ -256,7 +256,7 @@ func TestLayTree_concurrent(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-func TestLayTree_digestOfNamesAndBytes(t *testing.T) {
+func TestWriteTree_digestOfNamesAndBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(files map[string]string) string {

@@ -63,7 +63,7 @@ func belongs(t *testing.T, pool *pgxpool.Pool, account string) *authn.Caller {
 	return c
 }
 
-func TestBelong_highestProjectRole(t *testing.T) {
+func TestLoadMemberships_highestProjectRole(t *testing.T) {
 	t.Parallel()
 	pool := members(t)
 	require.True(t, join(t, pool, "team_a", "usr_1", TeamMember))

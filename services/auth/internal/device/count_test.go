@@ -96,7 +96,7 @@ func TestFlow_Begin_pendingLimit(t *testing.T) {
 	require.NoError(t, err, "expired flows are not pending")
 }
 
-func TestFlow_Look_guessLimits(t *testing.T) {
+func TestFlow_View_guessLimits(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	c := h.begin()
@@ -118,7 +118,7 @@ func TestFlow_Look_guessLimits(t *testing.T) {
 	require.Positive(t, limited(t, guess("usr_200", "198.51.100.9")), "by address")
 }
 
-func TestFlow_Look_concurrentGuesses(t *testing.T) {
+func TestFlow_View_concurrentGuesses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	var tried atomic.Int32
@@ -134,7 +134,7 @@ func TestFlow_Look_concurrentGuesses(t *testing.T) {
 	require.EqualValues(t, 10, tried.Load())
 }
 
-func TestFlow_Look_correctCodesNotCounted(t *testing.T) {
+func TestFlow_View_correctCodesNotCounted(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	c := h.begin()

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-func TestFlow_Look(t *testing.T) {
+func TestFlow_View(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	c := h.begin()
@@ -25,7 +25,7 @@ func TestFlow_Look(t *testing.T) {
 	require.Equal(t, h.clock.Now().Add(TTL), r.ExpiresAt.UTC())
 }
 
-func TestFlow_Look_decidedRequestOnlyForDecider(t *testing.T) {
+func TestFlow_View_decidedRequestOnlyForDecider(t *testing.T) {
 	t.Parallel()
 	for approve, want := range map[bool]string{true: StateApproved, false: StateDenied} {
 		h := newHarness(t)
@@ -83,7 +83,7 @@ func TestFlow_Decide_audit(t *testing.T) {
 	require.Equal(t, []string{"device.approve usr_1 " + a.ID, "device.deny usr_2 " + d.ID}, h.audits())
 }
 
-func TestFlow_Look_typedCodes(t *testing.T) {
+func TestFlow_View_typedCodes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	c := h.begin()

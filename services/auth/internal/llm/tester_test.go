@@ -41,7 +41,7 @@ func fixed(s Settings) func(context.Context) (Settings, error) {
 	return func(context.Context) (Settings, error) { return s, nil }
 }
 
-func TestDesk_Test_namesMissingSettings(t *testing.T) {
+func TestTester_Test_namesMissingSettings(t *testing.T) {
 	t.Parallel()
 	p, clk := pool(t), clock.Real()
 	for want, s := range map[string]Settings{
@@ -59,7 +59,7 @@ func TestDesk_Test_namesMissingSettings(t *testing.T) {
 	}
 }
 
-func TestDesk_Test_auditHasNoUpstreamText(t *testing.T) {
+func TestTester_Test_auditHasNoUpstreamText(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	u := newUpstream(t, writes(http.StatusUnauthorized, "text/plain", "you sent "+key))
@@ -77,7 +77,7 @@ func TestDesk_Test_auditHasNoUpstreamText(t *testing.T) {
 }
 
 // Two replicas receive concurrent requests. The upstream receives one test at a time.
-func TestDesk_Test_oneAtATime(t *testing.T) {
+func TestTester_Test_oneAtATime(t *testing.T) {
 	t.Parallel()
 	p := pool(t)
 	var inside, most, done atomic.Int32

@@ -79,7 +79,7 @@ func (b *harness) pending() (services []string) {
 	return services
 }
 
-func TestCopies_Finish_waitsForEveryService(t *testing.T) {
+func TestVisibilitySync_Finish_waitsForEveryService(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
@@ -108,7 +108,7 @@ func TestCopies_Finish_waitsForEveryService(t *testing.T) {
 	require.Len(t, b.audits("project.update"), 4)
 }
 
-func TestCopies_Finish_namesUnavailableServices(t *testing.T) {
+func TestVisibilitySync_Finish_namesUnavailableServices(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
@@ -132,7 +132,7 @@ func TestCopies_Finish_namesUnavailableServices(t *testing.T) {
 	require.EqualValues(t, 1, b.holders["ingest"].latest[p.GetId()].GetVersion(), "a repeat does not raise the version")
 }
 
-func TestCopies_Sweep(t *testing.T) {
+func TestVisibilitySync_Sweep(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	first, second := b.make(ann, "one", forAll), b.make(ann, "two", forAll)
@@ -159,7 +159,7 @@ func TestCopies_Sweep(t *testing.T) {
 }
 
 // A project that a service rejects does not block the other projects.
-func TestCopies_Sweep_triesFailedProjectsLast(t *testing.T) {
+func TestVisibilitySync_Sweep_triesFailedProjectsLast(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	var made []*authv1.Project
@@ -186,7 +186,7 @@ func TestCopies_Sweep_triesFailedProjectsLast(t *testing.T) {
 	require.Equal(t, map[string]int{made[0].GetId(): 1, made[1].GetId(): 1, made[2].GetId(): 1}, tried)
 }
 
-func TestCopies_Finish_serviceNotConnected(t *testing.T) {
+func TestVisibilitySync_Finish_serviceNotConnected(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
@@ -198,7 +198,7 @@ func TestCopies_Finish_serviceNotConnected(t *testing.T) {
 
 // If a visibility changes while an earlier change is delivered, confirming the earlier change does not confirm the
 // new one.
-func TestCopies_changeDuringDelivery(t *testing.T) {
+func TestVisibilitySync_changeDuringDelivery(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)
@@ -223,7 +223,7 @@ func TestCopies_changeDuringDelivery(t *testing.T) {
 	require.Equal(t, visibleToAll, h.latest[p.GetId()].GetVisibility())
 }
 
-func TestCopies_Finish_endsBeforeDeadline(t *testing.T) {
+func TestVisibilitySync_Finish_endsBeforeDeadline(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	p := b.make(ann, "asr", forAll)

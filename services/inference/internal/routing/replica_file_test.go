@@ -20,7 +20,7 @@ func rollOf(t *testing.T) (*ReplicaFile, string) {
 	return r, path
 }
 
-func TestRoll_Enter_predecessors(t *testing.T) {
+func TestReplicaFile_Enter_predecessors(t *testing.T) {
 	t.Parallel()
 	first, path := rollOf(t)
 	gone, err := first.Enter(replicaID("1"))
@@ -53,7 +53,7 @@ func TestRoll_Enter_predecessors(t *testing.T) {
 }
 
 // A frozen process still has its lock. It may serve again when it is resumed, so it must not count as ended.
-func TestRoll_Enter_lockedByLivingProcess(t *testing.T) {
+func TestReplicaFile_Enter_lockedByLivingProcess(t *testing.T) {
 	t.Parallel()
 	living, path := rollOf(t)
 	_, err := living.Enter(replicaID("1"))
@@ -68,7 +68,7 @@ func TestRoll_Enter_lockedByLivingProcess(t *testing.T) {
 	require.Equal(t, []string{replicaID("1")}, again, "the process without the lock must not write")
 }
 
-func TestRoll_Enter_corruptFile(t *testing.T) {
+func TestReplicaFile_Enter_corruptFile(t *testing.T) {
 	t.Parallel()
 	many := ""
 	for c := range 150 {
@@ -98,7 +98,7 @@ func TestRoll_Enter_corruptFile(t *testing.T) {
 	}
 }
 
-func TestRoll_Enter_missingFolder(t *testing.T) {
+func TestReplicaFile_Enter_missingFolder(t *testing.T) {
 	t.Parallel()
 	r := &ReplicaFile{Path: filepath.Join(t.TempDir(), "missing", "replicas")}
 	_, err := r.Enter(replicaID("1"))

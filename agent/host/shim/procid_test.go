@@ -139,7 +139,7 @@ func TestDescendants_acrossSessions(t *testing.T) {
 	require.NotContains(t, found, os.Getpid())
 }
 
-func TestMarked_wholeVariable(t *testing.T) {
+func TestWithVariable_wholeVariable(t *testing.T) {
 	t.Parallel()
 	mark := "wrk_1.2.3-" + strconv.Itoa(os.Getpid())
 	_, i := sleeper(t, "SIGNALBOX_LIFE="+mark)
@@ -151,7 +151,7 @@ func TestMarked_wholeVariable(t *testing.T) {
 	require.Equal(t, []Identity{i}, WithVariable("SIGNALBOX_LIFE", mark))
 }
 
-func TestOf_missingProcess(t *testing.T) {
+func TestLookup_missingProcess(t *testing.T) {
 	t.Parallel()
 	for _, pid := range []int{0, -1, 1 << 30} {
 		_, err := Lookup(pid)
@@ -172,7 +172,7 @@ func TestIdentity_Wait_canceled(t *testing.T) {
 	require.True(t, i.Alive())
 }
 
-func TestOf_ownProcess(t *testing.T) {
+func TestLookup_ownProcess(t *testing.T) {
 	t.Parallel()
 	first, err := Lookup(os.Getpid())
 	require.NoError(t, err)

@@ -58,7 +58,7 @@ func soon(t *testing.T, is func() bool) {
 	require.Eventually(t, is, time.Minute, 5*time.Millisecond)
 }
 
-func TestLive_Tell_publishesRuns(t *testing.T) {
+func TestWakeups_Tell_publishesRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	clk := clock.NewFake(fixtures.Now())
@@ -72,7 +72,7 @@ func TestLive_Tell_publishesRuns(t *testing.T) {
 	})
 }
 
-func TestLive_Tell_neverBlocksAndIsBounded(t *testing.T) {
+func TestWakeups_Tell_neverBlocksAndIsBounded(t *testing.T) {
 	t.Parallel()
 	l, _ := open(t, "127.0.0.1:1", clock.NewFake(fixtures.Now()))
 	for i := range 3 * maxPending { // publish is not running
@@ -87,7 +87,7 @@ func TestLive_Tell_neverBlocksAndIsBounded(t *testing.T) {
 	require.Equal(t, []string{"run_1", "run_2", "run_3"}, runs, "there is room again, and each run is queued once")
 }
 
-func TestLive_Run_wakesNamedRuns(t *testing.T) {
+func TestWakeups_Run_wakesNamedRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	l, _ := open(t, s.listener.Addr().String(), clock.Real())
@@ -100,7 +100,7 @@ func TestLive_Run_wakesNamedRuns(t *testing.T) {
 	require.Equal(t, []string{"run_3"}, s.deliver(woken, "run_3"), "a lost subscription is established again")
 }
 
-func TestLive_subscribe_replacesSilentSubscription(t *testing.T) {
+func TestWakeups_subscribe_replacesSilentSubscription(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	l, _ := open(t, s.listener.Addr().String(), clock.Real())
@@ -115,7 +115,7 @@ func TestLive_subscribe_replacesSilentSubscription(t *testing.T) {
 	s.deliver(woken, "run_2")
 }
 
-func TestLive_publish_pausesAfterFailures(t *testing.T) {
+func TestWakeups_publish_pausesAfterFailures(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.set(false, true)
@@ -145,7 +145,7 @@ func TestLive_publish_pausesAfterFailures(t *testing.T) {
 	require.NotContains(t, strings.Join(published, ","), "run_2", "runs queued while the breaker is open are dropped")
 }
 
-func TestLive_breakerCountsFailuresInARow(t *testing.T) {
+func TestWakeups_breakerCountsFailuresInARow(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake(fixtures.Now())
 	l, notes := open(t, "127.0.0.1:1", clk)
@@ -170,7 +170,7 @@ func TestLive_breakerCountsFailuresInARow(t *testing.T) {
 	require.True(t, l.open())
 }
 
-func TestLive_Run_endsWithContext(t *testing.T) {
+func TestWakeups_Run_endsWithContext(t *testing.T) {
 	t.Parallel()
 	for _, silent := range []bool{false, true} {
 		s := serve(t)
