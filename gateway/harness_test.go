@@ -31,11 +31,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // harness is a gateway on a real listener. Its connections lead to gRPC servers of fake services on the in-memory
 // network.
 type harness struct {
-	tape
+	callRecorder
 	t           *testing.T
 	url         string
 	gw          *gateway.Gateway
-	log         *journal
+	log         *logBuffer
 	credentials *credentials
 	auth        *auth
 	ids         *id.Source
@@ -44,19 +44,19 @@ type harness struct {
 	stopServing func() error
 }
 
-// journal is a log buffer that is safe for concurrent use.
-type journal struct {
+// logBuffer is a log buffer that is safe for concurrent use.
+type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *logBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.b.Write(p)
 }
 
-func (j *journal) String() string {
+func (j *logBuffer) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.b.String()
@@ -68,10 +68,10 @@ func start(t *testing.T, change func(*gateway.Config, *gateway.Deps)) *harness {
 	clk := clock.Real()
 	key, err := authn.NewSigningKey(rand.Reader)
 	require.NoError(t, err)
-	r := &harness{t: t, log: &journal{}, ids: id.NewSource(clk, rand.Reader), bus: rpc.Memory(rpc.ClientOptions{Clock: clk})}
+	r := &harness{t: t, log: &logBuffer{}, ids: id.NewSource(clk, rand.Reader), bus: rpc.Memory(rpc.ClientOptions{Clock: clk})}
 	newID := func() string { return r.ids.New(id.Request) }
-	r.credentials = &credentials{tape: &r.tape, signer: authn.NewSigner(clk, newID, func() authn.SigningKey { return key })}
-	r.auth = &auth{tape: &r.tape}
+	r.credentials = &credentials{callRecorder: &r.callRecorder, signer: authn.NewSigner(clk, newID, func() authn.SigningKey { return key })}
+	r.auth = &auth{callRecorder: &r.callRecorder}
 	r.verifier = authn.NewVerifier(clk, authn.StaticKeys(clk, key.Public()))
 	observed, err := obs.Setup(t.Context(), obs.Config{Service: "test", LogLevel: "debug"}, r.log)
 	require.NoError(t, err)

@@ -183,7 +183,7 @@ func TestMaintenanceRefusesGRPCCalls(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	conn := r.client()
-	signed := carrying(t.Context(), "authorization", "Bearer "+userToken)
+	signed := withHeaders(t.Context(), "authorization", "Bearer "+userToken)
 	r.close()
 	for name, ctx := range map[string]struct{ err error }{
 		"a user": {call(func() error {

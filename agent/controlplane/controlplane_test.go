@@ -218,7 +218,7 @@ func (h *host) Observed() []executor.Observation {
 
 func (h *host) Changes() <-chan struct{} { return h.changes }
 
-func (h *host) sees(all ...executor.Observation) {
+func (h *host) setObserved(all ...executor.Observation) {
 	h.mu.Lock()
 	h.seen = all
 	h.mu.Unlock()

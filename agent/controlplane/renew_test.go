@@ -50,7 +50,7 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	// From now on the control plane rejects certificates of the old CA. The next session therefore proves that the link
 	// uses the new key, certificate and CA.
 	p.rotate()
-	m.host.sees(executor.Observation{Key: executor.Key{WorkID: "w"}, Phase: executor.PhaseRunning})
+	m.host.setObserved(executor.Observation{Key: executor.Key{WorkID: "w"}, Phase: executor.PhaseRunning})
 	p.clock.Advance(2 * time.Hour)
 	require.NoError(t, await(t, p.renewals, "the renewal"))
 	second := p.session()

@@ -45,7 +45,7 @@ func TestSession_startsWithHelloAndFullState(t *testing.T) {
 	require.Equal(t, []string{"command"}, s.hello.GetDrivers())
 	require.Equal(t, int32(7), s.hello.GetInventory().GetCpus())
 	require.Empty(t, ids(await(t, s.heard, "the complete state, even if empty")))
-	m.host.sees(running("a"), running("b"))
+	m.host.setObserved(running("a"), running("b"))
 	require.Equal(t, []string{"a", "b"}, ids(await(t, s.heard, "a change")))
 	m.stop()
 }
@@ -63,7 +63,7 @@ func TestSession_reconnects(t *testing.T) {
 			first := p.session()
 			first.welcome(t, 3600)
 			first.end <- end
-			m.host.sees(running("a"))
+			m.host.setObserved(running("a"))
 			second := p.session()
 			require.Equal(t, first.hello.GetIncarnation(), second.hello.GetIncarnation())
 			for got := ids(await(t, second.heard, "the complete state")); len(got) == 0; {

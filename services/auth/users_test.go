@@ -35,8 +35,8 @@ func newUserClients(t *testing.T) *userClients {
 
 const secondPassword = "second best horse"
 
-// another creates a second admin with a fixed password and returns the admin's id.
-func (p *userClients) another() string {
+// addAdmin creates a second admin with a fixed password and returns the admin's id.
+func (p *userClients) addAdmin() string {
 	p.t.Helper()
 	given := secondPassword
 	out, err := p.users.CreateUser(mustAs(p.harness, p.root), &authv1.CreateUserRequest{
@@ -60,19 +60,19 @@ func (p *userClients) list(token string) error {
 func TestUpdateUser_disabledEffectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	p := newUserClients(t)
-	bob := p.another()
+	bob := p.addAdmin()
 	token, refresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	disabled := true
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: &disabled}))
-	require.False(t, p.holds(token))
+	require.False(t, p.accessWorks(token))
 	_, _, err = p.refresh(refresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, _, err = p.login("bob", secondPassword)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	disabled = false
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Disabled: &disabled}))
-	require.False(t, p.holds(token), "ended sessions stay ended")
+	require.False(t, p.accessWorks(token), "ended sessions stay ended")
 	_, _, err = p.refresh(refresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, _, err = p.login("bob", secondPassword)
@@ -82,25 +82,25 @@ func TestUpdateUser_disabledEffectiveAtNextCall(t *testing.T) {
 func TestUpdateUser_demotionEffectiveAtNextCall(t *testing.T) {
 	t.Parallel()
 	p := newUserClients(t)
-	bob := p.another()
+	bob := p.addAdmin()
 	token, _, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	require.NoError(t, p.list(token))
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Role: authv1.UserRole_USER_ROLE_OPERATOR}))
-	require.True(t, p.holds(token), "the user stays signed in")
+	require.True(t, p.accessWorks(token), "the user stays signed in")
 	require.True(t, fault.Is(p.list(token), fault.Forbidden))
 }
 
 func TestResetPassword_endsSessionsAndForcesChange(t *testing.T) {
 	t.Parallel()
 	p := newUserClients(t)
-	bob := p.another()
+	bob := p.addAdmin()
 	token, refresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	ctx := metadata.AppendToOutgoingContext(mustAs(p.harness, p.root), "idempotency-key", "k1")
 	out, err := p.users.ResetPassword(ctx, &authv1.ResetPasswordRequest{UserId: bob})
 	require.NoError(t, err)
-	require.False(t, p.holds(token))
+	require.False(t, p.accessWorks(token))
 	_, _, err = p.refresh(refresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	_, _, err = p.login("bob", secondPassword)
@@ -122,7 +122,7 @@ func TestResetPassword_endsSessionsAndForcesChange(t *testing.T) {
 func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 	t.Parallel()
 	p := newUserClients(t)
-	p.another()
+	p.addAdmin()
 	other, otherRefresh, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	token, refresh, err := p.login("bob", secondPassword)
@@ -133,10 +133,10 @@ func TestChangePassword_onlyCallingSessionRefreshes(t *testing.T) {
 	}
 	require.True(t, fault.Is(change(secondPassword, "short"), fault.Invalid), "the password is too short")
 	require.True(t, fault.Is(change("not it at all", "third best horse"), fault.Refused))
-	require.True(t, p.holds(token))
+	require.True(t, p.accessWorks(token))
 	require.NoError(t, change(secondPassword, "third best horse"))
-	require.False(t, p.holds(token))
-	require.False(t, p.holds(other))
+	require.False(t, p.accessWorks(token))
+	require.False(t, p.accessWorks(other))
 	_, _, err = p.refresh(otherRefresh)
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
 	token, _, err = p.refresh(refresh)
@@ -179,7 +179,7 @@ func TestCreateUser_invalid(t *testing.T) {
 func TestUserService_adminsOnly(t *testing.T) {
 	t.Parallel()
 	p := newUserClients(t)
-	bob := p.another()
+	bob := p.addAdmin()
 	token, _, err := p.login("bob", secondPassword)
 	require.NoError(t, err)
 	require.NoError(t, p.update(&authv1.UpdateUserRequest{UserId: bob, Role: authv1.UserRole_USER_ROLE_OPERATOR}))

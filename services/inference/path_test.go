@@ -25,8 +25,8 @@ func raw(t *testing.T, r *harness, bytes string) reply {
 	return reply{resp}
 }
 
-// evil returns paths that try to leave /v1.
-func evil() []string {
+// escapingPaths returns paths that try to leave /v1.
+func escapingPaths() []string {
 	var out []string
 	for _, dots := range []string{"..", "%2e%2e", ".%2e", "%2E.", "%252e%252e", ".", "%2e"} {
 		for _, slash := range []string{"/", "%2f", "%2F", "\\", "%5c", "%5C", "//", "/;/", "%252f", "%255c"} {
@@ -47,7 +47,7 @@ func TestHostilePathsStayBelowV1(t *testing.T) {
 	e := newEngine(t, always(httpResponse("200 OK", "", "reached")))
 	r, w := open(t), newDeploymentStates(t, e)
 	r.ready(w.deployments()...)
-	corpus := evil()
+	corpus := escapingPaths()
 	require.Greater(t, len(corpus), 300)
 	reached := 0
 	for _, path := range corpus {

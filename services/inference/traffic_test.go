@@ -77,8 +77,8 @@ func TestRecordStripsInvalidCharacters(t *testing.T) {
 	require.Equal(t, "ab"+strings.Repeat("ü", 127), *got.RequestedModel)
 }
 
-// many sends n calls from 8 goroutines and returns their request ids.
-func (r *harness) many(n int, bearer string) map[string]bool {
+// sendMany sends n calls from 8 goroutines and returns their request ids.
+func (r *harness) sendMany(n int, bearer string) map[string]bool {
 	r.t.Helper()
 	var mu sync.Mutex
 	ids := map[string]bool{}
@@ -99,8 +99,8 @@ func (r *harness) many(n int, bearer string) map[string]bool {
 	return ids
 }
 
-// exactly requires that the calls with these ids are recorded, each once, and no others.
-func (r *harness) exactly(ids map[string]bool) {
+// requireRecordedOnce requires that the calls with these ids are recorded, each once, and no others.
+func (r *harness) requireRecordedOnce(ids map[string]bool) {
 	r.t.Helper()
 	for _, got := range r.rows(len(ids)) {
 		require.True(r.t, ids[got.RequestID], "call %s was not sent by the test, or is recorded twice", got.RequestID)
@@ -113,23 +113,23 @@ func TestCallsRecordedOnceWhileDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
-	ids := r.many(40, w.good.text)
+	ids := r.sendMany(40, w.good.text)
 	owner := r.db.OwnerPool(inference.Name)
 	tx, err := owner.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), "LOCK TABLE call IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
 	for range 3 {
-		for name := range r.many(80, w.good.text) {
+		for name := range r.sendMany(80, w.good.text) {
 			ids[name] = true
 		}
 	}
 	require.Eventually(t, func() bool { return len(r.segments()) > 0 }, limit, 10*time.Millisecond, "calls must be written to disk")
-	for name := range r.many(80, w.good.text) {
+	for name := range r.sendMany(80, w.good.text) {
 		ids[name] = true
 	}
 	require.NoError(t, tx.Rollback(t.Context()))
-	r.exactly(ids)
+	r.requireRecordedOnce(ids)
 	require.Eventually(t, func() bool { return len(r.segments()) == 0 }, limit, 10*time.Millisecond, "segments must be replayed and removed")
 }
 
@@ -144,9 +144,9 @@ func TestCallsRecordedOnceAcrossStop(t *testing.T) {
 	t.Parallel()
 	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "", "ok"))))
 	r.ready(w.deployments()...)
-	ids := r.many(200, w.good.text)
+	ids := r.sendMany(200, w.good.text)
 	r.stop() // stores the calls that are still in memory
-	r.exactly(ids)
+	r.requireRecordedOnce(ids)
 	require.Empty(t, r.segments())
 }
 
@@ -158,7 +158,7 @@ func TestCallsRecordedOnceAcrossRestartWithoutDatabase(t *testing.T) {
 	closedPool.Close()
 	r.start(closedPool)
 	r.ready(w.deployments()...)
-	ids := r.many(200, w.good.text)
+	ids := r.sendMany(200, w.good.text)
 	r.stop()
 	require.NotEmpty(t, r.segments())
 	require.Empty(t, r.now())
@@ -168,7 +168,7 @@ func TestCallsRecordedOnceAcrossRestartWithoutDatabase(t *testing.T) {
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	}
 	r.start(r.pool)
-	r.exactly(ids)
+	r.requireRecordedOnce(ids)
 }
 
 func TestSettings(t *testing.T) {
@@ -232,7 +232,7 @@ func TestListTrafficVisibility(t *testing.T) {
 	mine := served(deploymentA, list(w.good), w.e)
 	mine.Visibility = "project"
 	r.ready(mine)
-	_ = r.many(8, w.good.text)
+	_ = r.sendMany(8, w.good.text)
 	_ = r.rows(8)
 	api := r.reader()
 	in := &inferencev1.ListTrafficRequest{DeploymentId: deploymentA}
@@ -270,8 +270,8 @@ func TestListTrafficPages(t *testing.T) {
 	r, w := open(t), newDeploymentStates(t, newEngine(t, always(httpResponse("200 OK", "application/json", okJSON))))
 	second := newToken(t, "second")
 	r.ready(served(deploymentA, list(w.good, second), w.e))
-	_ = r.many(16, w.good.text)
-	_ = r.many(8, second.text)
+	_ = r.sendMany(16, w.good.text)
+	_ = r.sendMany(8, second.text)
 	_ = r.rows(24)
 	api, me := r.reader(), user("usr_1", authn.RoleOperator)
 	page := func(limit, offset int32, token string) ([]*inferencev1.Call, bool) {

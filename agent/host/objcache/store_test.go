@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-dev/signalbox/test/executortest"
 )
 
-func onClock(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.ControlPlane, string, *clock.Fake) {
+func withClock(t *testing.T, maxBytes int64) (*objcache.Store, *executortest.ControlPlane, string, *clock.Fake) {
 	t.Helper()
 	dir, p := t.TempDir(), executortest.NewControlPlane(t)
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
@@ -35,7 +35,7 @@ func fetch(t *testing.T, s *objcache.Store, ref executor.ObjectRef) {
 
 func TestStore_trim_leastRecentlyUsed(t *testing.T) {
 	t.Parallel()
-	s, p, dir, clk := onClock(t, 10)
+	s, p, dir, clk := withClock(t, 10)
 	var refs []executor.ObjectRef
 	for _, text := range []string{"aaaa", "bbbb"} {
 		ref := p.Put(text, []byte(text))
@@ -66,7 +66,7 @@ func TestStore_trim_limit(t *testing.T) {
 		"no limit":       {0, true},
 		"negative limit": {-1, true},
 	} {
-		s, p, dir, _ := onClock(t, c.bound)
+		s, p, dir, _ := withClock(t, c.bound)
 		first := p.Put("a", []byte("aaaa"))
 		fetch(t, s, first)
 		fetch(t, s, p.Put("b", []byte("bbbb")))
@@ -77,7 +77,7 @@ func TestStore_trim_limit(t *testing.T) {
 
 func TestStore_Copy_objectLargerThanCache(t *testing.T) {
 	t.Parallel()
-	s, p, dir, _ := onClock(t, 3)
+	s, p, dir, _ := withClock(t, 3)
 	ref := p.Put("a", []byte("more than three"))
 	to := t.TempDir()
 	require.NoError(t, s.Copy(t.Context(), key(), ref, to))
@@ -87,7 +87,7 @@ func TestStore_Copy_objectLargerThanCache(t *testing.T) {
 
 func TestStore_trim_abandonedDownloads(t *testing.T) {
 	t.Parallel()
-	s, p, dir, clk := onClock(t, 100)
+	s, p, dir, clk := withClock(t, 100)
 	part := filepath.Join(dir, strings.Repeat("a", 64)+".part-1")
 	require.NoError(t, os.WriteFile(part, []byte("half"), 0o600))
 	require.NoError(t, os.Chtimes(part, clk.Now(), clk.Now()))
@@ -101,7 +101,7 @@ func TestStore_trim_abandonedDownloads(t *testing.T) {
 
 func TestStore_Fetch_incompleteFileIsReplaced(t *testing.T) {
 	t.Parallel()
-	s, p, dir, _ := onClock(t, 0)
+	s, p, dir, _ := withClock(t, 0)
 	ref := p.Put("a", []byte("data"))
 	for _, text := range []string{"", "dat", "data and more"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ref.SHA256), []byte(text), 0o600))
@@ -181,7 +181,7 @@ func TestStore_Fetch_downloadError(t *testing.T) {
 
 func TestStore_Link_changedBytesAreFetchedAgain(t *testing.T) {
 	t.Parallel()
-	s, p, dir, _ := onClock(t, 0)
+	s, p, dir, _ := withClock(t, 0)
 	ref := p.Put("model", []byte("weights"))
 	first, second := t.TempDir(), t.TempDir()
 	require.NoError(t, s.Link(t.Context(), key(), ref, first))
@@ -197,7 +197,7 @@ func TestStore_Link_changedBytesAreFetchedAgain(t *testing.T) {
 
 func TestStore_Copy_worksGetSeparateCopies(t *testing.T) {
 	t.Parallel()
-	s, p, _, _ := onClock(t, 0)
+	s, p, _, _ := withClock(t, 0)
 	ref := p.Put("a", []byte("data"))
 	one, two := t.TempDir(), t.TempDir()
 	require.NoError(t, s.Copy(t.Context(), key(), ref, one))
@@ -213,7 +213,7 @@ func TestStore_Copy_worksGetSeparateCopies(t *testing.T) {
 
 func TestStore_Link_replacesFile(t *testing.T) {
 	t.Parallel()
-	s, p, dir, _ := onClock(t, 0)
+	s, p, dir, _ := withClock(t, 0)
 	ref := p.Put("sub/a", []byte("data"))
 	to := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(to, "sub"), 0o700))

@@ -66,7 +66,7 @@ func TestControl_Launch_concurrent(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, won)
-	b.begun("x")
+	b.awaitLine("x")
 	require.NoError(t, os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o600))
 	exit, found := b.ends()
 	require.True(t, found)
@@ -78,7 +78,7 @@ func TestShim_SIGTERMStopsWithDefaultGrace(t *testing.T) {
 	t.Parallel()
 	b := script(t, "trap 'echo bye; exit 4' TERM; echo begun; while :; do sleep 0.02; done")
 	b.launch()
-	b.begun("begun")
+	b.awaitLine("begun")
 	r, err := b.Running(b.dir)
 	require.NoError(t, err)
 	require.True(t, r.Shim.Signal(syscall.SIGTERM))
@@ -94,7 +94,7 @@ func TestShim_ignoresSIGHUPAndSIGPIPE(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 3")
 	b.launch()
-	b.begun("begun")
+	b.awaitLine("begun")
 	r, err := b.Running(b.dir)
 	require.NoError(t, err)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGPIPE} {
@@ -111,7 +111,7 @@ func TestShim_processGroups(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; sleep 300")
 	b.launch()
-	b.begun("begun")
+	b.awaitLine("begun")
 	r, err := b.Running(b.dir)
 	require.NoError(t, err)
 	group, err := syscall.Getpgid(r.Command.PID)
@@ -201,7 +201,7 @@ func TestControl_Await_canceled(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 8")
 	b.launch()
-	b.begun("begun")
+	b.awaitLine("begun")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { _, _, err := b.Await(ctx, b.dir); done <- err }()
@@ -220,7 +220,7 @@ func TestControl_Await_concurrent(t *testing.T) {
 	t.Parallel()
 	b := script(t, "echo begun; while [ ! -e go ]; do sleep 0.01; done; exit 9")
 	b.launch()
-	b.begun("begun")
+	b.awaitLine("begun")
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

@@ -48,7 +48,7 @@ func TestWithLocationsPrefixesFieldLocation(t *testing.T) {
 	require.Equal(t, fault.Absent, middleware.WithLocations(&middleware.Call{Match: none}, fault.Absentf("job", "x")).Kind)
 }
 
-func TestWithGateCodeAddsSchemaCode(t *testing.T) {
+func TestWithLocationsAddsSchemaCode(t *testing.T) {
 	t.Parallel()
 	submit := &middleware.Call{Match: &router.Match{Route: &router.Route{Route: route.Route{RPC: "signalbox.jobs.v1.JobService/SubmitJob", Body: "*"}}}}
 	bad := fault.InvalidFields(fault.At(fault.TypeMissing, "Field required", "spec"))

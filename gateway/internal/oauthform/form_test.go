@@ -39,8 +39,8 @@ func TestOAuthPathsMapToCalls(t *testing.T) {
 	require.Empty(t, a.requests)
 }
 
-// many returns n different fields.
-func many(n int) []string {
+// manyFields returns n different fields.
+func manyFields(n int) []string {
 	out := make([]string, n)
 	for i := range out {
 		out[i] = fmt.Sprintf("f%d=%d", i, i)
@@ -64,7 +64,7 @@ func TestFormsAccepted(t *testing.T) {
 		"a bare equals":    {"code=ab==", map[string]string{"code": "ab=="}},
 		"no value":         {"state=&a=b&flag", map[string]string{"a": "b"}},
 		"an escaped amper": {"a=b%26c%3Dd", map[string]string{"a": "b&c=d"}},
-		"maximum fields":   {strings.Join(many(oauthform.MaxFields), "&"), whole},
+		"maximum fields":   {strings.Join(manyFields(oauthform.MaxFields), "&"), whole},
 		"maximum size": {
 			"a=" + strings.Repeat("x", oauthform.MaxBody-2), map[string]string{"a": strings.Repeat("x", oauthform.MaxBody-2)},
 		},
@@ -96,7 +96,7 @@ func refusals() map[string]refusal {
 		"a field twice":         {"", "code=s3cret&code=s3cret", nil, 400},
 		"twice by escape":       {"", "code=s3cret&%63ode=other", nil, 400},
 		"twice, one empty":      {"", "code=&code=s3cret", nil, 400},
-		"too many fields":       {"", strings.Join(many(oauthform.MaxFields+1), "&"), nil, 400},
+		"too many fields":       {"", strings.Join(manyFields(oauthform.MaxFields+1), "&"), nil, 400},
 		"many empty ones":       {"", strings.Repeat("&", 100), nil, 400},
 		"an empty name":         {"", "=s3cret", nil, 400},
 		"an empty pair":         {"", "a=b&&c=d", nil, 400},

@@ -114,15 +114,15 @@ func TestClientLeavingBeforeFirstEventFreesService(t *testing.T) {
 	<-r.ended
 }
 
-// stuck is a response writer that accepts a limited number of writes.
-type stuck struct {
+// stuckWriter is a response writer that accepts a limited number of writes.
+type stuckWriter struct {
 	*httptest.ResponseRecorder
 	left int
 }
 
 var errStuck = errors.New("the client accepts no more writes")
 
-func (s *stuck) Write(p []byte) (int, error) {
+func (s *stuckWriter) Write(p []byte) (int, error) {
 	if s.left--; s.left < 0 {
 		return 0, errStuck
 	}
@@ -143,7 +143,7 @@ func TestStuckClientEndsStream(t *testing.T) {
 			}
 		}
 	})
-	w := &stuck{ResponseRecorder: httptest.NewRecorder(), left: 2}
+	w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), left: 2}
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	require.NoError(t, r.stream.Run(w, req, &ingestv1.FollowLogsRequest{}, make(chan struct{}), func(context.Context) error { return nil }),
 		"after the first write Run returns no error")

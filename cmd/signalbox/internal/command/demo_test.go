@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// walker creates a demo that is signed in to w.
-func walker(w *fakeServer) *demo {
+// newSignedInDemo creates a demo that is signed in to w.
+func newSignedInDemo(w *fakeServer) *demo {
 	clk := clock.Real()
 	return &demo{
 		Options: Options{Out: &bytes.Buffer{}, Clock: clk, Data: "data"}, began: clk.Now(),
@@ -32,7 +32,7 @@ func (d *demo) printed() string { return d.Out.(*bytes.Buffer).String() }
 func TestDemo_walk(t *testing.T) {
 	t.Parallel()
 	w := newFakeServer(t)
-	d := walker(w)
+	d := newSignedInDemo(w)
 	require.NoError(t, d.walk(t.Context()))
 	out := d.printed()
 	for _, text := range []string{
@@ -59,7 +59,7 @@ func TestDemo_judge_drawsFromRightSamples(t *testing.T) {
 	w := newFakeServer(t)
 	drawn := map[string]bool{}
 	for range 200 {
-		d := walker(w)
+		d := newSignedInDemo(w)
 		d.loop.Job = e2eflow.Job{RunID: "run_1"}
 		q, err := d.judge(t.Context())
 		require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestDemo_judge_rewardDoesNotMakeSampleRight(t *testing.T) {
 	lie := sample("11+12?", "99")
 	lie["reward"] = 1
 	w.samples = []map[string]any{lie}
-	d := walker(w)
+	d := newSignedInDemo(w)
 	d.loop.Job = e2eflow.Job{RunID: "run_1"}
 	_, err := d.judge(t.Context())
 	require.ErrorContains(t, err, "the model solved none of 1 held-out pairs")
@@ -102,7 +102,7 @@ func TestDemo_judge_lastRoundBelowBar(t *testing.T) {
 	} {
 		w := newFakeServer(t)
 		w.rounds = tc.rounds
-		d := walker(w)
+		d := newSignedInDemo(w)
 		d.loop.Job = e2eflow.Job{RunID: "run_1"}
 		_, err := d.judge(t.Context())
 		if tc.want == "" {
@@ -120,9 +120,9 @@ func TestDemo_walk_errors(t *testing.T) {
 		want   string
 	}{
 		"failed job":               {func(w *fakeServer) { w.job = `"state":"failed","end_reason":"env_build","message":"no numpy"` }, "the job failed: env_build: no numpy"},
-		"wrong response":           {func(w *fakeServer) { w.trained = wrong }, `the trained model returned "0"`},
+		"wrong response":           {func(w *fakeServer) { w.trained = wrongSum }, `the trained model returned "0"`},
 		"empty response":           {func(w *fakeServer) { w.trained = func(string) string { return "" } }, `the trained model returned ""`},
-		"wrong streamed response":  {func(w *fakeServer) { w.streamed = wrong }, `the trained model streamed "0"`},
+		"wrong streamed response":  {func(w *fakeServer) { w.streamed = wrongSum }, `the trained model streamed "0"`},
 		"untrained model is right": {func(w *fakeServer) { w.untrained = right }, "too, so the comparison proves nothing"},
 		"promoted before ready":    {func(w *fakeServer) { w.early = 200 }, "want 409"},
 		"all samples wrong":        {func(w *fakeServer) { w.samples = w.samples[1:2] }, "none of 1 held-out pairs"},
@@ -132,7 +132,7 @@ func TestDemo_walk_errors(t *testing.T) {
 			t.Parallel()
 			w := newFakeServer(t)
 			tc.change(w)
-			require.ErrorContains(t, walker(w).walk(t.Context()), tc.want)
+			require.ErrorContains(t, newSignedInDemo(w).walk(t.Context()), tc.want)
 		})
 	}
 }
@@ -155,7 +155,7 @@ func TestRun_onceStopsServer(t *testing.T) {
 func TestRun_failedWalkShowsLogAndStopsServer(t *testing.T) {
 	t.Parallel()
 	w := newFakeServer(t)
-	w.trained = wrong
+	w.trained = wrongSum
 	o := options(t, "serves", w.URL)
 	err := RunDemo(t.Context(), o)
 	require.ErrorContains(t, err, "the trained model returned")
@@ -246,7 +246,7 @@ func TestDemo_walk_brokenStreams(t *testing.T) {
 	} {
 		w := newFakeServer(t)
 		tc.change(w)
-		require.ErrorContains(t, walker(w).walk(t.Context()), tc.want, name)
+		require.ErrorContains(t, newSignedInDemo(w).walk(t.Context()), tc.want, name)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestDemo_walk_failedJobEndsStreams(t *testing.T) {
 	w := newFakeServer(t)
 	w.job = `"state":"failed","end_reason":"exit","message":"ended with 1"`
 	w.held = true
-	d := walker(w)
+	d := newSignedInDemo(w)
 	d.loop.Timeout = time.Minute
 	began := time.Now()
 	require.ErrorContains(t, d.walk(t.Context()), "ended with 1")
@@ -267,7 +267,7 @@ func TestDemo_walk_missingArtifacts(t *testing.T) {
 	for missing, kind := range map[string]string{"art_1": "merged_model", "art_0": "checkpoint"} {
 		w := newFakeServer(t)
 		w.without = missing
-		require.ErrorContains(t, walker(w).walk(t.Context()), "the run registered no "+kind+" in format gguf")
+		require.ErrorContains(t, newSignedInDemo(w).walk(t.Context()), "the run registered no "+kind+" in format gguf")
 	}
 }
 

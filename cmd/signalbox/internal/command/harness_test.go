@@ -70,7 +70,7 @@ func right(question string) string {
 	return fmt.Sprint(x + y)
 }
 
-func wrong(string) string { return "0" }
+func wrongSum(string) string { return "0" }
 
 // sample returns one held-out pair with the model's response in the last round.
 func sample(question, answer string) map[string]any {
@@ -84,7 +84,7 @@ func sample(question, answer string) map[string]any {
 func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
 	w := &fakeServer{
-		mux: http.NewServeMux(), job: `"state":"succeeded"`, early: http.StatusConflict, trained: right, untrained: wrong, streamed: right,
+		mux: http.NewServeMux(), job: `"state":"succeeded"`, early: http.StatusConflict, trained: right, untrained: wrongSum, streamed: right,
 		logs: someLogs, metrics: someMetrics,
 		rounds:  `[{"step":0,"avg_reward":0.01,"samples":3,"complete":true},{"step":900,"avg_reward":0.97,"samples":3,"complete":true}]`,
 		samples: []map[string]any{sample("27+46?", "73"), sample("11+12?", "99"), sample("50+07?", "57")},

@@ -194,13 +194,13 @@ func TestServer_GetUser_lastLogin(t *testing.T) {
 	require.EqualValues(t, 3600, u.GetLastLoginAt().AsTime().Sub(at).Seconds())
 }
 
-// meeting is a hasher whose Hash returns only when all callers have called it.
-type meeting struct{ all *sync.WaitGroup }
+// barrierHasher is a hasher whose Hash returns only when all callers have called it.
+type barrierHasher struct{ all *sync.WaitGroup }
 
-func (m meeting) Hash(ctx context.Context, pass secret.String) (string, error) {
+func (m barrierHasher) Hash(ctx context.Context, pass secret.String) (string, error) {
 	m.all.Done()
 	m.all.Wait()
-	return plain{}.Hash(ctx, pass)
+	return plainHasher{}.Hash(ctx, pass)
 }
 
 // A call that arrives while the first one is still running is a repeat too.
@@ -229,7 +229,7 @@ func TestServer_concurrentRepeatsShowPasswordOnce(t *testing.T) {
 		shown := map[string]string{}
 		const callers = 6
 		all.Add(callers)
-		d.Users.Hasher = meeting{&all}
+		d.Users.Hasher = barrierHasher{&all}
 		for range callers {
 			wg.Go(func() {
 				ctx, _ := d.as("key-of-" + name)

@@ -133,10 +133,10 @@ func TestServer_CreateUser_busyHasherOrProvider(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
 	in := &authv1.CreateUserRequest{Username: "bob", Role: operator}
-	d.Users.Hasher = plain{err: password.ErrBusy}
+	d.Users.Hasher = plainHasher{err: password.ErrBusy}
 	_, err := d.CreateUser(d.ctx(), in)
 	require.True(t, fault.Is(err, fault.Unavailable) && fault.From(err).RetryAfter > 0, "%v", err)
-	d.Users.Hasher, d.Users.Issuer = plain{}, issuer
+	d.Users.Hasher, d.Users.Issuer = plainHasher{}, issuer
 	_, err = d.CreateUser(d.ctx(), in)
 	require.True(t, fault.HasCode(err, "password_login_off"), "%v", err)
 	require.Zero(t, d.count(`account`))

@@ -20,10 +20,10 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/idempotency"
 )
 
-// ended records which accounts' sessions were ended, and why.
-type ended struct{ calls []string }
+// endedSessions records which accounts' sessions were ended, and why.
+type endedSessions struct{ calls []string }
 
-func (e *ended) EndAll(_ context.Context, _ pgx.Tx, accountID, why, except string) error {
+func (e *endedSessions) EndAll(_ context.Context, _ pgx.Tx, accountID, why, except string) error {
 	e.calls = append(e.calls, accountID+" "+why+except)
 	return nil
 }
@@ -43,18 +43,18 @@ type harness struct {
 	t     *testing.T
 	pool  *pgxpool.Pool
 	clock *clock.Fake
-	ends  *ended
+	ends  *endedSessions
 }
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	clk := clock.NewFake(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	ids := id.NewSource(clk, rand.Reader)
-	d := &harness{t: t, pool: database(t).Pool("auth"), clock: clk, ends: &ended{}}
+	d := &harness{t: t, pool: database(t).Pool("auth"), clock: clk, ends: &endedSessions{}}
 	trail := audit.NewLog(clk, ids, "auth")
 	d.Server = &Server{
 		Users: &Users{
-			Pool: d.pool, Hasher: plain{}, Sessions: d.ends, Audit: trail, Clock: clk, IDs: ids, Rand: rand.Reader,
+			Pool: d.pool, Hasher: plainHasher{}, Sessions: d.ends, Audit: trail, Clock: clk, IDs: ids, Rand: rand.Reader,
 		},
 		Transfers: &Transfers{Pool: d.pool, Audit: trail},
 		Once:      &idempotency.Once{Pool: d.pool, Keys: idempotency.New(clk)},

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// holder is an in-memory service that counts how many objects of its kind each user owns.
-type holder struct {
+// fakeHolder is an in-memory service that counts how many objects of its kind each user owns.
+type fakeHolder struct {
 	commonpeerv1.OwnerPeerServiceClient // the methods that transfers do not call
 
 	mu    sync.Mutex
@@ -29,7 +29,7 @@ type holder struct {
 	order *[]string
 }
 
-func (h *holder) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
+func (h *fakeHolder) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, bounded := ctx.Deadline(); !bounded {
@@ -38,7 +38,7 @@ func (h *holder) CountOwned(ctx context.Context, in *commonpeerv1.CountOwnedRequ
 	return h.counts(h.owns[in.GetUserId()]), h.err
 }
 
-func (h *holder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
+func (h *fakeHolder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwnedRequest, _ ...grpc.CallOption) (*commonpeerv1.OwnedCounts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, bounded := ctx.Deadline(); !bounded || h.err != nil {
@@ -52,7 +52,7 @@ func (h *holder) TransferOwned(ctx context.Context, in *commonpeerv1.TransferOwn
 	return h.counts(n), nil
 }
 
-func (h *holder) counts(n int32) *commonpeerv1.OwnedCounts {
+func (h *fakeHolder) counts(n int32) *commonpeerv1.OwnedCounts {
 	return &commonpeerv1.OwnedCounts{Counts: []*commonpeerv1.OwnedCount{{Kind: h.kind, Count: n}}}
 }
 
@@ -60,7 +60,7 @@ func (h *holder) counts(n int32) *commonpeerv1.OwnedCounts {
 type transferHarness struct {
 	*harness
 
-	jobs, models *holder
+	jobs, models *fakeHolder
 	order        []string
 	bob, eve     string
 }
@@ -70,8 +70,8 @@ func newTransferHarness(t *testing.T) *transferHarness {
 	h := &transferHarness{harness: newHarness(t)}
 	h.add("root", admin)
 	h.bob, h.eve = h.add("bob", operator), h.add("eve", operator)
-	h.jobs = &holder{kind: "job", owns: map[string]int32{h.bob: 3, h.eve: 1}, order: &h.order}
-	h.models = &holder{kind: "model", owns: map[string]int32{h.bob: 2}, order: &h.order}
+	h.jobs = &fakeHolder{kind: "job", owns: map[string]int32{h.bob: 3, h.eve: 1}, order: &h.order}
+	h.models = &fakeHolder{kind: "model", owns: map[string]int32{h.bob: 2}, order: &h.order}
 	h.Transfers.Holders = []Holder{{"jobs", h.jobs}, {"registry", h.models}}
 	h.disable(h.bob)
 	return h

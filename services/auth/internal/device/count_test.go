@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-func limited(t *testing.T, err error) time.Duration {
+func retryAfter(t *testing.T, err error) time.Duration {
 	t.Helper()
 	require.True(t, fault.Is(err, fault.Limited), "%v", err)
 	return fault.From(err).RetryAfter
@@ -45,7 +45,7 @@ func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 	wg.Wait()
 	require.EqualValues(t, 20, passed.Load())
 	_, err := h.poll(c)
-	wait := limited(t, err)
+	wait := retryAfter(t, err)
 	require.Greater(t, wait, time.Second)
 	require.LessOrEqual(t, wait, time.Minute)
 	require.Equal(t, wordSlow, fault.From(err).OAuth)
@@ -65,7 +65,7 @@ func TestFlow_Begin_limit(t *testing.T) {
 	}
 	start := Start{ClientID: ClientID, ClientName: "x", Address: here}
 	_, err := h.Begin(t.Context(), start)
-	require.Positive(t, limited(t, err))
+	require.Positive(t, retryAfter(t, err))
 	start.Address = elsewhere
 	_, err = h.Begin(t.Context(), start)
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestFlow_Begin_pendingLimit(t *testing.T) {
 	fill(openOfAddress-1, here)
 	last := h.begin()
 	_, err := h.Begin(t.Context(), start)
-	require.Equal(t, time.Minute, limited(t, err))
+	require.Equal(t, time.Minute, retryAfter(t, err))
 	require.NoError(t, h.decide("usr_1", last, false))
 	h.begin()
 	fill(openInAll-openOfAddress, elsewhere)
@@ -109,13 +109,13 @@ func TestFlow_View_guessLimits(t *testing.T) {
 	for n := range 10 {
 		require.True(t, fault.Is(guess("usr_1", fmt.Sprintf("192.0.2.%d", n)), fault.Absent))
 	}
-	require.Positive(t, limited(t, guess("usr_1", "192.0.2.100")), "by account")
+	require.Positive(t, retryAfter(t, guess("usr_1", "192.0.2.100")), "by account")
 	require.True(t, fault.Is(h.decide("usr_1", c, true), fault.Limited), "then the correct code is refused too")
 	require.NoError(t, h.decide("usr_2", c, true))
 	for n := range 30 {
 		require.True(t, fault.Is(guess(fmt.Sprintf("usr_%d", 100+n), "198.51.100.9"), fault.Absent))
 	}
-	require.Positive(t, limited(t, guess("usr_200", "198.51.100.9")), "by address")
+	require.Positive(t, retryAfter(t, guess("usr_200", "198.51.100.9")), "by address")
 }
 
 func TestFlow_View_concurrentGuesses(t *testing.T) {

@@ -133,8 +133,8 @@ func (h *harness) person() (context.Context, *authn.Caller) {
 	return authn.NewContext(h.t.Context(), c), c
 }
 
-// ask returns a valid authorization request with changes.
-func ask(change ...func(*AuthorizationRequest)) AuthorizationRequest {
+// authorizationRequest returns a valid authorization request with changes.
+func authorizationRequest(change ...func(*AuthorizationRequest)) AuthorizationRequest {
 	state := "s t&te"
 	in := AuthorizationRequest{
 		ResponseType: "code", ClientID: clientID, Redirect: redirect, Challenge: challenge(verifier), Method: "S256",
@@ -161,7 +161,7 @@ func (h *harness) decide(in AuthorizationRequest) url.Values {
 
 func (h *harness) code() string {
 	h.t.Helper()
-	code := h.decide(ask()).Get("code")
+	code := h.decide(authorizationRequest()).Get("code")
 	require.NotEmpty(h.t, code)
 	return code
 }
@@ -179,13 +179,13 @@ func with(f form, change form) form {
 	return out
 }
 
-func exchanging(code string) form {
+func exchangeForm(code string) form {
 	return form{
 		"grant_type": grantCode, "client_id": clientID, "code": code, "code_verifier": verifier, "redirect_uri": redirect, "resource": resource,
 	}
 }
 
-func refreshing(token string) form {
+func refreshForm(token string) form {
 	return form{"grant_type": grantRefresh, "client_id": clientID, "refresh_token": token}
 }
 
@@ -217,8 +217,8 @@ func (h *harness) refused(f form) string {
 	return body["error"].(string)
 }
 
-// holds reports whether an access token is valid for its resource.
-func (h *harness) holds(access string) bool {
+// tokenValid reports whether an access token is valid for its resource.
+func (h *harness) tokenValid(access string) bool {
 	h.t.Helper()
 	_, _, err := h.Sessions.AuthenticateFor(h.t.Context(), access, here, public, resource)
 	require.True(h.t, err == nil || fault.Is(err, fault.Unauthenticated), "%v", err)

@@ -23,20 +23,20 @@ func TestAuthority_Revoke(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
-			first, bystander := h.tokens(exchanging(h.code())), h.tokens(exchanging(h.code()))
-			p := h.tokens(refreshing(first.refresh))
+			first, bystander := h.tokens(exchangeForm(h.code())), h.tokens(exchangeForm(h.code()))
+			p := h.tokens(refreshForm(first.refresh))
 			status, word := h.revoke(form{"client_id": otherID, "token": pick(p)})
 			require.Equal(t, 400, status)
 			require.Equal(t, wordGrant, word)
-			require.True(t, h.holds(p.access), "another client cannot revoke the token")
+			require.True(t, h.tokenValid(p.access), "another client cannot revoke the token")
 			for range 2 {
 				status, _ = h.revoke(form{"client_id": clientID, "token": pick(p), "token_type_hint": "nonsense"})
 				require.Equal(t, 200, status)
-				require.False(t, h.holds(first.access))
-				require.False(t, h.holds(p.access))
+				require.False(t, h.tokenValid(first.access))
+				require.False(t, h.tokenValid(p.access))
 			}
-			require.Equal(t, wordGrant, h.refused(refreshing(p.refresh)))
-			require.True(t, h.holds(bystander.access))
+			require.Equal(t, wordGrant, h.refused(refreshForm(p.refresh)))
+			require.True(t, h.tokenValid(bystander.access))
 			require.Equal(t, "logout", h.text(`SELECT revoked_reason FROM session WHERE revoked_at IS NOT NULL`))
 		})
 	}
@@ -45,11 +45,11 @@ func TestAuthority_Revoke(t *testing.T) {
 func TestAuthority_Revoke_usedRefreshToken(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	first := h.tokens(exchanging(h.code()))
-	second := h.tokens(refreshing(first.refresh))
+	first := h.tokens(exchangeForm(h.code()))
+	second := h.tokens(refreshForm(first.refresh))
 	status, _ := h.revoke(form{"client_id": clientID, "token": first.refresh})
 	require.Equal(t, 200, status)
-	require.False(t, h.holds(second.access))
+	require.False(t, h.tokenValid(second.access))
 }
 
 func TestAuthority_Revoke_unknownTokens(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAuthority_Revoke_unknownTokens(t *testing.T) {
 	h := newHarness(t)
 	unknown, err := secret.Mint(h.Rand, secret.KindRefresh)
 	require.NoError(t, err)
-	p := h.tokens(exchanging(h.code()))
+	p := h.tokens(exchangeForm(h.code()))
 	for name, c := range map[string]struct {
 		form   form
 		status int
@@ -73,7 +73,7 @@ func TestAuthority_Revoke_unknownTokens(t *testing.T) {
 		require.Equal(t, c.status, status, name)
 		require.Equal(t, c.word, word, name)
 	}
-	require.True(t, h.holds(p.access))
+	require.True(t, h.tokenValid(p.access))
 }
 
 func TestPeerServer_deviceFlow(t *testing.T) {

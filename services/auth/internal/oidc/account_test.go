@@ -142,8 +142,8 @@ func TestSignIn_keepsLastAdmin(t *testing.T) {
 	require.Equal(t, "admin", w.mustSignIn(bob(in())).Role)
 }
 
-// together runs the sign-ins of these users at the same time.
-func (w *harness) together(people ...object) []error {
+// signInTogether runs the sign-ins of these users at the same time.
+func (w *harness) signInTogether(people ...object) []error {
 	w.t.Helper()
 	callbacks, errs := make([]Callback, len(people)), make([]error, len(people))
 	for i, p := range people {
@@ -165,7 +165,7 @@ func TestSignIn_concurrentDemotionsKeepOneAdmin(t *testing.T) {
 	for range 10 {
 		w.mustSignIn(ann(in("admins")))
 		w.mustSignIn(bob(in("admins")))
-		require.NoError(t, errors.Join(w.together(ann(), bob())...))
+		require.NoError(t, errors.Join(w.signInTogether(ann(), bob())...))
 		require.Equal(t, 1, w.count(`account JOIN oidc_identity ON account_id = id WHERE role = 'admin'`))
 	}
 }
@@ -177,14 +177,14 @@ func TestSignIn_concurrentFirstSignIns(t *testing.T) {
 	for i := range people {
 		people[i] = ann()
 	}
-	require.NoError(t, errors.Join(w.together(people...)...))
+	require.NoError(t, errors.Join(w.signInTogether(people...)...))
 	require.Equal(t, 1, w.count("oidc_identity"))
 	require.Equal(t, 2, w.count("account"))
 	require.Equal(t, 20, w.count("session"))
 	for i := range people {
 		people[i] = ann(object{"sub": "sub-" + strings.Repeat("x", i+1), "preferred_username": "namesake"})
 	}
-	require.NoError(t, errors.Join(w.together(people...)...))
+	require.NoError(t, errors.Join(w.signInTogether(people...)...))
 	require.Equal(t, 21, w.count("oidc_identity"), "users with the same name get separate accounts")
 	require.Equal(t, 1, w.count("account WHERE username = 'namesake'"))
 }

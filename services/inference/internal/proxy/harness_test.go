@@ -72,33 +72,33 @@ func (snapshots) Release(context.Context, *registrypeerv1.ReleaseRequest, ...grp
 	return &registrypeerv1.ReleaseResponse{}, nil
 }
 
-// ledger collects recorded calls and counters.
-type ledger struct {
+// fakeRecorder collects recorded calls and counters.
+type fakeRecorder struct {
 	mu                 sync.Mutex
 	calls              []*traffic.Call
 	outcomes, refusals map[string]int
 }
 
-func (l *ledger) Record(_ context.Context, c *traffic.Call) {
+func (l *fakeRecorder) Record(_ context.Context, c *traffic.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls = append(l.calls, c)
 }
 
-func (l *ledger) Call(_ context.Context, outcome string) {
+func (l *fakeRecorder) Call(_ context.Context, outcome string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.outcomes[outcome]++
 }
 
-func (l *ledger) Rejected(_ context.Context, reason string) {
+func (l *fakeRecorder) Rejected(_ context.Context, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refusals[reason]++
 }
 
 // recorded waits until n calls are in the ledger and returns them.
-func (l *ledger) recorded(t *testing.T, n int) []*traffic.Call {
+func (l *fakeRecorder) recorded(t *testing.T, n int) []*traffic.Call {
 	t.Helper()
 	var out []*traffic.Call
 	require.Eventually(t, func() bool {
@@ -113,11 +113,11 @@ func (l *ledger) recorded(t *testing.T, n int) []*traffic.Call {
 
 // harness is a proxy with a valid lease and a ledger.
 type harness struct {
-	t      *testing.T
-	proxy  *Proxy
-	ledger *ledger
-	mono   *atomic.Int64
-	part   func() // stops the watcher
+	t        *testing.T
+	proxy    *Proxy
+	recorder *fakeRecorder
+	mono     *atomic.Int64
+	part     func() // stops the watcher
 }
 
 const maxBody = 2 << 20
@@ -125,8 +125,8 @@ const maxBody = 2 << 20
 func newHarness(t *testing.T, deployments ...*registrypeerv1.ServedDeployment) *harness {
 	t.Helper()
 	clk, mono := clock.Real(), &atomic.Int64{}
-	l := &ledger{outcomes: map[string]int{}, refusals: map[string]int{}}
-	r := &harness{t: t, ledger: l, mono: mono}
+	l := &fakeRecorder{outcomes: map[string]int{}, refusals: map[string]int{}}
+	r := &harness{t: t, recorder: l, mono: mono}
 	held := routing.New(func() time.Duration { return time.Duration(mono.Load()) })
 	client := &engineclient.Client{Timeouts: engineclient.Timeouts{Connect: patience, FirstByte: patience, Idle: patience}, Clock: clk}
 	r.proxy = &Proxy{

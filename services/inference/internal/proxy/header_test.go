@@ -151,5 +151,5 @@ func TestTruncatedStreamHasNoTrailer(t *testing.T) {
 	})))
 	_, _, err := r.call(r.serve(), tok.text, "{}")
 	require.Error(t, err, "an incomplete trailer must not end the response cleanly")
-	require.Equal(t, "upstream_truncated", r.ledger.recorded(t, 1)[0].Outcome)
+	require.Equal(t, "upstream_truncated", r.recorder.recorded(t, 1)[0].Outcome)
 }

@@ -12,7 +12,7 @@ import (
 // replicaID returns a well-formed replica id that ends in c.
 func replicaID(c string) string { return "rep_" + strings.Repeat("0", 26-len(c)) + c }
 
-func rollOf(t *testing.T) (*ReplicaFile, string) {
+func newReplicaFile(t *testing.T) (*ReplicaFile, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "replicas")
 	r := &ReplicaFile{Path: path}
@@ -22,7 +22,7 @@ func rollOf(t *testing.T) (*ReplicaFile, string) {
 
 func TestReplicaFile_Enter_predecessors(t *testing.T) {
 	t.Parallel()
-	first, path := rollOf(t)
+	first, path := newReplicaFile(t)
 	gone, err := first.Enter(replicaID("1"))
 	require.NoError(t, err)
 	require.Empty(t, gone)
@@ -55,7 +55,7 @@ func TestReplicaFile_Enter_predecessors(t *testing.T) {
 // A frozen process still has its lock. It may serve again when it is resumed, so it must not count as ended.
 func TestReplicaFile_Enter_lockedByLivingProcess(t *testing.T) {
 	t.Parallel()
-	living, path := rollOf(t)
+	living, path := newReplicaFile(t)
 	_, err := living.Enter(replicaID("1"))
 	require.NoError(t, err)
 	other := &ReplicaFile{Path: path}
@@ -86,7 +86,7 @@ func TestReplicaFile_Enter_corruptFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, path := rollOf(t)
+			r, path := newReplicaFile(t)
 			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
 			gone, err := r.Enter(replicaID("z"))
 			require.NoError(t, err)

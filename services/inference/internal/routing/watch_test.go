@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/clock"
 )
 
-// wire is a stream whose server is the test.
-type wire struct {
+// fakeStream is a stream whose server is the test.
+type fakeStream struct {
 	grpc.ClientStream
 
 	ctx     context.Context
@@ -30,7 +30,7 @@ type wire struct {
 	broken  chan error    // receives the error with which the stream breaks
 }
 
-func (s *wire) Send(in *registrypeerv1.WatchRequest) error {
+func (s *fakeStream) Send(in *registrypeerv1.WatchRequest) error {
 	select {
 	case s.sent <- in:
 		return nil
@@ -41,7 +41,7 @@ func (s *wire) Send(in *registrypeerv1.WatchRequest) error {
 	}
 }
 
-func (s *wire) Recv() (*registrypeerv1.WatchResponse, error) {
+func (s *fakeStream) Recv() (*registrypeerv1.WatchResponse, error) {
 	select {
 	case out := <-s.replies:
 		return out, nil
@@ -56,7 +56,7 @@ func (s *wire) Recv() (*registrypeerv1.WatchResponse, error) {
 
 // source is a fake registry.
 type source struct {
-	streams chan *wire
+	streams chan *fakeStream
 	// released receives the replica ids of each release request; release supplies the response.
 	released chan []string
 	release  chan error
@@ -69,7 +69,7 @@ func (s *source) Watch(ctx context.Context, _ ...grpc.CallOption) (registrypeerv
 		s.refused.Add(1)
 		return nil, errors.New("refused")
 	}
-	w := &wire{
+	w := &fakeStream{
 		ctx: ctx, dead: make(chan struct{}), broken: make(chan error, 1),
 		sent: make(chan *registrypeerv1.WatchRequest), replies: make(chan *registrypeerv1.WatchResponse),
 	}
@@ -105,7 +105,7 @@ type harness struct {
 
 func watched(t *testing.T) *harness {
 	t.Helper()
-	s := &harness{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{streams: make(chan *wire)}}
+	s := &harness{t: t, clock: clock.NewFake(time.Unix(0, 0)), source: &source{streams: make(chan *fakeStream)}}
 	s.lease = New(s.time.now)
 	w := s.watcher(filepath.Join(t.TempDir(), "replicas"), "rep_me")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -131,7 +131,7 @@ func (s *harness) tick(d time.Duration) {
 }
 
 // next returns the next stream. It advances the clock until the watcher's backoff is over.
-func (s *harness) next() *wire {
+func (s *harness) next() *fakeStream {
 	for {
 		select {
 		case w := <-s.source.streams:

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is the maximum time of every wait in these tests. A test that passes takes less.
 const patience = time.Minute
 
-// line returns both ends of a TCP connection.
-func line(t *testing.T) (near, far net.Conn) {
+// connPair returns both ends of a TCP connection.
+func connPair(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -50,8 +50,8 @@ type harness struct {
 
 func open(t *testing.T, change ...func(*Session)) *harness {
 	t.Helper()
-	near, caller := line(t)
-	back, engine := line(t)
+	near, caller := connPair(t)
+	back, engine := connPair(t)
 	r := &harness{
 		t: t, caller: caller, engine: engine, hear: bufio.NewReader(caller), listen: bufio.NewReader(engine), done: make(chan Result, 1),
 		session: &Session{
@@ -110,8 +110,8 @@ func (r *harness) send(to io.Writer, b []byte) {
 	require.NoError(r.t, err)
 }
 
-// gets requires that the next bytes are want.
-func (r *harness) gets(from io.Reader, want []byte) {
+// requireBytes requires that the next bytes are want.
+func (r *harness) requireBytes(from io.Reader, want []byte) {
 	r.t.Helper()
 	got := make([]byte, len(want))
 	_, err := io.ReadFull(from, got)
@@ -119,8 +119,8 @@ func (r *harness) gets(from io.Reader, want []byte) {
 	require.Equal(r.t, want, got)
 }
 
-// isClosed requires a close frame with a code and a reason, and then the end of the connection.
-func (r *harness) isClosed(from *bufio.Reader, masked bool, code uint16, words string) {
+// requireClose requires a close frame with a code and a reason, and then the end of the connection.
+func (r *harness) requireClose(from *bufio.Reader, masked bool, code uint16, words string) {
 	r.t.Helper()
 	h, err := readHead(from)
 	require.NoError(r.t, err)
@@ -131,11 +131,11 @@ func (r *harness) isClosed(from *bufio.Reader, masked bool, code uint16, words s
 	payload = h.unmask(payload)
 	require.Equal(r.t, code, binary.BigEndian.Uint16(payload))
 	require.Contains(r.t, string(payload[2:]), words)
-	r.ends(from)
+	r.requireEnd(from)
 }
 
-// ends requires that the connection ends, cleanly or not.
-func (r *harness) ends(from io.Reader) {
+// requireEnd requires that the connection ends, cleanly or not.
+func (r *harness) requireEnd(from io.Reader) {
 	r.t.Helper()
 	rest, err := io.ReadAll(from)
 	require.Empty(r.t, rest)

@@ -150,7 +150,7 @@ func TestCommitter_group_failingItemFailsAlone(t *testing.T) {
 		noted("run_1", "s", Key{"w", 1}, 1), bad, noted("run_1", "s", Key{"w", 2}, 1), sql, noted("run_9", "s", Key{"w", 1}, 1),
 		noted("run_1", "s", Key{"w", 2}, 1),
 	}
-	got := b.queued(items...)
+	got := b.storeAsGroup(items...)
 	require.Equal(t, []result{{}, {err: broken}, {}}, got[:3])
 	require.ErrorContains(t, got[3].err, "division by zero")
 	require.True(t, fault.Is(got[4].err, fault.Absent), "%v", got[4].err)

@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/pg"
 )
 
-// fixed is a clock that always returns the same time.
-type fixed struct{ clock.Clock }
+// fixedClock is a clock that always returns the same time.
+type fixedClock struct{ clock.Clock }
 
-func (fixed) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
+func (fixedClock) Now() time.Time { return time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC) }
 
-// killed returns an item whose database connection is terminated during its first writes, times in total.
-func killed(b *harness, item Item, times int) Item {
+// terminatedItem returns an item whose database connection is terminated during its first writes, times in total.
+func terminatedItem(b *harness, item Item, times int) Item {
 	write := item.Write
 	item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		if err := write(ctx, tx, batch, r); err != nil {
@@ -46,7 +46,7 @@ func TestCommitter_Store_killedConnectionStoresNothing(t *testing.T) {
 	b := open(t, "run_1")
 	b.start()
 	for seq := int64(1); seq <= 8; seq++ {
-		item := killed(b, numbered(Key{"w", seq}, "a"), 1)
+		item := terminatedItem(b, keyedItem(Key{"w", seq}, "a"), 1)
 		_, err := b.Store(t.Context(), item)
 		require.True(t, fault.Is(pg.Classify(err), fault.Unavailable), "%v", err)
 		require.Equal(t, int(seq-1), b.count(`SELECT count(*) FROM hparam_history`))
@@ -66,7 +66,7 @@ func TestCommitter_Store_canceledCallerStoredOnce(t *testing.T) {
 	const requests = 30
 	for seq := int64(1); seq <= requests; seq++ {
 		ctx, leave := context.WithCancel(t.Context())
-		item := numbered(Key{"w", seq}, "a")
+		item := keyedItem(Key{"w", seq}, "a")
 		write := item.Write
 		item.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 			leave() // the caller stops waiting before the commit
@@ -88,7 +88,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	b := open(t, "run_1")
 	stop := b.start()
 	begun, gate := make(chan struct{}), make(chan struct{})
-	slow := numbered(Key{"w", 1}, "a")
+	slow := keyedItem(Key{"w", 1}, "a")
 	write := slow.Write
 	slow.Write = func(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, r *Run) error {
 		close(begun)
@@ -101,7 +101,7 @@ func TestCommitter_Run_stopFinishesCurrentGroup(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
 	second := make(chan error, 1)
-	go func() { _, err := b.Store(t.Context(), numbered(Key{"w", 2}, "b")); second <- err }()
+	go func() { _, err := b.Store(t.Context(), keyedItem(Key{"w", 2}, "b")); second <- err }()
 	close(gate)
 	<-stopped
 	// Both calls return, either with a result or because the committer is shutting down.
@@ -127,7 +127,7 @@ func TestCommitter_group_keepsOrderOfRequests(t *testing.T) {
 	for i := range 100 {
 		items = append(items, noted([]string{"run_1", "run_2"}[i%2], fmt.Sprintf("%03d", i), Key{"w", 1}, 1))
 	}
-	for _, r := range b.queued(items...) {
+	for _, r := range b.storeAsGroup(items...) {
 		require.Equal(t, result{}, r)
 	}
 	for n, run := range []string{"run_1", "run_2"} {
@@ -180,7 +180,7 @@ func TestWatermark_listsStreamsAndWritersOfOneRun(t *testing.T) {
 		noted("run_1", "logs", Key{"w", 1}, 1), noted("run_1", "logs", Key{"w", 2}, 1), noted("run_1", "logs", Key{"v", 1}, 1),
 		noted("run_1", "metrics", Key{"w", 1}, 1), noted("run_1", "metrics", Key{"v", 2}, 1), noted("run_2", "logs", Key{"w", 1}, 1), noted("run_2", "x", Key{}, 1),
 	} {
-		require.Equal(t, []result{{}}, b.queued(item))
+		require.Equal(t, []result{{}}, b.storeAsGroup(item))
 	}
 	marks, err := Watermark(t.Context(), b.pool, "run_1")
 	require.NoError(t, err)

@@ -136,10 +136,10 @@ func header(name, value string) func(r *http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// unread is a body that makes the test fail if it is read.
-type unread struct{ t *testing.T }
+// unreadableBody is a body that makes the test fail if it is read.
+type unreadableBody struct{ t *testing.T }
 
-func (u unread) Read([]byte) (int, error) {
+func (u unreadableBody) Read([]byte) (int, error) {
 	u.t.Error("the body was read")
 	return 0, io.EOF
 }
@@ -147,7 +147,7 @@ func (u unread) Read([]byte) (int, error) {
 func TestHandler_checksTokenBeforeBody(t *testing.T) {
 	t.Parallel()
 	p := newHarness(t)
-	never := func(r *http.Request) { r.Body = io.NopCloser(unread{t}) }
+	never := func(r *http.Request) { r.Body = io.NopCloser(unreadableBody{t}) }
 	for name, c := range map[string]struct {
 		path   string
 		change func(r *http.Request)

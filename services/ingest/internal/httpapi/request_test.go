@@ -131,10 +131,10 @@ func TestUpload_checksValues(t *testing.T) {
 	require.Len(t, wrong(t, err), 4, "all faults are reported together")
 }
 
-// broken is a body that cannot be read.
-type broken struct{}
+// brokenBody is a body that cannot be read.
+type brokenBody struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, errors.New("gone") }
+func (brokenBody) Read([]byte) (int, error) { return 0, errors.New("gone") }
 
 func TestHandler_read_boundsBody(t *testing.T) {
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestHandler_read_boundsBody(t *testing.T) {
 		"too large by header":   {strings.NewReader("{}"), usual + 1, "", fault.TooLarge, 0},
 		"chunked and too large": {bytes.NewReader(make([]byte, usual+1)), -1, "", fault.TooLarge, 0},
 		"compressed":            {strings.NewReader("{}"), 2, "gzip", fault.Invalid, 0},
-		"incomplete":            {broken{}, 2, "", fault.Refused, 0},
+		"incomplete":            {brokenBody{}, 2, "", fault.Refused, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func TestHandler_acceptsBodyOfUnknownLength(t *testing.T) {
 	t.Parallel()
 	p := newHarness(t)
 	for name, body := range map[string]io.Reader{
-		"in one read": strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`), "byte by byte": slowly{strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`)},
+		"in one read": strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`), "byte by byte": oneByteReader{strings.NewReader(`{"run_id":"run_1","chunks":["a"]}`)},
 	} {
 		rec := p.send(http.MethodPost, "logs", "", func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(body), -1 })
 		require.Equal(t, http.StatusOK, rec.Code, "%s: %s", name, rec.Body)
@@ -75,10 +75,10 @@ func TestHandler_acceptsBodyOfUnknownLength(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, p.send(http.MethodPost, "logs", "").Code, "an empty body is not JSON")
 }
 
-// slowly is a reader that returns at most one byte per read.
-type slowly struct{ io.Reader }
+// oneByteReader is a reader that returns at most one byte per read.
+type oneByteReader struct{ io.Reader }
 
-func (s slowly) Read(b []byte) (int, error) { return s.Reader.Read(b[:1]) }
+func (s oneByteReader) Read(b []byte) (int, error) { return s.Reader.Read(b[:1]) }
 
 func TestHandler_acceptsBodyOfMaximumSize(t *testing.T) {
 	t.Parallel()

@@ -55,8 +55,8 @@ func (b *harness) put(attempt int32, c *decode.Columns) error {
 	return err
 }
 
-// counted returns the run's counters: batches and keys.
-func (b *harness) counted() [2]int {
+// counters returns the run's counters: batches and keys.
+func (b *harness) counters() [2]int {
 	b.t.Helper()
 	var n [2]int
 	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT batch_seq, key_count FROM run`).Scan(&n[0], &n[1]))
@@ -159,14 +159,14 @@ func TestWrite_splitsRequestIntoRows(t *testing.T) {
 	b := open(t)
 	require.NoError(t, b.put(1, columns()))
 	require.NoError(t, b.put(1, columns("a", 1, 1, "a", 2, 2)))
-	require.Equal(t, [2]int{1, 1}, b.counted(), "a request without points adds no row")
+	require.Equal(t, [2]int{1, 1}, b.counters(), "a request without points adds no row")
 	long := strings.Repeat("k", decode.MaxKey)
 	many := make([]any, 0, 3*decode.MaxPoints)
 	for i := range decode.MaxPoints {
 		many = append(many, long, i, i)
 	}
 	require.NoError(t, b.put(1, columns(many...)))
-	require.Equal(t, [2]int{3, 2}, b.counted(), "a row holds 2 MiB of text")
+	require.Equal(t, [2]int{3, 2}, b.counters(), "a row holds 2 MiB of text")
 	store := &Store{Pool: b.pool}
 	total := 0
 	for seq := int64(1); seq < 3; seq++ {
@@ -263,10 +263,10 @@ func TestWrite_failedGroupCachesNoKeys(t *testing.T) {
 		},
 	})
 	require.ErrorIs(t, err, failed)
-	require.Equal(t, [2]int{1, 1}, b.counted())
+	require.Equal(t, [2]int{1, 1}, b.counters())
 	require.NoError(t, b.put(1, columns("b", 1, 1)))
 	require.NoError(t, b.put(1, columns("c", 1, 1, "a", 2, 2)))
-	require.Equal(t, [2]int{3, 3}, b.counted(), "ids have no gaps")
+	require.Equal(t, [2]int{3, 3}, b.counters(), "ids have no gaps")
 	require.Equal(t, []string{"a 1 1/1", "a 2 2/1", "b 1 1/1", "c 1 1/1"}, b.seen())
 }
 
@@ -278,7 +278,7 @@ func TestWrite_loadsKeysOfOtherReplicas(t *testing.T) {
 		b.keys = keys
 		require.NoError(t, b.put(1, columns(fmt.Sprintf("k%d", i), i, i, "same", i, i)))
 	}
-	require.Equal(t, [2]int{5, 6}, b.counted())
+	require.Equal(t, [2]int{5, 6}, b.counters())
 	require.Len(t, b.seen("same"), 5)
 	for i := range 5 {
 		require.Equal(t, []string{fmt.Sprintf("k%d %d %d/1", i, i, i)}, b.seen(fmt.Sprintf("k%d", i)))

@@ -37,8 +37,8 @@ func open(t *testing.T) *harness {
 	}
 }
 
-// keep stores the owner of a run as if jobs had reported it.
-func (b *harness) keep(runID, userID string) {
+// storeOwner stores the owner of a run as if jobs had reported it.
+func (b *harness) storeOwner(runID, userID string) {
 	b.t.Helper()
 	require.NoError(b.t, b.rows.Upsert(b.t.Context(), &run.Owner{
 		RunID: runID, JobID: "job_of_" + runID, OwnerID: userID, ProjectID: "prj_1", Project: "team", Visibility: "team",
@@ -71,9 +71,9 @@ func (b *harness) transfer(from, to string) int32 {
 func TestServer_TransferOwned_movesAllRuns(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.keep("run_1", "usr_1")
-	b.keep("run_2", "usr_1")
-	b.keep("run_3", "usr_3")
+	b.storeOwner("run_1", "usr_1")
+	b.storeOwner("run_2", "usr_1")
+	b.storeOwner("run_3", "usr_3")
 	require.EqualValues(t, 2, b.owned("usr_1"))
 	require.EqualValues(t, 2, b.transfer("usr_1", "usr_2"))
 	require.Equal(t, []int32{0, 2, 1}, []int32{b.owned("usr_1"), b.owned("usr_2"), b.owned("usr_3")})
@@ -87,24 +87,24 @@ func TestServer_TransferOwned_movesAllRuns(t *testing.T) {
 func TestServer_TransferOwned_lateReportDoesNotUndo(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.keep("run_1", "usr_1")
+	b.storeOwner("run_1", "usr_1")
 	b.transfer("usr_1", "usr_2")
-	b.keep("run_1", "usr_1") // from a response that the jobs service sent before the transfer
+	b.storeOwner("run_1", "usr_1") // from a response that the jobs service sent before the transfer
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))
-	b.keep("run_1", "usr_2")
+	b.storeOwner("run_1", "usr_2")
 	require.Equal(t, "usr_2", b.ownerOf("run_1"))
-	b.keep("run_1", "usr_3")
+	b.storeOwner("run_1", "usr_3")
 	require.Equal(t, "usr_3", b.ownerOf("run_1"), "any other owner from jobs is stored")
 }
 
 func TestServer_TransferOwned_backToFormerOwner(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	b.keep("run_1", "usr_1")
+	b.storeOwner("run_1", "usr_1")
 	b.transfer("usr_1", "usr_2")
 	b.transfer("usr_2", "usr_1")
-	b.keep("run_1", "usr_1")
+	b.storeOwner("run_1", "usr_1")
 	require.Equal(t, "usr_1", b.ownerOf("run_1"))
-	b.keep("run_1", "usr_2")
+	b.storeOwner("run_1", "usr_2")
 	require.Equal(t, "usr_1", b.ownerOf("run_1"), "usr_2 is now the former owner")
 }

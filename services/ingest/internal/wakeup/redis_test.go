@@ -42,7 +42,7 @@ func serve(t *testing.T) *server {
 			s.mu.Lock()
 			s.conns[conn] = true
 			s.mu.Unlock()
-			all.Go(func() { s.talk(conn) })
+			all.Go(func() { s.serveConn(conn) })
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); s.cut(); all.Wait() })
@@ -72,7 +72,7 @@ func (s *server) open() int {
 	return len(s.conns)
 }
 
-func (s *server) talk(conn net.Conn) {
+func (s *server) serveConn(conn net.Conn) {
 	defer func() {
 		_ = conn.Close()
 		s.mu.Lock()

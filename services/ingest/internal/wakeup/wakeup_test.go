@@ -19,17 +19,17 @@ import (
 	"github.com/signalbox-dev/signalbox/test/fixtures"
 )
 
-// notes receives log records as text.
-type notes chan string
+// logRecorder receives log records as text.
+type logRecorder chan string
 
-func (n notes) Write(b []byte) (int, error) {
+func (n logRecorder) Write(b []byte) (int, error) {
 	n <- string(b)
 	return len(b), nil
 }
 
-func open(t *testing.T, addr string, clk clock.Clock) (*Wakeups, notes) {
+func open(t *testing.T, addr string, clk clock.Clock) (*Wakeups, logRecorder) {
 	t.Helper()
-	n := make(notes, 10_000)
+	n := make(logRecorder, 10_000)
 	l, err := New(secret.New("redis://"+addr+"/0"), clk, slog.New(slog.NewTextHandler(n, nil)))
 	require.NoError(t, err)
 	return l, n
@@ -51,9 +51,9 @@ func start(t *testing.T, part func(ctx context.Context) error) (stop func()) {
 	return stop
 }
 
-// soon waits until is returns true. A call to Redis must finish within 50 ms, so on a slow machine several calls may
-// fail first.
-func soon(t *testing.T, is func() bool) {
+// requireSoon waits until is returns true. A call to Redis must finish within 50 ms, so on a slow machine several
+// calls may fail first.
+func requireSoon(t *testing.T, is func() bool) {
 	t.Helper()
 	require.Eventually(t, is, time.Minute, 5*time.Millisecond)
 }
@@ -64,7 +64,7 @@ func TestWakeups_Tell_publishesRuns(t *testing.T) {
 	clk := clock.NewFake(fixtures.Now())
 	l, _ := open(t, s.listener.Addr().String(), clk)
 	start(t, l.publish)
-	soon(t, func() bool {
+	requireSoon(t, func() bool {
 		clk.Advance(breakFor)
 		l.Tell([]string{"run_1"})
 		words := s.next()
@@ -122,19 +122,19 @@ func TestWakeups_publish_pausesAfterFailures(t *testing.T) {
 	clk := clock.NewFake(fixtures.Now())
 	l, notes := open(t, s.listener.Addr().String(), clk)
 	start(t, l.publish)
-	soon(t, func() bool { l.Tell([]string{"run_1"}); return len(notes) > 0 })
+	requireSoon(t, func() bool { l.Tell([]string{"run_1"}); return len(notes) > 0 })
 	require.Contains(t, <-notes, "redis calls paused after repeated failures")
 	s.set(false, false)
 	for _, run := range []string{"run_2", "behind"} { // publish takes each run, and drops it because calls are paused
 		l.Tell([]string{run})
-		soon(t, func() bool {
+		requireSoon(t, func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return len(l.runs) == 0
 		})
 	}
 	var published []string
-	soon(t, func() bool {
+	requireSoon(t, func() bool {
 		clk.Advance(breakFor)
 		l.Tell([]string{"run_3"})
 		if words := s.next(); len(words) == 3 && words[0] == "publish" {
@@ -180,7 +180,7 @@ func TestWakeups_Run_endsWithContext(t *testing.T) {
 		l.Tell([]string{"run_1"})
 		<-s.commands
 		stop()
-		soon(t, func() bool { return s.open() == 0 })
+		requireSoon(t, func() bool { return s.open() == 0 })
 	}
 }
 
