@@ -253,7 +253,7 @@ func (r *harness) register(service string, s grpc.ServiceRegistrar) {
 	case "auth":
 		authpeerv1.RegisterCredentialServiceServer(s, r.credentials)
 		authv1.RegisterAuthServiceServer(s, r.auth)
-		(&fronts{callRecorder: &r.callRecorder}).register(s)
+		(&formServices{callRecorder: &r.callRecorder}).register(s)
 	case "jobs":
 		jobsv1.RegisterJobServiceServer(s, &jobs{callRecorder: &r.callRecorder})
 		jobsv1.RegisterFleetServiceServer(s, &fleets{callRecorder: &r.callRecorder})

@@ -20,21 +20,21 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/fault"
 )
 
-// fronts implements auth's services for forms and pages.
-type fronts struct {
+// formServices implements auth's services for forms and pages.
+type formServices struct {
 	authpeerv1.UnimplementedOAuthPeerServiceServer
 	authpeerv1.UnimplementedOidcPeerServiceServer
 	authv1.UnimplementedDeviceServiceServer
 	*callRecorder
 }
 
-func (f *fronts) register(s grpc.ServiceRegistrar) {
+func (f *formServices) register(s grpc.ServiceRegistrar) {
 	authpeerv1.RegisterOAuthPeerServiceServer(s, f)
 	authpeerv1.RegisterOidcPeerServiceServer(s, f)
 	authv1.RegisterDeviceServiceServer(s, f)
 }
 
-func (f *fronts) IssueToken(ctx context.Context, in *authpeerv1.IssueTokenRequest) (*authpeerv1.OAuthAnswer, error) {
+func (f *formServices) IssueToken(ctx context.Context, in *authpeerv1.IssueTokenRequest) (*authpeerv1.OAuthAnswer, error) {
 	f.recordOpen(ctx, "IssueToken", in)
 	if in.GetForm()["grant_type"] == "" {
 		return nil, fault.New(fault.Unavailable, "", "auth is unreachable")
@@ -42,17 +42,17 @@ func (f *fronts) IssueToken(ctx context.Context, in *authpeerv1.IssueTokenReques
 	return &authpeerv1.OAuthAnswer{Status: 400, Body: []byte(`{"error":"authorization_pending"}`), RetryAfterSeconds: 5}, nil
 }
 
-func (f *fronts) GetMetadata(ctx context.Context, in *authpeerv1.GetMetadataRequest) (*authpeerv1.Metadata, error) {
+func (f *formServices) GetMetadata(ctx context.Context, in *authpeerv1.GetMetadataRequest) (*authpeerv1.Metadata, error) {
 	f.recordOpen(ctx, "GetMetadata", in)
 	return &authpeerv1.Metadata{Body: fmt.Appendf(nil, `{"document":%q}`, in.GetDocument())}, nil
 }
 
-func (f *fronts) BeginOidc(ctx context.Context, in *authpeerv1.BeginOidcRequest) (*authpeerv1.BeginOidcResponse, error) {
+func (f *formServices) BeginOidc(ctx context.Context, in *authpeerv1.BeginOidcRequest) (*authpeerv1.BeginOidcResponse, error) {
 	f.recordOpen(ctx, "BeginOidc", in)
 	return &authpeerv1.BeginOidcResponse{AuthorizationUrl: "https://login.example/authorize?state=st4te", Binding: "b1nding"}, nil
 }
 
-func (f *fronts) FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcRequest) (*authpeerv1.FinishOidcResponse, error) {
+func (f *formServices) FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcRequest) (*authpeerv1.FinishOidcResponse, error) {
 	f.recordOpen(ctx, "FinishOidc", in)
 	if in.GetError() != "" {
 		return nil, fault.New(fault.Forbidden, "oidc", "the provider refused")
@@ -61,7 +61,7 @@ func (f *fronts) FinishOidc(ctx context.Context, in *authpeerv1.FinishOidcReques
 	return &authpeerv1.FinishOidcResponse{Next: "/jobs"}, grpc.SetHeader(ctx, md)
 }
 
-func (f *fronts) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceRequestRequest) (*authv1.DeviceRequest, error) {
+func (f *formServices) GetDeviceRequest(ctx context.Context, in *authv1.GetDeviceRequestRequest) (*authv1.DeviceRequest, error) {
 	f.record(ctx, "GetDeviceRequest", in)
 	return &authv1.DeviceRequest{UserCode: in.GetUserCode(), State: "pending"}, nil
 }

@@ -25,8 +25,8 @@ func identityOf(t *testing.T, dir string) string {
 	return string(raw)
 }
 
-// keeping waits until the link has exactly two timers: for its renewal and for its heartbeat.
-func (p *fakeControlPlane) keeping() {
+// awaitTimers waits until the link has exactly two timers: for its renewal and for its heartbeat.
+func (p *fakeControlPlane) awaitTimers() {
 	p.Helper()
 	require.NoError(p, p.clock.Await(p.Context(), 2))
 }
@@ -41,9 +41,9 @@ func TestRenewal_atTwoThirdsOfLifetime(t *testing.T) {
 	require.Len(t, await(t, m.host.applied, "the desired works"), 1)
 	before := identityOf(t, m.dir)
 
-	p.keeping()
+	p.awaitTimers()
 	p.clock.Advance(month*2/3 - time.Hour)
-	p.keeping()
+	p.awaitTimers()
 	require.Equal(t, before, identityOf(t, m.dir), "the link renewed the certificate too early")
 	require.Empty(t, p.renewals)
 
@@ -88,7 +88,7 @@ func TestRenewal_newKeyStaysPrivate(t *testing.T) {
 	})
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session().welcome(t, 3600)
-	p.keeping()
+	p.awaitTimers()
 	old := keyPart(t, identityOf(t, m.dir))
 	p.clock.Advance(month * 3 / 4)
 	request := await(t, requests, "the request")
@@ -148,20 +148,20 @@ func TestRenewal_retriesWithBackoff(t *testing.T) {
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	p.session().welcome(t, 3600)
 	before := identityOf(t, m.dir)
-	p.keeping()
+	p.awaitTimers()
 	p.clock.Advance(month * 3 / 4)
 	require.Error(t, await(t, p.renewals, "the first try"))
 	// The backoff doubles each wait, starting at a minute. The jitter of these tests is 0, which halves each
 	// wait.
 	for _, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
-		p.keeping()
+		p.awaitTimers()
 		p.clock.Advance(wait - time.Second)
 		require.Empty(t, p.renewals, "tried again before %s", wait)
 		p.clock.Advance(time.Second)
 		require.Error(t, await(t, p.renewals, "another try"))
 	}
 	require.Equal(t, before, identityOf(t, m.dir))
-	p.keeping()
+	p.awaitTimers()
 	p.renewsBy(nil)
 	p.clock.Advance(time.Hour)
 	require.NoError(t, await(t, p.renewals, "the renewal"))
@@ -206,11 +206,11 @@ func TestRenewal_invalidResponseKeepsCertificate(t *testing.T) {
 			s := p.session()
 			s.welcome(t, 3600)
 			before := identityOf(t, m.dir)
-			p.keeping()
+			p.awaitTimers()
 			p.clock.Advance(month * 3 / 4)
 			require.NoError(t, await(t, p.renewals, "the response"))
 			// The link waits before its next try, so it has checked the response by then.
-			p.keeping()
+			p.awaitTimers()
 			p.clock.Advance(time.Hour)
 			require.NoError(t, await(t, p.renewals, "another try"))
 			require.Equal(t, before, identityOf(t, m.dir))
@@ -259,7 +259,7 @@ func TestCertificateExpiresDuringSession(t *testing.T) {
 	m := p.link(filepath.Join(t.TempDir(), "node"))
 	s := p.session()
 	s.welcome(t, 3600)
-	p.keeping()
+	p.awaitTimers()
 	p.clock.Advance(month)
 	require.Error(t, await(t, p.renewals, "the last try"))
 	s.end <- fault.New(fault.Unavailable, "draining", "the control plane restarts")

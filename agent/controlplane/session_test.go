@@ -91,7 +91,7 @@ func TestSession_heartbeatIntervalFromWelcome(t *testing.T) {
 		require.NoError(t, m.Flush(t.Context()))
 		await(t, s.heard, "the flushed observations")
 	}
-	p.keeping()
+	p.awaitTimers()
 	p.clock.Advance(7 * time.Second)
 	await(t, s.heard, "the heartbeat")
 	m.stop()

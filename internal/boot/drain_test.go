@@ -261,7 +261,7 @@ func gatewayOf(t *testing.T, ca *pki.CA) *http.Client {
 }
 
 // If the gateway serves a service's HTTP routes, the service has no listener of its own to close.
-func TestEnv_Hold_drainsBeforeEdgeStops(t *testing.T) {
+func TestEnv_Hold_drainsBeforeGatewayStops(t *testing.T) {
 	t.Parallel()
 	e := envWithoutDatabase(t)
 	svc := &customRefusal{keys: newKeys(t), gate: newGate(), drained: make(chan struct{})}

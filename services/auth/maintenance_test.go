@@ -83,7 +83,7 @@ func TestSetMaintenance_waitsForGateways(t *testing.T) {
 			acknowledged()
 		}()
 		require.NoError(t, k.clock.Await(waiting, 1), "acknowledged without a wait %s", when)
-		require.Equal(t, "maintenance", fault.From(h.served("")).Code, "auth rejects at once")
+		require.Equal(t, "maintenance", fault.From(h.rejection("")).Code, "auth rejects at once")
 		k.clock.Advance(authn.AnonymousLife - time.Millisecond)
 		select {
 		case err := <-done:
@@ -97,8 +97,8 @@ func TestSetMaintenance_waitsForGateways(t *testing.T) {
 	require.NoError(t, err, "the end is acknowledged without a wait")
 }
 
-// served returns the error with which the replica rejects a request with the credential.
-func (h *harness) served(credential string) error {
+// rejection returns the error with which the replica rejects a request with the credential.
+func (h *harness) rejection(credential string) error {
 	_, err := h.as(credential)
 	return err
 }
@@ -123,7 +123,7 @@ func TestMaintenance_effectiveOnEveryReplica(t *testing.T) {
 		require.Equal(t, "admin", out.GetChangedBy())
 		for _, h := range []*harness{two, one} {
 			for name, credential := range map[string]string{"admin": token, "anonymous": "", "bad token": "a.b.c"} {
-				f := fault.From(h.served(credential))
+				f := fault.From(h.rejection(credential))
 				require.Equal(t, fault.Unavailable, f.Kind, name)
 				require.Equal(t, "maintenance", f.Code, name)
 				require.Equal(t, "Back at nine", f.Msg, name)
@@ -132,8 +132,8 @@ func TestMaintenance_effectiveOnEveryReplica(t *testing.T) {
 		}
 		_, err = k.set(modeOff, nil, nil)
 		require.NoError(t, err)
-		require.NoError(t, two.served(token))
-		require.True(t, fault.Is(two.served("a.b.c"), fault.Unauthenticated))
+		require.NoError(t, two.rejection(token))
+		require.True(t, fault.Is(two.rejection("a.b.c"), fault.Unauthenticated))
 	}
 }
 
@@ -155,7 +155,7 @@ func TestMaintenance_endedByAdminAfterNewLogin(t *testing.T) {
 	require.NoError(t, err)
 	_, err = newModeSetter(t, h, in.GetToken()).set(modeOff, nil, nil)
 	require.NoError(t, err)
-	require.NoError(t, h.served(in.GetToken()))
+	require.NoError(t, h.rejection(in.GetToken()))
 	cfg, err = h.public.GetConfig(mustAs(h, ""), &authv1.GetConfigRequest{})
 	require.NoError(t, err)
 	require.Nil(t, cfg.GetMaintenance())
@@ -170,7 +170,7 @@ func TestMaintenance_survivesRestartAndIsAudited(t *testing.T) {
 	k := newModeSetter(t, h, token)
 	_, err = k.set(modeOn, new("A new database"), nil)
 	require.NoError(t, err)
-	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).served("")).Code, "a process started during maintenance")
+	require.Equal(t, "maintenance", fault.From(replica(t, db, clk).rejection("")).Code, "a process started during maintenance")
 	_, err = k.set(modeOff, new("not kept"), nil)
 	require.NoError(t, err)
 
@@ -199,12 +199,12 @@ func TestMaintenance_retryAfter(t *testing.T) {
 	} {
 		_, err := k.set(modeOn, nil, new(h.clock.Now().Add(authn.AnonymousLife+tc.until)))
 		require.NoError(t, err)
-		require.Equal(t, tc.want, fault.From(h.served("")).RetryAfter, name)
+		require.Equal(t, tc.want, fault.From(h.rejection("")).RetryAfter, name)
 	}
 	_, err = k.set(modeOn, nil, new(h.clock.Now().Add(time.Minute)))
 	require.NoError(t, err)
 	h.clock.Advance(2 * time.Minute)
-	f := fault.From(h.served(""))
+	f := fault.From(h.rejection(""))
 	require.Equal(t, "maintenance", f.Code, "maintenance lasts until an admin ends it")
 	require.Equal(t, time.Minute, f.RetryAfter)
 }
@@ -230,7 +230,7 @@ func TestSetMaintenance_invalid(t *testing.T) {
 	anonymous := mustAs(h, "")
 	_, err = k.client.SetMaintenance(anonymous, &authv1.SetMaintenanceRequest{Mode: modeOn})
 	require.True(t, fault.Is(err, fault.Unauthenticated), "%v", err)
-	require.NoError(t, h.served(""))
+	require.NoError(t, h.rejection(""))
 }
 
 // Concurrent changes are made one after the other: each event begins with the mode in which the previous one ended.

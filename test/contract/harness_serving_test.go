@@ -22,7 +22,7 @@ func (b *builder) serve(name string) deployed {
 	var deployment created
 	b.do(ada, http.MethodPost, "/api/model-deployments", map[string]any{"name": name, "project": projectKey}, &deployment)
 	path := "/api/model-deployments/" + deployment.ID
-	number := b.ready(path)
+	number := b.addReadyRevision(path)
 	b.do(ada, http.MethodPost, path+"/revisions/"+number+"/promote", nil, nil)
 	var token struct {
 		ID    string `json:"id"`
@@ -32,8 +32,8 @@ func (b *builder) serve(name string) deployed {
 	return deployed{id: deployment.ID, number: number, token: token.Token, tokenID: token.ID}
 }
 
-// ready adds a revision to a deployment and waits until it is ready.
-func (b *builder) ready(path string) (number string) {
+// addReadyRevision adds a revision to a deployment and waits until it is ready.
+func (b *builder) addReadyRevision(path string) (number string) {
 	b.Helper()
 	model := b.at("model")
 	ada := b.as("operator")
@@ -77,7 +77,7 @@ func (b *builder) addOwnDeployment() {
 // addSecond adds a revision to the golden's own deployment that is ready but not promoted.
 func (b *builder) addSecond() {
 	b.Helper()
-	b.set("second_revision", b.ready("/api/model-deployments/"+b.at("own_deployment")))
+	b.set("second_revision", b.addReadyRevision("/api/model-deployments/"+b.at("own_deployment")))
 }
 
 // addSession creates a playground session with a ready target.

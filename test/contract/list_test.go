@@ -27,8 +27,8 @@ func listPatterns(t *testing.T) []string {
 	return out
 }
 
-// TestEveryListGrows checks that each list is in growing or in fixed, and that fixed gives the reason why
-// no rows can be added.
+// TestEveryListGrows checks that each list is in growingLists or in fixedLists, and that fixedLists gives the
+// reason why no rows can be added.
 func TestEveryListGrows(t *testing.T) {
 	t.Parallel()
 	listed := slices.Collect(keys(growingLists()))

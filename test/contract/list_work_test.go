@@ -12,8 +12,8 @@ import (
 // with returns a client that sends the token.
 func (g *listGrower) with(token string) *client.Client { return g.caller().With(secret.New(token)) }
 
-// waiting submits a job with the lowest priority to a pool without nodes, so that it stays queued.
-func (g *listGrower) waiting(name string) string {
+// submitWaitingJob submits a job with the lowest priority to a pool without nodes, so that it stays queued.
+func (g *listGrower) submitWaitingJob(name string) string {
 	g.Helper()
 	var job created
 	g.do(g.as("operator"), http.MethodPost, "/api/jobs", map[string]any{"api": "service/v1", "spec": map[string]any{
@@ -28,7 +28,7 @@ func (g *listGrower) waiting(name string) string {
 func workLists() map[string]func(g *listGrower) growingList {
 	submitted := func(list growingList) func(g *listGrower) growingList {
 		return func(g *listGrower) growingList {
-			list.add = func(n int) { g.waiting(rowName(n)) }
+			list.add = func(n int) { g.submitWaitingJob(rowName(n)) }
 			return list
 		}
 	}
@@ -37,16 +37,16 @@ func workLists() map[string]func(g *listGrower) growingList {
 		"/api/runs":          submitted(growingList{path: "/api/runs?state=all", position: atFront}),
 		"/api/cluster/queue": submitted(growingList{path: "/api/cluster/queue", by: "job_id", position: atEnd}),
 		"/api/jobs/{job_id}/events": func(g *listGrower) growingList {
-			path := "/api/jobs/" + g.waiting("of-events")
+			path := "/api/jobs/" + g.submitWaitingJob("of-events")
 			return growingList{path: path + "/events", position: atEnd, add: func(n int) {
 				g.do(g.as("operator"), http.MethodPatch, path, map[string]any{"name": rowName(n)}, nil)
 			}}
 		},
 		"/api/jobs/{job_id}/attempts": func(g *listGrower) growingList {
-			job := g.waiting("of-attempts")
+			job := g.submitWaitingJob("of-attempts")
 			// Insert the rows directly, because a job waits for seconds before its next attempt.
 			return growingList{path: "/api/jobs/" + job + "/attempts", by: "number", position: atEnd, add: func(n int) {
-				g.rows(g.Context(), `INSERT INTO jobs.attempt (id, job_id, number, state, created_at)
+				g.execSQL(g.Context(), `INSERT INTO jobs.attempt (id, job_id, number, state, created_at)
 					SELECT $1, $2, 1 + count(*), 'failed', now() FROM jobs.attempt WHERE job_id = $2`, fmt.Sprintf("att_%026d", n), job)
 			}}
 		},

@@ -40,7 +40,7 @@ const (
 func TestSchemathesis(t *testing.T) {
 	w := newFixture(t, testenv.Single(t, testenv.Options{Env: settings()}))
 	idp := oidcprovider.New(t)
-	idp.Knows(oidcprovider.People{person: {"groups": []string{"staff"}}})
+	idp.SetPeople(oidcprovider.People{person: {"groups": []string{"staff"}}})
 	provided := testenv.Single(t, testenv.Options{Env: idp.Settings()})
 	examples, share := fewExamples, operationShare
 	if given := os.Getenv("SCHEMATHESIS"); given != "" {

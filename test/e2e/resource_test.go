@@ -21,7 +21,7 @@ import (
 const auditPath = "/api/admin/audit"
 
 // createOtherObjects creates objects that training and serving do not create, among others a team, a project, a stored
-// setting and a pending device authorization. A restart must keep them. staffed returns path parameters and
+// setting and a pending device authorization. A restart must keep them. It returns path parameters and
 // their values in turn.
 func createOtherObjects(t *testing.T, l *e2eflow.Loop) []string {
 	t.Helper()

@@ -76,7 +76,7 @@ func (b *harness) apply(works ...executor.Work) {
 
 const timeout = time.Minute
 
-// until waits until condition returns true. It fails the test after patience.
+// until waits until condition returns true. It fails the test after timeout.
 func (b *harness) until(what string, condition func() bool) {
 	b.Helper()
 	deadline := time.NewTimer(timeout)

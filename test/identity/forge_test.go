@@ -28,7 +28,7 @@ const (
 func TestForgedTokensRejected(t *testing.T) {
 	t.Parallel()
 	s := testenv.Single(t, testenv.Options{Env: cheapHashing()})
-	c := from(t, s.URL, "")
+	c := newCaller(t, s.URL, "")
 	good := c.signIn(t, s, "").token()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -44,7 +44,7 @@ func TestForgedTokensRejected(t *testing.T) {
 	for status := range statuses {
 		require.Contains(t, []int{http.StatusUnauthorized, http.StatusBadRequest}, status)
 	}
-	a, err := c.ask(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+good)
+	a, err := c.request(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+good)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, a.status, "the valid token must still be accepted")
 }
@@ -54,7 +54,7 @@ func sendTokens(t *testing.T, c *caller, good string, tokens []string) map[int]i
 	t.Helper()
 	paths := []string{"/api/auth/me", "/api/admin/keys", "/api/jobs", "/api/projects"}
 	for _, path := range paths {
-		a, err := c.ask(t.Context(), http.MethodGet, path, "", "Authorization", "Bearer "+good)
+		a, err := c.request(t.Context(), http.MethodGet, path, "", "Authorization", "Bearer "+good)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, a.status, "%s: %s", path, a.body)
 	}
@@ -66,7 +66,7 @@ func sendTokens(t *testing.T, c *caller, good string, tokens []string) map[int]i
 		wg.Go(func() {
 			for n := range work {
 				token := tokens[n]
-				a, err := c.ask(t.Context(), http.MethodGet, paths[n%len(paths)], "", "Authorization", "Bearer "+token)
+				a, err := c.request(t.Context(), http.MethodGet, paths[n%len(paths)], "", "Authorization", "Bearer "+token)
 				if err != nil && len(token) > headerCap {
 					continue // the server rejected the headers and closed the connection
 				}
@@ -102,7 +102,7 @@ type forger struct {
 
 func newForger(t *testing.T, c *caller, good string, seed uint64) *forger {
 	t.Helper()
-	a, err := c.ask(t.Context(), http.MethodGet, "/.well-known/jwks.json", "")
+	a, err := c.request(t.Context(), http.MethodGet, "/.well-known/jwks.json", "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, a.status)
 	var set struct {

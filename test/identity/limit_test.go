@@ -78,7 +78,7 @@ func requireSharedLimit(t *testing.T, s *testenv.Installation, urls []string) {
 		address := fmt.Sprintf("127.1.%d.%d", n/200, 1+n%200)
 		var callers []*caller
 		for _, url := range urls {
-			callers = append(callers, from(t, url, address))
+			callers = append(callers, newCaller(t, url, address))
 		}
 		for i := range attempts {
 			a, err := callers[i%len(callers)].login(t.Context(), "admin", password, forgedAddress())
@@ -93,7 +93,7 @@ func requireSharedLimit(t *testing.T, s *testenv.Installation, urls []string) {
 		refused++
 	}
 	t.Logf("the 11th attempt was rejected for %d of %d addresses, on each of %d instances", refused, addresses, len(urls))
-	a, err := from(t, urls[0], "127.2.0.1").login(t.Context(), "admin", s.Password.Reveal(), "")
+	a, err := newCaller(t, urls[0], "127.2.0.1").login(t.Context(), "admin", s.Password.Reveal(), "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, a.status, "another address must not be limited: %s", a.body)
 }
@@ -111,7 +111,7 @@ func forgedAddress() string {
 // must share a limit.
 func requireProxyAddressUsed(t *testing.T, s *testenv.Installation) {
 	t.Helper()
-	c := from(t, s.URL, "")
+	c := newCaller(t, s.URL, "")
 	fill := func(name string, address func(i int) string) {
 		for i := range attempts {
 			a, err := c.login(t.Context(), "admin", password, address(i))

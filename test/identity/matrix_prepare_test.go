@@ -73,7 +73,7 @@ func (w *fixture) needs() map[string]preparation {
 		"GET /api/admin/settings/{key}":                                   w.setting,
 		"PUT /api/admin/settings/{key}":                                   w.setting,
 		"GET /api/admin/settings/{key}/versions":                          w.setting,
-		"POST /api/jobs/{job_id}/retry":                                   w.ended,
+		"POST /api/jobs/{job_id}/retry":                                   w.stopJob,
 		"GET /api/fleets/{fleet_id}":                                      w.fleet,
 		"POST /api/fleets/{fleet_id}/join-tokens":                         w.fleet,
 		"POST /api/datasets/{dataset_id}/versions/{version}/commit":       w.upload,
@@ -129,8 +129,8 @@ func (w *fixture) disabledUser(ctx context.Context, t *testing.T, o objects) {
 	o["user_id"] = made.User.ID
 }
 
-// ended stops the job and waits until it has ended, because only an ended job can be retried.
-func (w *fixture) ended(ctx context.Context, t *testing.T, o objects) {
+// stopJob stops the job and waits until it has ended, because only an ended job can be retried.
+func (w *fixture) stopJob(ctx context.Context, t *testing.T, o objects) {
 	t.Helper()
 	admin := w.people["admin"]
 	a := admin.call(ctx, t, w.Installation, http.MethodPost, "/api/jobs/"+o["job_id"]+"/stop?force=true", "")

@@ -104,8 +104,8 @@ func statuses(t *testing.T, text string) []int {
 	return out
 }
 
-// served returns the entry of the generated route table for a row.
-func served(t *testing.T, r row) route.Route {
+// generatedRoute returns the entry of the generated route table for a row.
+func generatedRoute(t *testing.T, r row) route.Route {
 	t.Helper()
 	for _, rt := range route.Table() {
 		if rt.Method == r.method && rt.Pattern == r.path {

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-dev/signalbox/test/testenv"
 )
 
-// cheap returns settings that make password hashes cheap, because these tests do not test hashing.
-func cheap() map[string]string {
+// cheapHashing returns settings that make password hashes cheap, because these tests do not test hashing.
+func cheapHashing() map[string]string {
 	return map[string]string{"SERVICE_AUTH_HASH_MEMORY_KIB": "64", "SERVICE_AUTH_HASH_ITERATIONS": "1"}
 }
 
@@ -23,7 +23,7 @@ const rowShare = 10
 // TestAuthorization tests the cells of the table with an installation.
 func TestAuthorization(t *testing.T) {
 	optionsFile := filepath.Join(t.TempDir(), "changed.json")
-	env := cheap()
+	env := cheapHashing()
 	env["WIDEN"] = optionsFile // read only by the changed signalboxd
 	s := testenv.Single(t, testenv.Options{Env: env})
 	w := newFixture(t.Context(), t, s)

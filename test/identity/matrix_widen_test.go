@@ -158,7 +158,7 @@ func (w *fixture) anyCellFails(ctx context.Context, t *testing.T, rpc string) bo
 	t.Helper()
 	table := rules(t)
 	for _, r := range table.rows {
-		if served(t, r).RPC != rpc {
+		if generatedRoute(t, r).RPC != rpc {
 			continue
 		}
 		for _, c := range table.cells(r) {

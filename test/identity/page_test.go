@@ -141,7 +141,7 @@ func (v *visit) devices(t *testing.T, in task, w *web, codes map[string]code) {
 
 	status, token := w.poll(codes["approve"])
 	require.Equal(t, http.StatusOK, status, token)
-	me, _ := w.ask(http.MethodGet, "/api/auth/me", nil, token["access_token"].(string))
+	me, _ := w.request(http.MethodGet, "/api/auth/me", nil, token["access_token"].(string))
 	require.Equal(t, http.StatusOK, me, "the approved device must be signed in")
 	status, refused := w.poll(codes["deny"])
 	require.Equal(t, http.StatusBadRequest, status)
@@ -197,8 +197,8 @@ type web struct {
 	url string
 }
 
-// ask sends a JSON request. It returns the status and the members of the response.
-func (w *web) ask(method, path string, body any, token string) (int, map[string]any) {
+// request sends a JSON request. It returns the status and the members of the response.
+func (w *web) request(method, path string, body any, token string) (int, map[string]any) {
 	w.t.Helper()
 	var sent io.Reader
 	if body != nil {
@@ -223,9 +223,9 @@ func (w *web) ask(method, path string, body any, token string) (int, map[string]
 // newcomer creates an account with a temporary password as admin, and returns the password.
 func (w *web) newcomer(name, admin string) string {
 	w.t.Helper()
-	status, in := w.ask(http.MethodPost, "/api/auth/login", map[string]any{"username": "admin", "password": admin}, "")
+	status, in := w.request(http.MethodPost, "/api/auth/login", map[string]any{"username": "admin", "password": admin}, "")
 	require.Equal(w.t, http.StatusOK, status, in)
-	status, made := w.ask(http.MethodPost, "/api/admin/users", map[string]any{"username": name, "role": "operator"}, in["token"].(string))
+	status, made := w.request(http.MethodPost, "/api/admin/users", map[string]any{"username": name, "role": "operator"}, in["token"].(string))
 	require.Equal(w.t, http.StatusCreated, status, made)
 	return made["password"].(string)
 }
@@ -235,14 +235,14 @@ type code struct{ Device, User string }
 // device starts a device flow as a command line would.
 func (w *web) device(client string) code {
 	w.t.Helper()
-	status, got := w.ask(http.MethodPost, "/api/cli/device/code", map[string]any{"client_name": client}, "")
+	status, got := w.request(http.MethodPost, "/api/cli/device/code", map[string]any{"client_name": client}, "")
 	require.Less(w.t, status, 300, got)
 	return code{got["device_code"].(string), got["user_code"].(string)}
 }
 
 func (w *web) poll(c code) (int, map[string]any) {
 	w.t.Helper()
-	return w.ask(http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": c.Device}, "")
+	return w.request(http.MethodPost, "/api/cli/device/token", map[string]any{"device_code": c.Device}, "")
 }
 
 // tool runs a script of scripts/tools and returns the path that it prints.

@@ -135,7 +135,7 @@ func TestAdminListener_servesDebugPathsAlone(t *testing.T) {
 	require.NoError(t, err)
 	admin := l.Addr().String()
 	require.NoError(t, l.Close())
-	env := cheap()
+	env := cheapHashing()
 	env["SERVICE_ADMIN_LISTEN"] = admin
 	s := testenv.Single(t, testenv.Options{Env: env})
 	addrs := listenAddresses(t, s.Processes["signalboxd"].PID())

@@ -29,7 +29,7 @@ import (
 // TestServicesOnTheWire connects directly to the ports of the services: with the certificate of each
 // service and of a node, and with certificates that the installation's CA did not issue.
 func TestServicesOnTheWire(t *testing.T) {
-	w := newPeerNetwork(t, testenv.Split(t, testenv.Options{Env: cheap()}))
+	w := newPeerNetwork(t, testenv.Split(t, testenv.Options{Env: cheapHashing()}))
 	ctx := t.Context()
 	t.Run("methods between services", func(t *testing.T) { w.requirePeerMethods(ctx, t) })
 	t.Run("methods for people", func(t *testing.T) { w.requireUserMethods(ctx, t) })

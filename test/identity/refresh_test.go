@@ -16,8 +16,8 @@ import (
 
 const (
 	tabs = 20
-	// sideBySide is the number of sessions that are refreshed at the same time, each by all of its tabs.
-	sideBySide = 6
+	// concurrentSessions is the number of sessions that are refreshed at the same time, each by all of its tabs.
+	concurrentSessions = 6
 	// grace is the time after the first exchange of a token during which all tabs may exchange it.
 	grace = 10 * time.Second
 )
@@ -87,7 +87,7 @@ func signInMany(t *testing.T, s *testenv.Installation, c *caller, n int) []*brow
 // tokens again.
 func refreshConcurrently(t *testing.T, s *testenv.Installation) {
 	t.Helper()
-	c := from(t, s.URL, "")
+	c := newCaller(t, s.URL, "")
 	db := database(t, s)
 	n, kills := sampleCount(40, 1000), sampleCount(1, 5)
 	_, err := db.Exec(t.Context(), `UPDATE auth.session SET revoked_at = now(), revoked_reason = 'admin'`)
@@ -96,7 +96,7 @@ func refreshConcurrently(t *testing.T, s *testenv.Installation) {
 	var responses atomic.Int64
 	var wg sync.WaitGroup
 	work := make(chan *browser)
-	for range sideBySide {
+	for range concurrentSessions {
 		wg.Go(func() {
 			for b := range work {
 				b.refreshAll(t.Context(), c, &responses)
@@ -170,7 +170,7 @@ func requireReplayRejected(t *testing.T, s *testenv.Installation, c *caller, db 
 			require.Equal(t, http.StatusUnauthorized, refreshUntilDone(t.Context(), c, next).status, "session %d: the successor", i)
 		}
 		for _, token := range []string{b.access, b.token} {
-			me, err := c.ask(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+token)
+			me, err := c.request(t.Context(), http.MethodGet, "/api/auth/me", "", "Authorization", "Bearer "+token)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusUnauthorized, me.status, "session %d: its access tokens", i)
 		}

@@ -80,9 +80,9 @@ type caller struct {
 	http *http.Client
 }
 
-// from returns a caller that connects from the given loopback address. If from is empty, any address may be
+// newCaller returns a caller that connects from the given loopback address. If from is empty, any address may be
 // used.
-func from(t testing.TB, base, from string) *caller {
+func newCaller(t testing.TB, base, from string) *caller {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: askTimeout}
 	if from != "" {
@@ -93,8 +93,8 @@ func from(t testing.TB, base, from string) *caller {
 	return &caller{base: base, http: &http.Client{Transport: transport, Timeout: askTimeout}}
 }
 
-// ask sends a request. header contains names and values in turn.
-func (c *caller) ask(ctx context.Context, method, path, body string, header ...string) (response, error) {
+// request sends a request. header contains names and values in turn.
+func (c *caller) request(ctx context.Context, method, path, body string, header ...string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
 	if err != nil {
 		return response{}, err
@@ -122,9 +122,9 @@ func (c *caller) login(ctx context.Context, user, pass, forwarded string) (respo
 		return response{}, err
 	}
 	if forwarded == "" {
-		return c.ask(ctx, http.MethodPost, "/api/auth/login", string(body))
+		return c.request(ctx, http.MethodPost, "/api/auth/login", string(body))
 	}
-	return c.ask(ctx, http.MethodPost, "/api/auth/login", string(body), "X-Forwarded-For", forwarded)
+	return c.request(ctx, http.MethodPost, "/api/auth/login", string(body), "X-Forwarded-For", forwarded)
 }
 
 // signIn signs in as admin. The login must succeed.
@@ -139,7 +139,7 @@ func (c *caller) signIn(t testing.TB, s *testenv.Installation, forwarded string)
 
 // refresh exchanges a refresh cookie for new tokens.
 func (c *caller) refresh(ctx context.Context, cookie string) (response, error) {
-	return c.ask(ctx, http.MethodPost, "/api/auth/refresh", "", "Cookie", cookieName+"="+cookie)
+	return c.request(ctx, http.MethodPost, "/api/auth/refresh", "", "Cookie", cookieName+"="+cookie)
 }
 
 // client returns client address number n.

@@ -22,8 +22,8 @@ const (
 	// unlikely is the p-value below which two samples count as different. A second measurement must confirm the
 	// difference.
 	unlikely = 0.001
-	// farApart is the ratio of medians above which two samples count as different, whatever the p-value.
-	farApart = 1.5
+	// maxMedianRatio is the ratio of medians above which two samples count as different, whatever the p-value.
+	maxMedianRatio = 1.5
 )
 
 // slowHashing returns settings with which a password check takes some milliseconds. That is short, but much
@@ -40,7 +40,7 @@ type samples struct{ wrong, unknown []time.Duration }
 // distinguishable reports whether the two samples differ.
 func (s samples) distinguishable() bool {
 	ratio := float64(median(s.wrong)) / float64(median(s.unknown))
-	return rankSum(s.wrong, s.unknown) < unlikely || ratio > farApart || ratio < 1/farApart
+	return rankSum(s.wrong, s.unknown) < unlikely || ratio > maxMedianRatio || ratio < 1/maxMedianRatio
 }
 
 func (s samples) String() string {
@@ -95,7 +95,7 @@ func requireSameResponse(t testing.TB, a, b response) {
 // TestLoginTiming_unknownUserLikeWrongPassword measures both kinds of failed logins alternately.
 func TestLoginTiming_unknownUserLikeWrongPassword(t *testing.T) {
 	s := testenv.Single(t, testenv.Options{Env: slowHashing()})
-	c := from(t, s.URL, "")
+	c := newCaller(t, s.URL, "")
 	const n = 200
 	measure(t, c, 20, 40_000) // warm up connections and caches
 	first := measure(t, c, n, 0)
@@ -119,7 +119,7 @@ func TestLoginTiming_detectsMissingDummyHash(t *testing.T) {
 	s.Processes["signalboxd"].Stop(askTimeout)
 	s.Processes["signalboxd"].Run(withoutDummy(t))
 	s.StartSingle()
-	c := from(t, s.URL, "")
+	c := newCaller(t, s.URL, "")
 	measure(t, c, 20, 40_000)
 	got := measure(t, c, 200, 0)
 	require.True(t, got.distinguishable(), "%s", got)
@@ -150,7 +150,7 @@ func withoutDummy(t *testing.T) string {
 // BenchmarkUnknownUserAgainstWrongPassword measures larger samples.
 func BenchmarkUnknownUserAgainstWrongPassword(b *testing.B) {
 	s := testenv.Single(b, testenv.Options{Env: slowHashing()})
-	c := from(b, s.URL, "")
+	c := newCaller(b, s.URL, "")
 	measure(b, c, 20, 40_000)
 	for b.Loop() {
 		got := measure(b, c, 2000, 0)

@@ -20,7 +20,7 @@ import (
 // TestProjectVisibility_coversContents changes the visibility of a project that contains an object of every
 // kind.
 func TestProjectVisibility_coversContents(t *testing.T) {
-	w := newFixture(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheap()}))
+	w := newFixture(t.Context(), t, testenv.Single(t, testenv.Options{Env: cheapHashing()}))
 	ctx := t.Context()
 	w.requireSeenByAll(ctx, t)
 	ends := w.followStreams(ctx, t, "stranger")

@@ -79,11 +79,11 @@ const counting = `exec 2>/dev/null; stop=; trap 'stop=1' TERM; n=0
 until [ "$stop" ]; do n=$((n+1)); echo "$0 $n"; sleep 0.1; done
 echo "$0 ends at $n"`
 
-// Count starts a counter with the client and the settings of the Loop beside.
-func (s *Installation) Count(ctx context.Context, beside *e2eflow.Loop) *Counter {
+// Count starts a counter with the client and the settings of the Loop other.
+func (s *Installation) Count(ctx context.Context, other *e2eflow.Loop) *Counter {
 	s.T.Helper()
 	c := &Counter{s: s, l: &e2eflow.Loop{
-		Client: beside.Client, Clock: beside.Clock, Timeout: beside.Timeout, Name: beside.Name + "-counter",
+		Client: other.Client, Clock: other.Clock, Timeout: other.Timeout, Name: other.Name + "-counter",
 	}}
 	require.NoError(s.T, c.l.Submit(ctx, Command(ctx, s, c.l, "sh", "-c", counting, c.l.Name)))
 	return c
@@ -91,7 +91,7 @@ func (s *Installation) Count(ctx context.Context, beside *e2eflow.Loop) *Counter
 
 // Follow makes the counter use the client of another Loop. It is needed after the installation's address
 // has changed.
-func (c *Counter) Follow(beside *e2eflow.Loop) { c.l.Client = beside.Client }
+func (c *Counter) Follow(other *e2eflow.Loop) { c.l.Client = other.Client }
 
 // AwaitMore waits until the counter has printed n more lines, even if the agent has not sent them yet.
 func (c *Counter) AwaitMore(ctx context.Context, n int) {

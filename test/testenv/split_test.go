@@ -42,7 +42,7 @@ func TestSplit_processesMatchTheirUnits(t *testing.T) {
 		u := readUnit(t, "signalbox-"+name+".service")
 		t.Run(name, func(t *testing.T) {
 			requireUser(t, h, u, p)
-			given(t, name, u, p)
+			requireEnvironment(t, name, u, p)
 			require.NotContains(t, p.Log(), "nothing reads it", "its environment file must contain no setting that the process ignores")
 		})
 	}
@@ -68,9 +68,9 @@ func requireUser(t *testing.T, h *host, u unit, p *Process) {
 	require.Equal(t, []string{"0000000000000000"}, status(t, p.PID(), "CapEff"))
 }
 
-// given requires that a process has the environment of its unit's files, and no other variables of
+// requireEnvironment requires that a process has the environment of its unit's files, and no other variables of
 // Signalbox or of the test.
-func given(t *testing.T, name string, u unit, p *Process) {
+func requireEnvironment(t *testing.T, name string, u unit, p *Process) {
 	t.Helper()
 	var want []string
 	for _, line := range u.environment(t) {

@@ -37,7 +37,7 @@ type Target struct {
 	Timeout time.Duration
 	// Variable returns the value of a variable that belongs to the installation.
 	Variable func(name string) (string, error)
-	// Vars holds the golden's initial variables. If it is not nil, Play adds the captured variables to it.
+	// Vars holds the golden's initial variables. If it is not nil, Run adds the captured variables to it.
 	Vars     map[string]string
 	Document Document
 	// Draft receives a draft of the expected body if that body is a question mark. If Draft is nil, such a step

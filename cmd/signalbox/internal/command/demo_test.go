@@ -45,7 +45,7 @@ func TestDemo_walk(t *testing.T) {
 	}
 	question := regexp.MustCompile(`question (\S+)  answer (\S+)  \(held out of training; right is (\S+)\)`).FindStringSubmatch(out)
 	require.NotNil(t, question, out)
-	require.Equal(t, right(question[1]), question[2])
+	require.Equal(t, correctSum(question[1]), question[2])
 	require.Equal(t, question[2], question[3])
 	require.Equal(t, []int{1, 2, 1}, w.history, "the trained revision is promoted at the end")
 	require.Equal(t, []int{2}, w.stopped, "the untrained revision is stopped")
@@ -123,7 +123,7 @@ func TestDemo_walk_errors(t *testing.T) {
 		"wrong response":           {func(w *fakeServer) { w.trained = wrongSum }, `the trained model returned "0"`},
 		"empty response":           {func(w *fakeServer) { w.trained = func(string) string { return "" } }, `the trained model returned ""`},
 		"wrong streamed response":  {func(w *fakeServer) { w.streamed = wrongSum }, `the trained model streamed "0"`},
-		"untrained model is right": {func(w *fakeServer) { w.untrained = right }, "too, so the comparison proves nothing"},
+		"untrained model is right": {func(w *fakeServer) { w.untrained = correctSum }, "too, so the comparison proves nothing"},
 		"promoted before ready":    {func(w *fakeServer) { w.early = 200 }, "want 409"},
 		"all samples wrong":        {func(w *fakeServer) { w.samples = w.samples[1:2] }, "none of 1 held-out pairs"},
 		"poor last round":          {func(w *fakeServer) { w.rounds = `[{"step":900,"avg_reward":0.5,"complete":true}]` }, "below 0.9"},

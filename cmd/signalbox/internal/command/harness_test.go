@@ -63,8 +63,8 @@ data: {}
 const artifacts = `[{"id":"art_0","kind":"checkpoint","format":"gguf","step":0},{"id":"art_1","kind":"merged_model","format":"gguf","step":900},
 	{"id":"art_2","kind":"hf_export","format":"safetensors","step":900}]`
 
-// right returns the correct sum.
-func right(question string) string {
+// correctSum returns the correct sum for a question.
+func correctSum(question string) string {
 	var x, y int
 	_, _ = fmt.Sscanf(question, "%d+%d?", &x, &y)
 	return fmt.Sprint(x + y)
@@ -75,16 +75,16 @@ func wrongSum(string) string { return "0" }
 // sample returns one held-out pair with the model's response in the last round.
 func sample(question, answer string) map[string]any {
 	reward := 0
-	if answer == right(question) {
+	if answer == correctSum(question) {
 		reward = 1
 	}
-	return map[string]any{"user": question, "assistant": answer, "env": map[string]any{"expected": right(question)}, "reward": reward}
+	return map[string]any{"user": question, "assistant": answer, "env": map[string]any{"expected": correctSum(question)}, "reward": reward}
 }
 
 func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
 	w := &fakeServer{
-		mux: http.NewServeMux(), job: `"state":"succeeded"`, early: http.StatusConflict, trained: right, untrained: wrongSum, streamed: right,
+		mux: http.NewServeMux(), job: `"state":"succeeded"`, early: http.StatusConflict, trained: correctSum, untrained: wrongSum, streamed: correctSum,
 		logs: someLogs, metrics: someMetrics,
 		rounds:  `[{"step":0,"avg_reward":0.01,"samples":3,"complete":true},{"step":900,"avg_reward":0.97,"samples":3,"complete":true}]`,
 		samples: []map[string]any{sample("27+46?", "73"), sample("11+12?", "99"), sample("50+07?", "57")},

@@ -51,7 +51,7 @@ func TestFlow_Poll_limitAcrossReplicas(t *testing.T) {
 	require.Equal(t, wordSlow, fault.From(err).OAuth)
 	require.Equal(t, 20, h.attempts("poll"), "a refused poll adds no row")
 	_, err = h.Poll(t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: elsewhere})
-	require.Equal(t, wordGrant, word(t, err), "another address has its own count")
+	require.Equal(t, wordGrant, errorCode(t, err), "another address has its own count")
 	require.NoError(t, h.decide("usr_1", c, true))
 	_, err = h.Poll(pg.WithOffset(t.Context(), time.Minute+time.Second), Poll{Code: c.Device, ClientID: ClientID, Address: here})
 	require.NoError(t, err, "the window slides")

@@ -121,7 +121,7 @@ func TestFlow_Poll_stolenCode(t *testing.T) {
 				"nothing":         {ClientID: ClientID, Address: here},
 			} {
 				_, err := h.Poll(t.Context(), p)
-				require.Equal(t, wordGrant, word(t, err), name)
+				require.Equal(t, wordGrant, errorCode(t, err), name)
 			}
 			require.Equal(t, before, h.rows())
 			require.Equal(t, map[bool]string{false: wordPending, true: ""}[approve], h.pollCode(c), "the owner's flow continues")
@@ -136,7 +136,7 @@ func TestFlow_Poll_ipv6Prefix(t *testing.T) {
 	require.NoError(t, err)
 	for address, want := range map[string]string{"2001:db8:1:2:ffff::9": wordPending, "2001:db8:1:3::1": wordGrant} {
 		_, err := h.Poll(t.Context(), Poll{Code: c.Device, ClientID: ClientID, Address: address})
-		require.Equal(t, want, word(t, err), address)
+		require.Equal(t, want, errorCode(t, err), address)
 	}
 }
 

@@ -119,12 +119,12 @@ func (h *harness) pollCode(c Codes) string {
 	if err == nil {
 		return ""
 	}
-	return word(h.t, err)
+	return errorCode(h.t, err)
 }
 
-// word returns the error code that a client gets. It requires that `detail` and `error` are equal and `code` is
+// errorCode returns the error code that a client gets. It requires that `detail` and `error` are equal and `code` is
 // absent.
-func word(t *testing.T, err error) string {
+func errorCode(t *testing.T, err error) string {
 	t.Helper()
 	require.True(t, fault.Is(err, fault.Refused), "%v", err)
 	e := fault.From(err)

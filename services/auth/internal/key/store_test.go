@@ -75,8 +75,8 @@ func (b *harness) count(where string) (n int) {
 	return n
 }
 
-// signing returns the key with which the replica signs.
-func signing(t *testing.T, r *Rotation, p Purpose) authn.SigningKey {
+// signingKey returns the key with which the replica signs.
+func signingKey(t *testing.T, r *Rotation, p Purpose) authn.SigningKey {
 	t.Helper()
 	k, err := r.Ring.Of(p).Signing(t.Context())
 	require.NoError(t, err)
@@ -92,9 +92,9 @@ func TestNewRing_createsKeysOnce(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
 	first, again := b.replica(), b.replica()
-	require.Equal(t, signing(t, first, Access), signing(t, again, Access))
-	require.NotEqual(t, signing(t, first, Access).ID, signing(t, first, Caller).ID, "a key has one purpose")
-	require.False(t, finds(t.Context(), first, Caller, signing(t, first, Access).ID))
+	require.Equal(t, signingKey(t, first, Access), signingKey(t, again, Access))
+	require.NotEqual(t, signingKey(t, first, Access).ID, signingKey(t, first, Caller).ID, "a key has one purpose")
+	require.False(t, finds(t.Context(), first, Caller, signingKey(t, first, Access).ID))
 	require.Equal(t, 2, b.count("true"))
 }
 
@@ -108,7 +108,7 @@ func TestNewRing_concurrent(t *testing.T) {
 	}
 	wg.Wait()
 	for _, r := range replicas {
-		require.Equal(t, signing(t, replicas[0], Access), signing(t, r, Access))
+		require.Equal(t, signingKey(t, replicas[0], Access), signingKey(t, r, Access))
 	}
 	require.Equal(t, 2, b.count("true"))
 }
@@ -116,7 +116,7 @@ func TestNewRing_concurrent(t *testing.T) {
 func TestStore_sealsPrivateHalves(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
-	k := signing(t, b.replica(), Access)
+	k := signingKey(t, b.replica(), Access)
 	var sealed, public []byte
 	row := b.pool.QueryRow(t.Context(), `SELECT sealed, public_key FROM signing_key WHERE purpose = 'access'`)
 	require.NoError(t, row.Scan(&sealed, &public))
@@ -155,8 +155,8 @@ func TestNewRing_noEntropy(t *testing.T) {
 func TestNewRing_noLiveKey(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t)
-	old := signing(t, b.replica(), Access)
+	old := signingKey(t, b.replica(), Access)
 	b.exec(`UPDATE signing_key SET retired_at = now()`)
-	require.NotEqual(t, old.ID, signing(t, b.replica(), Access).ID)
+	require.NotEqual(t, old.ID, signingKey(t, b.replica(), Access).ID)
 	require.Equal(t, 4, b.count("true"))
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-dev/signalbox/platform/secret"
 )
 
-// spellings returns the forms in which an upstream may send a key back.
-func spellings() map[string]string {
+// encodedKeys returns the forms in which an upstream may send a key back.
+func encodedKeys() map[string]string {
 	escaped := ""
 	for _, c := range key {
 		escaped += fmt.Sprintf(`\u%04x`, c)
@@ -60,7 +60,7 @@ func marshaled(r Result) string {
 
 func TestMask_upstreamText(t *testing.T) {
 	t.Parallel()
-	for name, spelling := range spellings() {
+	for name, spelling := range encodedKeys() {
 		body := `{"error": {"message": "you sent ` + spelling + ` here"}}`
 		for place, script := range map[string][]step{
 			"error response":         {respondWith(401, "application/json", body)},

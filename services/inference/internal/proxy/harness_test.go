@@ -97,7 +97,7 @@ func (l *fakeRecorder) Rejected(_ context.Context, reason string) {
 	l.refusals[reason]++
 }
 
-// recorded waits until n calls are in the ledger and returns them.
+// recorded waits until n calls have been recorded and returns them.
 func (l *fakeRecorder) recorded(t *testing.T, n int) []*traffic.Call {
 	t.Helper()
 	var out []*traffic.Call
@@ -111,7 +111,7 @@ func (l *fakeRecorder) recorded(t *testing.T, n int) []*traffic.Call {
 	return out
 }
 
-// harness is a proxy with a valid lease and a ledger.
+// harness is a proxy with a valid lease and a fake recorder.
 type harness struct {
 	t        *testing.T
 	proxy    *Proxy

@@ -125,7 +125,7 @@ func TestCommitter_group_keepsOrderOfRequests(t *testing.T) {
 	b := open(t, "run_1", "run_2")
 	items := make([]Item, 0, 100)
 	for i := range 100 {
-		items = append(items, noted([]string{"run_1", "run_2"}[i%2], fmt.Sprintf("%03d", i), Key{"w", 1}, 1))
+		items = append(items, insertItem([]string{"run_1", "run_2"}[i%2], fmt.Sprintf("%03d", i), Key{"w", 1}, 1))
 	}
 	for _, r := range b.storeAsGroup(items...) {
 		require.Equal(t, result{}, r)
@@ -157,7 +157,7 @@ func TestCommitter_Store_sharedRunsHaveNoGaps(t *testing.T) {
 	for i := range 3 * each {
 		for r := range 3 { // each request goes to every committer, and each goroutine uses another order of runs
 			all.Go(func() {
-				item := noted(fmt.Sprintf("run_%d", (i+r)%3+1), "s", Key{"w", int64(i/3) + 1}, 1)
+				item := insertItem(fmt.Sprintf("run_%d", (i+r)%3+1), "s", Key{"w", int64(i/3) + 1}, 1)
 				if _, err := committers[r].Store(t.Context(), item); err != nil {
 					t.Error(err)
 				}
@@ -177,8 +177,8 @@ func TestWatermark_listsStreamsAndWritersOfOneRun(t *testing.T) {
 	t.Parallel()
 	b := open(t, "run_1", "run_2")
 	for _, item := range []Item{
-		noted("run_1", "logs", Key{"w", 1}, 1), noted("run_1", "logs", Key{"w", 2}, 1), noted("run_1", "logs", Key{"v", 1}, 1),
-		noted("run_1", "metrics", Key{"w", 1}, 1), noted("run_1", "metrics", Key{"v", 2}, 1), noted("run_2", "logs", Key{"w", 1}, 1), noted("run_2", "x", Key{}, 1),
+		insertItem("run_1", "logs", Key{"w", 1}, 1), insertItem("run_1", "logs", Key{"w", 2}, 1), insertItem("run_1", "logs", Key{"v", 1}, 1),
+		insertItem("run_1", "metrics", Key{"w", 1}, 1), insertItem("run_1", "metrics", Key{"v", 2}, 1), insertItem("run_2", "logs", Key{"w", 1}, 1), insertItem("run_2", "x", Key{}, 1),
 	} {
 		require.Equal(t, []result{{}}, b.storeAsGroup(item))
 	}

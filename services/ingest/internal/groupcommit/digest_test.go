@@ -21,7 +21,7 @@ import (
 
 // keyedItem returns an item of run_1 with a key and a body.
 func keyedItem(key Key, body string) Item {
-	item := noted("run_1", "s", key, 1)
+	item := insertItem("run_1", "s", key, 1)
 	item.Digest = DigestOf([]byte(body))
 	return item
 }

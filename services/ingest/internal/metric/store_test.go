@@ -81,8 +81,8 @@ func columns(points ...any) *decode.Columns {
 	return c
 }
 
-// seen returns the points of all series as text.
-func (b *harness) seen(keys ...string) []string {
+// allPoints returns the points of all series as text.
+func (b *harness) allPoints(keys ...string) []string {
 	b.t.Helper()
 	series, more, err := (&Store{Pool: b.pool}).List(b.t.Context(), "run_1", keys, request.Page{Limit: request.MaxLimit})
 	require.NoError(b.t, err)
@@ -99,15 +99,15 @@ func (b *harness) seen(keys ...string) []string {
 func TestStore_List_laterPointAndNewerAttemptWin(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	require.Empty(t, b.seen())
+	require.Empty(t, b.allPoints())
 	require.NoError(t, b.put(1, columns("loss", 1, 1.0, "loss", 2, 2.0, "loss", 2, 2.5, "loss", 4, 4.0)))
 	require.NoError(t, b.put(1, columns("loss", 1, 1.5)))
 	require.NoError(t, b.put(1, columns("lr", 9, 0.1)))
-	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 4 4/1", "lr 9 0.1/1"}, b.seen())
+	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 4 4/1", "lr 9 0.1/1"}, b.allPoints())
 	require.NoError(t, b.put(2, columns("loss", 3, 3.0)))
-	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.seen(), "the newer attempt hides older points of the key from its first step on")
+	require.Equal(t, []string{"loss 1 1.5/1", "loss 2 2.5/1", "loss 3 3/2", "lr 9 0.1/1"}, b.allPoints(), "the newer attempt hides older points of the key from its first step on")
 	require.NoError(t, b.put(3, columns("loss", -5, 0.0)))
-	require.Equal(t, []string{"loss -5 0/3"}, b.seen("loss"))
+	require.Equal(t, []string{"loss -5 0/3"}, b.allPoints("loss"))
 	var kept int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT sum(points) FROM metric_batch`).Scan(&kept))
 	require.Equal(t, 8, kept, "no stored point is deleted")
@@ -133,9 +133,9 @@ func TestStore_List_sortsKeysOfAnyText(t *testing.T) {
 	b := open(t)
 	require.NoError(t, b.put(1, columns("b", 1, 1, "a\x01", 1, 2, "ü", 1, 3, "A", 1, 4)))
 	require.NoError(t, b.put(1, columns("a", 1, 5, "b", 2, 6)))
-	require.Equal(t, []string{"A 1 4/1", "a 1 5/1", "a\x01 1 2/1", "b 1 1/1", "b 2 6/1", "ü 1 3/1"}, b.seen())
-	require.Equal(t, []string{"a\x01 1 2/1", "ü 1 3/1"}, b.seen("ü", "a\x01", "none", "ü"))
-	require.Empty(t, b.seen("none"))
+	require.Equal(t, []string{"A 1 4/1", "a 1 5/1", "a\x01 1 2/1", "b 1 1/1", "b 2 6/1", "ü 1 3/1"}, b.allPoints())
+	require.Equal(t, []string{"a\x01 1 2/1", "ü 1 3/1"}, b.allPoints("ü", "a\x01", "none", "ü"))
+	require.Empty(t, b.allPoints("none"))
 	store := &Store{Pool: b.pool}
 	var walked []string
 	for offset := 0; ; offset += 2 {
@@ -267,7 +267,7 @@ func TestWrite_failedGroupCachesNoKeys(t *testing.T) {
 	require.NoError(t, b.put(1, columns("b", 1, 1)))
 	require.NoError(t, b.put(1, columns("c", 1, 1, "a", 2, 2)))
 	require.Equal(t, [2]int{3, 3}, b.counters(), "ids have no gaps")
-	require.Equal(t, []string{"a 1 1/1", "a 2 2/1", "b 1 1/1", "c 1 1/1"}, b.seen())
+	require.Equal(t, []string{"a 1 1/1", "a 2 2/1", "b 1 1/1", "c 1 1/1"}, b.allPoints())
 }
 
 func TestWrite_loadsKeysOfOtherReplicas(t *testing.T) {
@@ -279,9 +279,9 @@ func TestWrite_loadsKeysOfOtherReplicas(t *testing.T) {
 		require.NoError(t, b.put(1, columns(fmt.Sprintf("k%d", i), i, i, "same", i, i)))
 	}
 	require.Equal(t, [2]int{5, 6}, b.counters())
-	require.Len(t, b.seen("same"), 5)
+	require.Len(t, b.allPoints("same"), 5)
 	for i := range 5 {
-		require.Equal(t, []string{fmt.Sprintf("k%d %d %d/1", i, i, i)}, b.seen(fmt.Sprintf("k%d", i)))
+		require.Equal(t, []string{fmt.Sprintf("k%d %d %d/1", i, i, i)}, b.allPoints(fmt.Sprintf("k%d", i)))
 	}
 }
 
@@ -295,7 +295,7 @@ func TestWrite_boundsKeysOfRun(t *testing.T) {
 	require.NoError(t, b.put(1, columns(full...)))
 	err := b.put(1, columns("k1", 2, 2, "one more", 1, 1))
 	require.True(t, fault.HasCode(err, "metric_keys") && fault.Is(err, fault.Refused), "%v", err)
-	require.Len(t, b.seen("k1"), 1, "no point of the rejected request is stored")
+	require.Len(t, b.allPoints("k1"), 1, "no point of the rejected request is stored")
 	require.NoError(t, b.put(1, columns("k1", 2, 2)))
-	require.Len(t, b.seen("k1"), 2)
+	require.Len(t, b.allPoints("k1"), 2)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server implements the Redis commands that Live needs, and records all commands.
+// server implements the Redis commands that Wakeups needs, and records all commands.
 type server struct {
 	t        *testing.T
 	listener net.Listener

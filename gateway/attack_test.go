@@ -12,11 +12,10 @@ import (
 )
 
 // These tests cover pitfalls of Go's libraries in a public server. Each test attacks the public listener.
-// services/inference tests what an engine may see and return (T3, and T4 towards the engine):
-// TestEngineHeader_listedNamesOnly, TestCallerHeadersFiltered,
-// TestEngineHeadersFiltered, TestInvalidUpgradeRefused.
+// services/inference tests what an engine may see and return: TestEngineHeader_listedNamesOnly,
+// TestCallerHeadersFiltered, TestEngineHeadersFiltered, TestInvalidUpgradeRefused.
 
-// T1: encoding/json accepts names in any case and keeps the last of repeated names.
+// encoding/json accepts names in any case and keeps the last of repeated names.
 func TestMisspelledAndRepeatedNamesRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -39,7 +38,7 @@ func TestMisspelledAndRepeatedNamesRefused(t *testing.T) {
 	}
 }
 
-// T2: grpc-gateway's default matcher forwards Grpc-Metadata-* headers and appends to authorization.
+// grpc-gateway's default matcher forwards Grpc-Metadata-* headers and appends to authorization.
 func TestClientHeadersNeverSetIdentity(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -59,7 +58,7 @@ func TestClientHeadersNeverSetIdentity(t *testing.T) {
 	require.Equal(t, "job_1", call.in.(*jobsv1.GetJobRequest).GetJobId())
 }
 
-// T4: an accepted upgrade is an unchecked tunnel to the service behind the gateway.
+// An accepted upgrade is an unchecked tunnel to the service behind the gateway.
 func TestGatewayRefusesUpgrades(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -82,7 +81,7 @@ func TestGatewayRefusesUpgrades(t *testing.T) {
 	}
 }
 
-// T5 and T6: ServeMux passes encoded dots and slashes through and redirects plain ones.
+// ServeMux passes encoded dots and slashes through and redirects plain ones.
 func TestTraversalPathsRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
