@@ -32,8 +32,8 @@ func TestRestarts(t *testing.T) {
 		"single": {"Ctrl-C": {interrupt, single}, "kill": {killAll, single}},
 		"split":  {"Ctrl-C": {interruptAll, startAll}, "kill": {killAll, startAll}},
 	}
-	for shape, start := range testenv.DrawnKinds(t) {
-		t.Run(shape, func(t *testing.T) {
+	for kind, start := range testenv.DrawnKinds(t) {
+		t.Run(kind, func(t *testing.T) {
 			ctx := t.Context()
 			s := start(t, testenv.Options{})
 			l := train(ctx, t, s)
@@ -41,7 +41,7 @@ func TestRestarts(t *testing.T) {
 			_, err := l.AwaitTraffic(ctx, 1)
 			require.NoError(t, err)
 			parameters := createOtherObjects(t, l)
-			for name, w := range ways[shape] {
+			for name, w := range ways[kind] {
 				t.Run(name, func(t *testing.T) {
 					paths := resources(t, l, parameters)
 					before := readAll(ctx, t, l, paths)
@@ -56,7 +56,7 @@ func TestRestarts(t *testing.T) {
 					require.NoError(t, err)
 				})
 			}
-			if shape == "single" {
+			if kind == "single" {
 				t.Run("Ctrl-C with a running job", func(t *testing.T) { requireSecondAttempt(ctx, t, s) })
 			}
 		})

@@ -69,11 +69,11 @@ func TestTokenRevocation_ignoresDeadReplicas(t *testing.T) {
 			"kill":   one((*testenv.Process).Kill),
 		},
 	}
-	for shape, start := range testenv.DrawnKinds(t) {
-		t.Run(shape, func(t *testing.T) {
+	for kind, start := range testenv.DrawnKinds(t) {
+		t.Run(kind, func(t *testing.T) {
 			s := start(t, testenv.Options{})
 			l := s.Loop(ctx)
-			for name, restart := range ways[shape] {
+			for name, restart := range ways[kind] {
 				t.Run(name, func(t *testing.T) {
 					createDeploymentToken(ctx, t, s, l, name)
 					restart(s)

@@ -76,7 +76,7 @@ func (h openRequest) finish(t *testing.T) response {
 }
 
 // draining stops the process that serves the API during a request and a stream, as a service manager would.
-func draining(t *testing.T, s *testenv.Installation, shape, _ string) {
+func draining(t *testing.T, s *testenv.Installation, kind, _ string) {
 	t.Helper()
 	admin := signIn(t, s)
 	job := waitingJob(t, s, admin)
@@ -92,7 +92,7 @@ func draining(t *testing.T, s *testenv.Installation, shape, _ string) {
 	require.NoError(t, err)
 
 	h := startRequest(t, s)
-	process := s.Processes[map[string]string{"single": "signalboxd", "split": "gateway"}[shape]]
+	process := s.Processes[map[string]string{"single": "signalboxd", "split": "gateway"}[kind]]
 	process.Signal(syscall.SIGTERM)
 	require.Eventually(t, func() bool {
 		a, err := request(t.Context(), s.URL, admin, http.MethodGet, "/api/projects", "")

@@ -19,14 +19,14 @@ import (
 
 // TestMaintenanceAndDraining sends requests to an installation during maintenance and while it stops.
 func TestMaintenanceAndDraining(t *testing.T) {
-	for shape, start := range testenv.DrawnKinds(t) {
-		t.Run(shape, func(t *testing.T) {
+	for kind, start := range testenv.DrawnKinds(t) {
+		t.Run(kind, func(t *testing.T) {
 			s := start(t, testenv.Options{})
 			admin := signIn(t, s)
 			t.Run("every call through gRPC", func(t *testing.T) { requireSameOutcomes(t, s, admin, member(t, s, admin)) })
 			t.Run("examples of the gRPC page", func(t *testing.T) { examples(t, s, admin) })
-			t.Run("maintenance", func(t *testing.T) { maintenance(t, s, shape, admin) })
-			t.Run("draining", func(t *testing.T) { draining(t, s, shape, admin) })
+			t.Run("maintenance", func(t *testing.T) { maintenance(t, s, kind, admin) })
+			t.Run("draining", func(t *testing.T) { draining(t, s, kind, admin) })
 		})
 	}
 }

@@ -26,9 +26,9 @@ func setMaintenance(t testing.TB, base, token, mode string) {
 
 // gatewayURLs returns the URLs that serve the API. If each service has its own process, it first adds a second
 // gateway with a second instance of auth.
-func gatewayURLs(t *testing.T, s *testenv.Installation, shape string) []string {
+func gatewayURLs(t *testing.T, s *testenv.Installation, kind string) []string {
 	t.Helper()
-	if shape == "single" {
+	if kind == "single" {
 		return []string{s.URL}
 	}
 	auth, gateway := s.FreeAddress(), s.FreeAddress()
@@ -63,9 +63,9 @@ func requireClosed(t testing.TB, base, token, path string) {
 	require.Equal(t, "60", a.header.Get("Retry-After"))
 }
 
-func maintenance(t *testing.T, s *testenv.Installation, shape, admin string) {
+func maintenance(t *testing.T, s *testenv.Installation, kind, admin string) {
 	t.Helper()
-	bases := gatewayURLs(t, s, shape)
+	bases := gatewayURLs(t, s, kind)
 	for i := range 20 {
 		by := bases[i%len(bases)]
 		setMaintenance(t, by, admin, on)
@@ -80,7 +80,7 @@ func maintenance(t *testing.T, s *testenv.Installation, shape, admin string) {
 		}
 	}
 	setMaintenance(t, s.URL, admin, on)
-	if shape == "single" {
+	if kind == "single" {
 		s.Processes["signalboxd"].Kill()
 		s.StartSingle()
 	} else {

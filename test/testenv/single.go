@@ -91,7 +91,7 @@ func (s *Installation) StartSingle() {
 	s.URL = ready.Address
 }
 
-// close stops every process that the Stand started.
+// close stops every running process of the installation.
 func (s *Installation) close() {
 	for _, v := range slices.Backward(s.Order) {
 		p := s.Processes[v]
